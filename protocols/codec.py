@@ -1,0 +1,168 @@
+"""Messages to msgpack bytes and back. The only file that knows msgpack.
+
+On the wire a message is `[tag, field, field, …]` in the order of its fields; a message inside a message is the same
+array again. Tags are stable: a journal written by one version is read by the next, so a tag is never used anew, and a
+new field comes last and has a default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+import msgpack
+
+from protocols.messages import commands, lifecycle, outcomes, recording, watching
+from protocols.objects import OwnerRef
+
+TAGS: tuple[tuple[int, type], ...] = (
+    (1, commands.Create),
+    (2, commands.Update),
+    (3, commands.Patch),
+    (4, commands.Delete),
+    (5, commands.DeleteCollection),
+    (6, commands.Get),
+    (7, commands.List),
+    (8, commands.Submit),
+    (20, outcomes.Done),
+    (21, outcomes.NotFound),
+    (22, outcomes.AlreadyExists),
+    (23, outcomes.Conflict),
+    (24, outcomes.Forbidden),
+    (25, outcomes.Invalid),
+    (26, outcomes.Gone),
+    (27, outcomes.Throttled),
+    (28, outcomes.ServerFailure),
+    (29, outcomes.Unknown),
+    (30, outcomes.Refused),
+    (31, outcomes.Settled),
+    (40, watching.WatchEvent),
+    (41, watching.Subscribe),
+    (42, watching.Unsubscribe),
+    (43, watching.Synced),
+    (44, watching.Listed),
+    (45, watching.Streamed),
+    (46, watching.StreamEnded),
+    (60, recording.Record),
+    (80, lifecycle.Wake),
+    (81, lifecycle.Ping),
+    (82, lifecycle.Pong),
+    (83, lifecycle.ActorFailed),
+    (84, lifecycle.Fence),
+    (85, lifecycle.Drain),
+    (86, lifecycle.Drained),
+    (87, lifecycle.LeaseHeld),
+    (88, lifecycle.LeaseLost),
+    (89, lifecycle.LeaderObserved),
+    (90, lifecycle.Enable),
+    (91, lifecycle.Disable),
+    (92, lifecycle.Restart),
+    (93, lifecycle.Pause),
+    (94, lifecycle.Resume),
+    (95, lifecycle.Describe),
+    (96, lifecycle.Description),
+)
+
+# Fields that hold messages or named tuples: how they go onto the wire and come back. All others go as they are.
+_NESTED: dict[tuple[type, str], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
+
+
+class DecodeError(ValueError):
+    """These bytes are no message that this version knows."""
+
+
+class _Form:
+    """How one message type is written: built once, so that the hot path is an attrgetter and one packb."""
+
+    __slots__ = ("fields", "get", "least", "nested", "tag", "type")
+
+    def __init__(self, tag: int, message_type: type) -> None:
+        fields = dataclasses.fields(message_type)
+        self.tag, self.type = tag, message_type
+        self.fields = len(fields)
+        self.least = sum(
+            1
+            for field in fields
+            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        )
+        names = [field.name for field in fields]
+        self.get: Callable[[Any], tuple[Any, ...]]
+        if not names:
+            self.get = lambda _message: ()
+        elif len(names) == 1:
+            only = attrgetter(names[0])
+            self.get = lambda message: (only(message),)
+        else:
+            self.get = attrgetter(*names)
+        self.nested = [
+            (i, *_NESTED[message_type, name]) for i, name in enumerate(names) if (message_type, name) in _NESTED
+        ]
+
+
+def _to_wire(message: Any) -> list[Any]:
+    form = _BY_TYPE.get(type(message))
+    if form is None:
+        raise TypeError(f"not a message type: {type(message).__name__}")
+    wire = [form.tag, *form.get(message)]
+    for i, pack, _ in form.nested:
+        wire[i + 1] = pack(wire[i + 1])
+    return wire
+
+
+def _from_wire(wire: Any) -> Any:
+    if not isinstance(wire, list | tuple) or not wire:
+        raise DecodeError(f"a message is a non-empty array, got {type(wire).__name__}")
+    form = _BY_TAG.get(wire[0]) if isinstance(wire[0], int) else None
+    if form is None:
+        raise DecodeError(f"unknown message tag {wire[0]!r}")
+    values = list(wire[1:])
+    if not form.least <= len(values) <= form.fields:
+        raise DecodeError(f"{form.type.__name__} has {form.least} to {form.fields} fields, got {len(values)}")
+    for i, _, unpack in form.nested:
+        if i < len(values):
+            values[i] = unpack(values[i])
+    return form.type(*values)
+
+
+def _owner_from_wire(wire: Any) -> OwnerRef | None:
+    if wire is None:
+        return None
+    if len(wire) != 4:
+        raise DecodeError(f"an owner reference has 4 fields, got {len(wire)}")
+    return OwnerRef(*wire)
+
+
+_NESTED.update(
+    {
+        (commands.Submit, "commands"): (
+            lambda many: [_to_wire(one) for one in many],
+            lambda many: tuple(_from_wire(one) for one in many),
+        ),
+        (outcomes.Settled, "outcome"): (_to_wire, _from_wire),
+        (watching.WatchEvent, "controller"): (lambda owner: owner, _owner_from_wire),
+        (watching.WatchEvent, "previous_controller"): (lambda owner: owner, _owner_from_wire),
+    }
+)
+_BY_TYPE = {message_type: _Form(tag, message_type) for tag, message_type in TAGS}
+_BY_TAG = {form.tag: form for form in _BY_TYPE.values()}
+
+
+def encode(message: Any) -> bytes:
+    """Raises TypeError on what is no message, or holds what msgpack cannot say."""
+    return msgpack.packb(_to_wire(message), use_bin_type=True)
+
+
+def decode(frame: bytes) -> Any:
+    """The message in these bytes. Raises DecodeError; never anything else, whatever the bytes are."""
+    try:
+        wire = msgpack.unpackb(frame, use_list=True, raw=False, strict_map_key=False)
+    except Exception as err:
+        raise DecodeError(f"not msgpack: {err}") from err
+    try:
+        return _from_wire(wire)
+    except (TypeError, ValueError) as err:
+        if isinstance(err, DecodeError):
+            raise
+        raise DecodeError(f"malformed message: {err}") from err

@@ -1,0 +1,118 @@
+"""What a reconciler yields: one write (or live read) to the API server each. The Dispatcher carries them out.
+
+`key` is "namespace/name" ("name" for what is cluster-scoped), `resource` a Resource.id, `body` the object's or the
+patch's JSON bytes. None is "not said"; a grace period of 0 means now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class PatchType(StrEnum):
+    """A patch's media type."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = "application/json-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """POST body to the collection in namespace ("" for what is cluster-scoped).
+
+    name: of the parent object where subresource is given (pods/binding, serviceaccounts/token), else "".
+    """
+
+    resource: str
+    namespace: str
+    body: bytes
+    name: str = ""
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """PUT body; a conflict if its resourceVersion is not the stored one."""
+
+    resource: str
+    key: str
+    body: bytes
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """PATCH. field_manager is required by APPLY; force: APPLY takes over fields of other managers."""
+
+    resource: str
+    key: str
+    body: bytes
+    patch_type: str = PatchType.STRATEGIC
+    subresource: str = ""
+    field_manager: str = ""
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE one object. uid, resource_version: preconditions. propagation: Background, Foreground or Orphan."""
+
+    resource: str
+    key: str
+    uid: str | None = None
+    resource_version: str | None = None
+    grace_seconds: int | None = None
+    propagation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCollection:
+    """DELETE all objects of a namespace ("" = cluster-scoped) that match the selectors."""
+
+    resource: str
+    namespace: str
+    label_selector: str = ""
+    field_selector: str = ""
+    propagation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A live GET, for the few decisions that must not rest on a cache. Done.body is the object."""
+
+    resource: str
+    key: str
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """A live LIST of a namespace ("" = all). Done.body is the list object."""
+
+    resource: str
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+
+
+Command = Create | Update | Patch | Delete | DeleteCollection | Get | List
+COMMANDS: tuple[type[Command], ...] = (Create, Update, Patch, Delete, DeleteCollection, Get, List)
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Carry these commands out, all at once; answered by one Settled a command. Controller, recorder, elector → dispatcher.
+
+    sender: the actor's name, also the address of the answers. incarnation: of the sender; an old one is refused.
+    client: the API client in whose name and rate limit they go ("replicaset-controller").
+    ticket: the sender's number for this batch; answers carry it and the command's index.
+    """
+
+    sender: str
+    incarnation: int
+    client: str
+    ticket: int
+    commands: tuple[Command, ...]

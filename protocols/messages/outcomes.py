@@ -1,0 +1,135 @@
+"""What became of a command. An outcome is a value; a reconciler matches the ones it knows an answer to.
+
+`message` is the server's own text, `status` its metav1 Status as JSON bytes where it sent one (for its causes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocols.messages.commands import Command
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """2xx. body: what the server answered: the object after the write, or a Status (after some deletes)."""
+
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """404."""
+
+    message: str = ""
+    status: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyExists:
+    """409 with reason AlreadyExists: a create met an object of that name."""
+
+    message: str = ""
+    status: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """409 otherwise: a precondition (resourceVersion, uid) no longer holds."""
+
+    message: str = ""
+    status: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """401 or 403: refused to us, by RBAC, admission (quota), or because the namespace is terminating."""
+
+    message: str = ""
+    status: bytes = b""
+    code: int = 403
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """400, 405, 415, 422 and other 4xx: the request itself is wrong; the same again will fail again."""
+
+    message: str = ""
+    status: bytes = b""
+    code: int = 422
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """410: the resourceVersion is too old."""
+
+    message: str = ""
+    status: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """429, and the retries that the client makes by itself are used up. retry_after: seconds; 0 where not said."""
+
+    message: str = ""
+    status: bytes = b""
+    retry_after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFailure:
+    """5xx with an answer."""
+
+    message: str = ""
+    status: bytes = b""
+    code: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No answer: time-out or a broken connection. The write may have been applied."""
+
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Never sent: the sender is fenced, or the lease is not held."""
+
+    message: str = ""
+
+
+Failure = (
+    NotFound | AlreadyExists | Conflict | Forbidden | Invalid | Gone | Throttled | ServerFailure | Unknown | Refused
+)
+Outcome = Done | Failure
+OUTCOMES: tuple[type[Outcome], ...] = (
+    Done,
+    NotFound,
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    Gone,
+    Throttled,
+    ServerFailure,
+    Unknown,
+    Refused,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What became of one command of a Submit. Dispatcher → the sender."""
+
+    ticket: int
+    index: int
+    outcome: Outcome
+
+
+class CommandFailed(Exception):
+    """A command whose outcome the reconciler has no answer to; the key is retried with backoff."""
+
+    def __init__(self, command: Command, failure: Failure) -> None:
+        self.command, self.failure = command, failure
+        super().__init__(failure.message or type(failure).__name__)

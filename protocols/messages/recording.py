@@ -1,0 +1,28 @@
+"""Events for people: what `kubectl describe` shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write a core/v1 Event about an object. Reconciler → (its actor) → event recorder; nobody waits for it.
+
+    api_version, kind, namespace, name, uid, resource_version, field_path: the involved object.
+    type: "Normal" or "Warning". component: the event's source ("replicaset-controller"); client: the API client in
+    whose name it is written. Both are filled in by the actor that drives the reconciler when left empty.
+    """
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    type: str
+    reason: str
+    message: str
+    field_path: str = ""
+    component: str = ""
+    client: str = ""

@@ -1,0 +1,74 @@
+"""API resources: what a path, a kind and a message mean by "pods".
+
+A message names a resource by its id, `group/version/plural` (`v1/pods` in the core group), so that it can be decoded
+without a registry and custom resources need none. Whether a resource is namespaced shows in the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One resource of the API, as discovery describes it.
+
+    group: "" for the core group. kind: of one object; a list's kind is `<kind>List`.
+    """
+
+    group: str = ""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """What `apiVersion` says: "v1", "apps/v1"."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def id(self) -> str:
+        """How messages name it: "v1/pods", "apps/v1/replicasets"."""
+        return f"{self.api_version}/{self.plural}"
+
+    @property
+    def name(self) -> str:
+        """How people name it: "pods", "replicasets.apps"."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def resource_path(resource_id: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """The URL path of a collection, an object or a subresource; empty parts are left out.
+
+    resource_path("apps/v1/replicasets", "default", "web", "status")
+    == "/apis/apps/v1/namespaces/default/replicasets/web/status"
+
+    Raises ValueError on an id that is not `[group/]version/plural`.
+    """
+    group_version, _, plural = resource_id.rpartition("/")
+    if not group_version or not plural or group_version.count("/") > 1:
+        raise ValueError(f"not a resource id: {resource_id!r}; expected '[group/]version/plural'")
+    root = "/apis/" if "/" in group_version else "/api/"
+    path = f"{root}{group_version}"
+    if namespace:
+        path += f"/namespaces/{namespace}"
+    path += f"/{plural}"
+    if name:
+        path += f"/{name}"
+    if subresource:
+        path += f"/{subresource}"
+    return path
+
+
+PODS = Resource(version="v1", plural="pods", kind="Pod")
+NODES = Resource(version="v1", plural="nodes", kind="Node", namespaced=False)
+NAMESPACES = Resource(version="v1", plural="namespaces", kind="Namespace", namespaced=False)
+EVENTS = Resource(version="v1", plural="events", kind="Event")
+REPLICATION_CONTROLLERS = Resource(version="v1", plural="replicationcontrollers", kind="ReplicationController")
+REPLICASETS = Resource(group="apps", version="v1", plural="replicasets", kind="ReplicaSet")
+DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment")
+LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", kind="Lease")

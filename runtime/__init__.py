@@ -1,0 +1,1 @@
+"""What actors stand on: spawning, clock, tables, queues, the API client, serving, the simulator, the embedded cluster."""
