@@ -1,1 +1,1 @@
-"""What actors stand on: spawning, clock, tables, queues, the API client, serving, the simulator, the embedded cluster."""
+"""What actors stand on: spawning, clock, tables, queues, API client, serving, the simulator, the embedded cluster."""
