@@ -1,0 +1,97 @@
+"""Time, given to whoever needs it. Nothing else in the project asks the system what time it is.
+
+Two clocks: `monotonic()` for durations and deadlines, `now()` for timestamps that go into objects. Neither is ever
+compared with a timestamp that another machine wrote, except to show it to people.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What actors know of time."""
+
+    def monotonic(self) -> float:
+        """Seconds since some start; never goes back."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+
+    def call_at(self, who: str, when: float, what: Callable[[], None]) -> None:
+        """Call `what` once monotonic() has reached `when`, on a thread of the clock's; it must not block.
+
+        who: one alarm each: a later call with the same name replaces the earlier one.
+        """
+
+    def cancel(self, who: str) -> None:
+        """Forget who's alarm, if there is one."""
+
+
+class SystemClock:
+    """The machine's clock; one daemon thread sounds the alarms."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._alarms: dict[str, tuple[float, int, Callable[[], None]]] = {}
+        self._due: list[tuple[float, int, str]] = []
+        self._count = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def now(self) -> float:
+        return time.time()
+
+    def call_at(self, who: str, when: float, what: Callable[[], None]) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            self._count += 1
+            self._alarms[who] = (when, self._count, what)
+            first = not self._due or when < self._due[0][0]
+            heapq.heappush(self._due, (when, self._count, who))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
+                self._thread.start()
+            elif first:
+                self._changed.notify()
+
+    def cancel(self, who: str) -> None:
+        with self._changed:
+            self._alarms.pop(who, None)
+
+    def close(self) -> None:
+        """Sound no more alarms, and end the thread."""
+        with self._changed:
+            self._closed = True
+            self._alarms.clear()
+            self._due.clear()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                if not self._due:
+                    self._changed.wait()
+                    continue
+                when, count, who = self._due[0]
+                alarm = self._alarms.get(who)
+                if alarm is None or alarm[1] != count:  # replaced or cancelled since
+                    heapq.heappop(self._due)
+                    continue
+                remaining = when - time.monotonic()
+                if remaining > 0:
+                    self._changed.wait(remaining)
+                    continue
+                heapq.heappop(self._due)
+                del self._alarms[who]
+            alarm[2]()

@@ -1,0 +1,219 @@
+"""Tables: what an informer knows of one resource. One writer, many readers, no locks.
+
+Only the informer of a resource writes its Table. Everybody else reads it from their own threads, as Erlang processes
+read an ETS table: a read is one operation on a dict, atomic under the interpreter's lock, and an Entry is never changed
+once it is in. Objects stay JSON bytes; they are decoded when somebody looks, and a bounded number of decoded ones is
+kept. What many reconcilers ask of every object (a pod's phase, readiness, node) is derived once, as `facts`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, key_of, split_key, uid_of
+from protocols.resources import Resource
+
+IndexValues = Callable[[Object], Iterable[str]]
+
+
+def owner_value(*, namespace: str, controller: OwnerRef | None) -> str:
+    """The OWNER index's value: the controller's uid, or one value a namespace for objects without a controller."""
+    return controller.uid if controller is not None else f"orphans of {namespace}"
+
+
+class Entry:
+    """One object as a table holds it: immutable but for the cached decoded form.
+
+    resource_version: as a number, comparable within one resource (KEP-5504). facts: what the table's `derive` made of
+    the object, None without one.
+    """
+
+    __slots__ = ("controller", "decoded", "facts", "key", "raw", "resource_version", "uid", "values")
+
+    def __init__(
+        self,
+        *,
+        key: Key,
+        uid: str,
+        resource_version: int,
+        raw: bytes,
+        controller: OwnerRef | None,
+        facts: Any,
+        values: tuple[tuple[str, str], ...],
+    ) -> None:
+        self.key, self.uid, self.resource_version, self.raw = key, uid, resource_version, raw
+        self.controller, self.facts, self.values = controller, facts, values
+        self.decoded: Object | None = None
+
+
+class _State:
+    """Entries and indexes that belong together; a relist builds one aside and swaps it in whole."""
+
+    __slots__ = ("entries", "indexes")
+
+    def __init__(self) -> None:
+        self.entries: dict[Key, Entry] = {}
+        self.indexes: dict[tuple[str, str], dict[Key, Entry]] = {}  # (index, value) → entries by key
+
+    def put(self, entry: Entry) -> Entry | None:
+        previous = self.entries.get(entry.key)
+        self.entries[entry.key] = entry
+        if previous is not None and previous.values != entry.values:
+            self._unindex(previous, keep=entry.values)
+        for value in entry.values:
+            bucket = self.indexes.get(value)
+            if bucket is None:
+                bucket = self.indexes[value] = {}
+            bucket[entry.key] = entry
+        return previous
+
+    def remove(self, key: Key) -> Entry | None:
+        previous = self.entries.pop(key, None)
+        if previous is not None:
+            self._unindex(previous, keep=())
+        return previous
+
+    def _unindex(self, entry: Entry, *, keep: tuple[tuple[str, str], ...]) -> None:
+        for value in entry.values:
+            if value in keep:
+                continue
+            bucket = self.indexes.get(value)
+            if bucket is not None:
+                bucket.pop(entry.key, None)
+                if not bucket:
+                    del self.indexes[value]
+
+
+NAMESPACE, OWNER = "namespace", "owner"
+
+
+class Table:
+    """The objects of one resource, as of `version`.
+
+    indexes: further indexes by name; each function gives the values of an object.
+    derive: makes an entry's `facts`. decoded_bound: how many decoded objects are kept, oldest look first to go.
+    freeze: wraps what `object_of` hands out, so that a test can catch whoever changes it.
+
+    synced: holds a whole list. version: the last resourceVersion seen, by list, event or bookmark. heard: when the
+    server last gave a sign of life, by the clock's monotonic(). epoch: how often the server's versions went backwards
+    (a restored backup), which makes remembered versions worthless.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        *,
+        indexes: Mapping[str, IndexValues] | None = None,
+        derive: Callable[[Object], Any] | None = None,
+        decoded_bound: int = 1024,
+        freeze: Callable[[Object], Object] | None = None,
+    ) -> None:
+        self.resource = resource
+        self.synced = False
+        self.version = 0
+        self.heard: float | None = None
+        self.epoch = 0
+        self._state = _State()
+        self._indexes = dict(indexes or {})
+        self._derive, self._freeze = derive, freeze
+        self._decoded: deque[Entry] = deque()
+        self._decoded_bound = decoded_bound
+        self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
+
+    # Reading: any thread.
+
+    def __len__(self) -> int:
+        return len(self._state.entries)
+
+    def get(self, key: Key) -> Entry | None:
+        return self._state.entries.get(key)
+
+    def entries(self) -> list[Entry]:
+        return list(self._state.entries.values())
+
+    def indexed(self, index: str, value: str) -> list[Entry]:
+        bucket = self._state.indexes.get((index, value))
+        return list(bucket.values()) if bucket else []
+
+    def object_of(self, entry: Entry) -> Object:
+        """The decoded object; not to be changed."""
+        decoded = entry.decoded
+        if decoded is None:
+            decoded = decode_object(entry.raw)
+            if self._freeze is not None:
+                decoded = self._freeze(decoded)
+            entry.decoded = decoded
+            self._decoded.append(entry)
+            if len(self._decoded) > self._decoded_bound:
+                with contextlib.suppress(IndexError):  # another reader was faster
+                    self._decoded.popleft().decoded = None
+        return decoded
+
+    def age(self, now: float) -> float | None:
+        """Seconds since the server last gave a sign of life; None before the first."""
+        return None if self.heard is None else max(0.0, now - self.heard)
+
+    def make_entry(self, obj: Object, raw: bytes) -> Entry:
+        """What `put` takes. Raises ValueError that names what is missing: a name, a numeric resourceVersion.
+
+        Also raises whatever `derive` and the indexes raise on an object of the wrong shape (TypeError, KeyError,
+        AttributeError, ValueError): such an object is malformed.
+        """
+        key = key_of(obj)
+        if not key or key.endswith("/"):
+            raise ValueError("metadata.name is missing")
+        version = obj["metadata"].get("resourceVersion")
+        if not isinstance(version, str) or not version.isdecimal():
+            raise ValueError(f"metadata.resourceVersion of {key} is no number: {version!r}")
+        controller = controller_of(obj)
+        if controller is not None:
+            controller = self._shared(controller)
+        namespace, _ = split_key(key)
+        values = [(OWNER, owner_value(namespace=namespace, controller=controller))]
+        if namespace:
+            values.append((NAMESPACE, namespace))
+        for index, values_of in self._indexes.items():
+            values.extend((index, value) for value in values_of(obj))
+        return Entry(
+            key=key,
+            uid=uid_of(obj),
+            resource_version=int(version),
+            raw=raw,
+            controller=controller,
+            facts=self._derive(obj) if self._derive is not None else None,
+            values=tuple(values),
+        )
+
+    def _shared(self, owner: OwnerRef) -> OwnerRef:
+        if len(self._owners) > 20_000:
+            self._owners = {}
+        return self._owners.setdefault(owner, owner)
+
+    # Writing: the informer alone.
+
+    def put(self, entry: Entry) -> Entry | None:
+        """Set one object; answers the entry that was there."""
+        return self._state.put(entry)
+
+    def remove(self, key: Key) -> Entry | None:
+        """Forget one object; answers the entry that was there."""
+        return self._state.remove(key)
+
+    def replace(self, entries: Iterable[Entry], version: int) -> None:
+        """A whole list, swapped in at once."""
+        state = _State()
+        for entry in entries:
+            state.put(entry)
+        self._state = state
+        if version < self.version:
+            self.epoch += 1
+        self.version = version
+        self.synced = True
+
+    def advance(self, version: int) -> None:
+        """The server has shown us everything up to here; called after the entries are in."""
+        if version > self.version:
+            self.version = version
