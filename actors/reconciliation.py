@@ -241,7 +241,7 @@ def is_done(outcome: Outcome) -> bool:
 def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outcome]:
     """One command that has to succeed, `but` these outcomes are answered too. Raises CommandFailed on any other."""
     outcome: Outcome = yield command
-    if isinstance(outcome, (Done, *but)):
+    if isinstance(outcome, Done) or isinstance(outcome, but):  # noqa: SIM101 (mypy follows two, not one)
         return outcome
     raise CommandFailed(command, outcome)
 

@@ -50,7 +50,7 @@ TAGS: tuple[tuple[int, type], ...] = (
     (81, lifecycle.Ping),
     (82, lifecycle.Pong),
     (83, lifecycle.ActorFailed),
-    (84, lifecycle.Fence),
+    (84, lifecycle.Attach),
     (85, lifecycle.Drain),
     (86, lifecycle.Drained),
     (87, lifecycle.LeaseHeld),
@@ -63,6 +63,8 @@ TAGS: tuple[tuple[int, type], ...] = (
     (94, lifecycle.Resume),
     (95, lifecycle.Describe),
     (96, lifecycle.Description),
+    (97, lifecycle.Attached),
+    (98, lifecycle.Restarted),
 )
 
 # Fields that hold messages or named tuples: how they go onto the wire and come back. All others go as they are.

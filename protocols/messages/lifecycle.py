@@ -40,8 +40,30 @@ class ActorFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
-    """Refuse what incarnations of this sender older than `incarnation` still send. Manager → dispatcher."""
+class Attach:
+    """I am the incarnation that writes under this name now: refuse what older ones still send. Controller → dispatcher.
+
+    Answered by Attached once nothing of an older one is on its way to the API server any more.
+    """
+
+    name: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Go ahead, once your tables have reached what was written under your name before. Dispatcher → controller.
+
+    versions: Resource.id → resourceVersion of the newest object that such a write was answered with.
+    """
+
+    incarnation: int
+    versions: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """A peer is a new incarnation, and remembers nothing of you: subscribe or attach again. Manager → all children."""
 
     name: str
     incarnation: int

@@ -1,0 +1,55 @@
+"""Rate limits, told the time by whoever asks."""
+
+from __future__ import annotations
+
+import math
+
+
+class TokenBucket:
+    """`qps` tokens a second, at most `burst` at once; full at first.
+
+    qps < 0: no limit, as client-go has it. qps == 0: none at all, once the first burst is gone.
+    """
+
+    def __init__(self, *, qps: float, burst: int, now: float) -> None:
+        self._qps, self._burst = qps, max(1, burst)
+        self._tokens, self._at = float(self._burst), now
+
+    @property
+    def qps(self) -> float:
+        return self._qps
+
+    def set_rate(self, qps: float, now: float) -> None:
+        """From now on; what has gathered so far stays."""
+        self._refill(now)
+        self._qps = qps
+
+    def try_take(self, now: float) -> bool:
+        """Take a token if there is one."""
+        if self._qps < 0:
+            return True
+        self._refill(now)
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
+
+    def next_token(self, now: float) -> float:
+        """When the next token is there: now, later, or never (math.inf)."""
+        if self._qps < 0:
+            return now
+        self._refill(now)
+        if self._tokens >= 1.0:
+            return now
+        return now + (1.0 - self._tokens) / self._qps if self._qps > 0 else math.inf
+
+    def saturation(self, now: float) -> float:
+        """How much of the burst is used up: 0 idle, 1 exhausted."""
+        self._refill(now)
+        return 1.0 - self._tokens / self._burst
+
+    def _refill(self, now: float) -> None:
+        if now > self._at:
+            # A token that is due but for a rounding error is there, else a wake-up at next_token would find none.
+            self._tokens = min(float(self._burst), self._tokens + max(0.0, self._qps) * (now - self._at) + 1e-9)
+            self._at = now

@@ -1,0 +1,170 @@
+"""An actor system: names, incarnations, and who lives under which.
+
+Several systems live side by side in one process; nothing here is global. How an actor comes to life is a seam: the
+threaded system starts it as pykka does, the simulator's world builds the very same object and empties its mailbox by
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pykka
+
+from protocols.codec import decode, encode
+from protocols.messages.lifecycle import ActorFailed
+from runtime.actor import Actor, Context
+from runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorSpec:
+    """How to build an actor, again and again. arguments: keyword arguments of the class besides its context."""
+
+    name: str
+    actor: type[Actor]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Spawner(Protocol):
+    """Brings actors that were built to life."""
+
+    def start(self, actor: Actor) -> None: ...
+
+
+class ThreadSpawner:
+    """Each actor on a daemon thread of its own, as pykka does."""
+
+    def start(self, actor: Actor) -> None:
+        actor.launch()
+
+
+class _Resident:
+    __slots__ = ("context", "ref")
+
+    def __init__(self, context: Context, ref: pykka.ActorRef[Any]) -> None:
+        self.context, self.ref = context, ref
+
+
+class ActorSystem:
+    """The address book, and the only way from one actor to another.
+
+    supervisor: the name that hears of failures. The supervisor's own failure goes to `orphaned`, which whoever built
+    the system sets. undecodable: how many frames no actor could read. dropped: how many were told to nobody.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        spawner: Spawner | None = None,
+        supervisor: str = "controller-manager",
+    ) -> None:
+        self.clock, self.log, self.supervisor = clock, log, supervisor
+        self.undecodable = self.dropped = 0
+        self.taps: list[Tap] = []
+        self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
+        self._spawner = spawner if spawner is not None else ThreadSpawner()
+        self._residents: dict[str, _Resident] = {}
+        self._incarnations: dict[str, int] = {}
+
+    def spawn(self, spec: ActorSpec) -> int:
+        """Bring it to life under its name; whoever lived there before is fenced. Answers the incarnation."""
+        self.fence(spec.name)
+        incarnation = self._incarnations.get(spec.name, 0) + 1
+        self._incarnations[spec.name] = incarnation
+        log = self.log.bind(actor=spec.name, incarnation=incarnation)
+        context = Context(name=spec.name, incarnation=incarnation, system=self, clock=self.clock, log=log)
+        actor = spec.actor(context, **spec.arguments)
+        self._residents[spec.name] = _Resident(context, actor.actor_ref)
+        self._spawner.start(actor)
+        return incarnation
+
+    def fence(self, name: str) -> None:
+        """Take the name away from whoever has it: nothing reaches it any more, and nothing it tells goes anywhere.
+
+        It is asked to stop as well, for the case that it is not hung for ever.
+        """
+        resident = self._residents.pop(name, None)
+        if resident is not None:
+            resident.context.fenced = True
+            self.clock.cancel(name)
+            if resident.ref.is_alive():
+                resident.ref.stop(block=False)
+
+    def stop(self, name: str, *, timeout: float | None = None) -> bool:
+        """Let it finish what is in its mailbox and end. timeout: seconds to wait for that; None does not wait.
+
+        Answers False if it did not end in time; then it is fenced.
+        """
+        resident = self._residents.get(name)
+        if resident is None or not resident.ref.is_alive():
+            self._residents.pop(name, None)
+            return True
+        ended = True
+        if timeout is None:
+            resident.ref.stop(block=False)
+        else:
+            try:
+                resident.ref.stop(block=True, timeout=timeout)
+            except pykka.Timeout:
+                ended = False
+                resident.context.fenced = True
+        self._residents.pop(name, None)
+        return ended
+
+    def is_alive(self, name: str) -> bool:
+        resident = self._residents.get(name)
+        return resident is not None and resident.ref.is_alive()
+
+    def incarnation(self, name: str) -> int:
+        """Of whoever lives, or lived last, under this name; 0 if nobody ever did."""
+        return self._incarnations.get(name, 0)
+
+    def names(self) -> list[str]:
+        return list(self._residents)
+
+    def tell(self, to: str, message: Any, *, sender: str = "outside") -> None:
+        self.deliver(to, encode(message), sender=sender)
+
+    def deliver(self, to: str, frame: bytes, *, sender: str) -> None:
+        """Put a frame into a mailbox, from any thread. Told to nobody, it is counted and gone."""
+        for tap in self.taps:
+            tap(sender, to, frame)
+        resident = self._residents.get(to)
+        if resident is None:
+            self.dropped += 1
+            return
+        try:
+            resident.ref.tell(frame)
+        except pykka.ActorDeadError:
+            self.dropped += 1
+
+    def ask(self, name: str, message: Any, *, timeout: float) -> Any:
+        """For people and tests only, never from an actor. The decoded answer.
+
+        Raises pykka.ActorDeadError if nobody lives there, pykka.Timeout after so many seconds.
+        """
+        resident = self._residents.get(name)
+        if resident is None:
+            raise pykka.ActorDeadError(f"no actor is called {name!r}")
+        answer = resident.ref.ask(encode(message), timeout=timeout)
+        return decode(answer) if isinstance(answer, bytes) else answer
+
+    def failed(self, failure: ActorFailed) -> None:
+        """An actor's base reports its own end."""
+        resident = self._residents.get(failure.name)
+        if resident is not None and resident.context.incarnation != failure.incarnation:
+            return  # it had been replaced already
+        if failure.name == self.supervisor:
+            self.orphaned(failure)
+        else:
+            self.tell(self.supervisor, failure, sender=failure.name)
