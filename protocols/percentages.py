@@ -1,0 +1,31 @@
+"""IntOrString: a count, or a percentage of a total (maxSurge, maxUnavailable, minAvailable).
+
+Source: apimachinery pkg/util/intstr, GetScaledValueFromIntOrPercent.
+"""
+
+from __future__ import annotations
+
+import re
+
+IntOrString = int | str
+
+_PERCENTAGE = re.compile(r"([+-]?[0-9]{1,18})%")
+
+
+def scaled_value(int_or_percent: IntOrString | None, total: int, *, round_up: bool) -> int:
+    """A count as it is, or so many percent of total, rounded up or down to a whole number.
+
+    More than 100 % and negative numbers are taken as they are; limits are the caller's. Raises ValueError on None and
+    on a string that is no percentage ("5", "oops", "1.5%").
+    """
+    if isinstance(int_or_percent, int) and not isinstance(int_or_percent, bool):
+        return int_or_percent
+    if int_or_percent is None:
+        raise ValueError("nil value for IntOrString")
+    found = _PERCENTAGE.fullmatch(int_or_percent) if isinstance(int_or_percent, str) else None
+    if found is None:
+        raise ValueError(
+            f"invalid value for IntOrString: {int_or_percent!r} is neither a whole number nor a percentage"
+        )
+    parts = int(found[1]) * total
+    return -(-parts // 100) if round_up else parts // 100

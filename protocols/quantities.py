@@ -1,0 +1,135 @@
+"""Resource quantities ("100m", "1.5Gi", "2e3") as exact decimals, and their canonical text.
+
+A quantity's value is a decimal.Decimal, so that comparing, adding and hashing are Python's own and never go through a
+float. Its format (which family of suffixes it was written with) matters for its text only and is asked for separately.
+
+Source: apimachinery pkg/api/resource. Differences: text without a digit ("", ".", "k") is an error where upstream reads
+some of it as 0; text longer than any real quantity is refused, so that nobody makes us compute 10**10**9.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from enum import Enum
+
+QuantityText = str | int | float
+
+_DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY_EXPONENTS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIXES = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENTS.items()}
+_BINARY_SUFFIXES = {exponent: suffix for suffix, exponent in _BINARY_EXPONENTS.items()}
+_QUANTITY = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+|)")
+_MOST_BINARY = 2**63 - 1
+_LONGEST = 128  # characters of text, and decimal digits of a value
+
+
+class QuantityFormat(Enum):
+    """The family of suffixes that a quantity is written with."""
+
+    DECIMAL_SI = "DecimalSI"  # 100m, 5, 12M
+    BINARY_SI = "BinarySI"  # 64Mi
+    DECIMAL_EXPONENT = "DecimalExponent"  # 12e6
+
+
+def parse_quantity(quantity: QuantityText) -> Decimal:
+    """The value: of text with any suffix, or of a bare JSON number.
+
+    More precise than 1n is rounded away from zero; with a binary suffix, more than 2**63-1 is that. Raises ValueError.
+    """
+    return _parse(quantity)[0]
+
+
+def quantity_format(quantity: QuantityText) -> QuantityFormat:
+    """The family its suffix belongs to; DECIMAL_SI without one. Raises ValueError as parse_quantity."""
+    return _parse(quantity)[1]
+
+
+def canonical_quantity(quantity: QuantityText) -> str:
+    """As the API server would write it back: "0.5" → "500m", "1024Mi" → "1Gi", "1000" → "1k", "1.5Gi" → "1536Mi"."""
+    value, form = _parse(quantity)
+    return format_quantity(value, form)
+
+
+def format_quantity(value: Decimal | int, form: QuantityFormat = QuantityFormat.DECIMAL_SI) -> str:
+    """Canonical text: no fraction, and the largest exponent that loses nothing.
+
+    BINARY_SI gives way to DECIMAL_SI for what is no whole number, or less than 1024. Raises ValueError on what
+    is finer than 1n, or not finite.
+    """
+    value = Decimal(value)
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):  # NaN or infinite
+        raise ValueError(f"not a quantity: {value}")
+    number = int("".join(map(str, digits)))
+    if number == 0:
+        return "0"
+    minus = "-" if sign else ""
+    if form is QuantityFormat.BINARY_SI and abs(value) >= 1024 and value == value.to_integral_value():
+        return minus + _format_binary(number * 10**exponent if exponent >= 0 else number // 10**-exponent)
+    while number % 10 == 0:
+        number, exponent = number // 10, exponent + 1
+    if exponent < -9:
+        raise ValueError(f"not a quantity: {value} is finer than 1n")
+    # Suffixes stand for multiples of 3. There is none beyond E: upstream drops the exponent there, we keep the zeros.
+    most = exponent if form is QuantityFormat.DECIMAL_EXPONENT else 18
+    wanted = min(exponent - exponent % 3, most)
+    number *= 10 ** (exponent - wanted)
+    if form is QuantityFormat.DECIMAL_EXPONENT:
+        return f"{minus}{number}e{wanted}" if wanted else f"{minus}{number}"
+    return f"{minus}{number}{_DECIMAL_SUFFIXES[wanted]}"
+
+
+def whole_value(quantity: Decimal | QuantityText) -> int:
+    """In units, rounded away from zero: "1.5" → 2. Upstream's Value()."""
+    return _rounded_up(quantity, 1)
+
+
+def milli_value(quantity: Decimal | QuantityText) -> int:
+    """In thousandths, rounded away from zero: "0.5" → 500, "100u" → 1. Upstream's MilliValue()."""
+    return _rounded_up(quantity, 1000)
+
+
+def _rounded_up(quantity: Decimal | QuantityText, parts: int) -> int:
+    value = quantity if isinstance(quantity, Decimal) else parse_quantity(quantity)
+    numerator, denominator = value.as_integer_ratio()
+    number = -(-abs(numerator) * parts // denominator)
+    return number if numerator >= 0 else -number
+
+
+def _format_binary(number: int) -> str:
+    exponent = 0
+    while number % 1024 == 0 and exponent < 60:
+        number, exponent = number // 1024, exponent + 10
+    return f"{number}{_BINARY_SUFFIXES[exponent]}" if exponent else str(number)
+
+
+def _parse(quantity: QuantityText) -> tuple[Decimal, QuantityFormat]:
+    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
+        raise ValueError(f"not a quantity: {quantity!r}")
+    text = quantity if isinstance(quantity, str) else repr(quantity)
+    found = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None or not (found[2] or found[3]):
+        raise ValueError(f"not a quantity: {text[:_LONGEST]!r}; expected a number and a suffix such as m, k, Mi or e3")
+    sign, whole, fraction, suffix = found[1], found[2], found[3] or "", found[4]
+    number, exponent = int(whole + fraction), -len(fraction)
+    form = QuantityFormat.DECIMAL_SI
+    if suffix in _BINARY_EXPONENTS:
+        form = QuantityFormat.BINARY_SI
+        number <<= _BINARY_EXPONENTS[suffix]
+    elif suffix in _DECIMAL_EXPONENTS:
+        exponent += _DECIMAL_EXPONENTS[suffix]
+    else:
+        form = QuantityFormat.DECIMAL_EXPONENT
+        exponent += int(suffix[1:])
+    if number == 0:
+        return Decimal(0), form
+    if exponent + len(str(number)) > _LONGEST:
+        raise ValueError(f"not a quantity: {text!r} is too large")
+    if exponent < -9:
+        # Away from zero: who asks for a little gets a little. Past its own digits a number rounds to 1n.
+        number = -(-number // 10 ** min(-9 - exponent, len(str(number))))
+        exponent = -9
+    if form is QuantityFormat.BINARY_SI and number > _MOST_BINARY * 10**-exponent:
+        number, exponent = _MOST_BINARY, 0
+    return Decimal((1 if sign == "-" else 0, tuple(map(int, str(number))), exponent)), form

@@ -1,0 +1,374 @@
+"""Label and field selectors: the query-string grammar, LabelSelector objects and plain maps, compiled for matching.
+
+Source: apimachinery pkg/labels/selector.go, pkg/fields/selector.go and metav1.LabelSelectorAsSelector. Differences, all
+deliberate: a parse error says at which column; "==" is kept as "="; the selector that matches nothing has a query form
+(upstream's is "", which sent to a server would select everything); a field selector's term needs a field name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple, NoReturn
+
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INT64 = range(-(2**63), 2**63)
+
+
+class Operator(StrEnum):
+    """How a requirement relates its key to its values, as the query string writes it."""
+
+    EQUALS = "="
+    NOT_EQUALS = "!="
+    IN = "in"
+    NOT_IN = "notin"
+    EXISTS = "exists"
+    DOES_NOT_EXIST = "!"
+    GREATER_THAN = ">"
+    LESS_THAN = "<"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one label. values: sorted, without repetition; empty for EXISTS and DOES_NOT_EXIST."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """An absent label satisfies NOT_IN, NOT_EQUALS and DOES_NOT_EXIST. > and < compare as 64-bit integers."""
+        value = labels.get(self.key)
+        match self.operator:
+            case Operator.EQUALS | Operator.IN:
+                return value in self.values
+            case Operator.NOT_EQUALS | Operator.NOT_IN:
+                return value not in self.values
+            case Operator.EXISTS:
+                return self.key in labels
+            case Operator.DOES_NOT_EXIST:
+                return self.key not in labels
+            case Operator.GREATER_THAN | Operator.LESS_THAN:
+                number, bound = _int64(value), _int64(self.values[0])
+                if number is None or bound is None:
+                    return False
+                return number > bound if self.operator is Operator.GREATER_THAN else number < bound
+
+    def __str__(self) -> str:
+        match self.operator:
+            case Operator.EXISTS:
+                return self.key
+            case Operator.DOES_NOT_EXIST:
+                return f"!{self.key}"
+            case Operator.IN | Operator.NOT_IN:
+                return f"{self.key} {self.operator} ({','.join(self.values)})"
+            case _:
+                return f"{self.key}{self.operator}{self.values[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All of its requirements together. Immutable and hashable; without requirements it matches everything.
+
+    str() is the query form, requirements in order of their keys; parsing it again gives a selector that matches the
+    same labels, provided that the keys and values are valid (a map_selector's need not be).
+    """
+
+    requirements: tuple[Requirement, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """True if it restricts nothing."""
+        return not self.requirements
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+EVERYTHING = LabelSelector()
+NOTHING = LabelSelector((Requirement("nothing", Operator.EXISTS), Requirement("nothing", Operator.DOES_NOT_EXIST)))
+
+
+def label_key_problem(key: str) -> str | None:
+    """What is wrong with a label's (or annotation's) key, for people; None if nothing is."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
+        return "the part before '/' must be a DNS subdomain of at most 253 characters"
+    if len(name) > 63 or not _NAME.fullmatch(name):
+        return "a key's name is 1 to 63 letters, digits, '-', '_' or '.', and begins and ends with a letter or digit"
+    return None
+
+
+def label_value_problem(value: str) -> str | None:
+    """What is wrong with a label's value, for people; None if nothing is."""
+    if len(value) > 63 or (value and not _NAME.fullmatch(value)):
+        return "a value is at most 63 letters, digits, '-', '_' or '.', and begins and ends with a letter or digit"
+    return None
+
+
+def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Requirement:
+    """A checked requirement. Raises ValueError on an invalid key or value, or if the operator takes other values."""
+    problem = label_key_problem(key)
+    if problem:
+        raise ValueError(f"invalid label key {key!r}: {problem}")
+    chosen = tuple(sorted(set(values)))
+    for value in chosen:
+        problem = label_value_problem(value)
+        if problem:
+            raise ValueError(f"invalid value {value!r} of label {key}: {problem}")
+    match operator:
+        case Operator.IN | Operator.NOT_IN:
+            if not chosen:
+                raise ValueError(f"label {key}: {operator} needs at least one value")
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+            if chosen:
+                raise ValueError(f"label {key}: existence is asked for without values, got {', '.join(chosen)}")
+        case _:
+            if len(chosen) != 1:
+                raise ValueError(f"label {key}: {operator} needs exactly one value, got {len(chosen)}")
+            if operator in (Operator.GREATER_THAN, Operator.LESS_THAN) and _int64(chosen[0]) is None:
+                raise ValueError(f"label {key}: {operator} needs a 64-bit integer, got {chosen[0]!r}")
+    return Requirement(key, operator, chosen)
+
+
+def map_selector(labels: Mapping[str, str] | None) -> LabelSelector:
+    """The selector of a ReplicationController or Service: every pair must be there.
+
+    None and {} match everything, as upstream's SelectorFromSet; the controllers that read an empty map as "nothing"
+    look at .empty. Nothing is checked: an invalid pair matches no label.
+    """
+    pairs = sorted((labels or {}).items())
+    return LabelSelector(tuple(Requirement(key, Operator.EQUALS, (value,)) for key, value in pairs))
+
+
+_EXPRESSION_OPERATORS = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+}
+
+
+def label_selector_of(value: Mapping[str, Any] | None) -> LabelSelector:
+    """Compile a LabelSelector object ({matchLabels, matchExpressions}). None matches nothing, {} everything.
+
+    Raises ValueError on an unknown operator, on values that do not go with it, on invalid keys and values, and on
+    what is no LabelSelector at all.
+    """
+    if value is None:
+        return NOTHING
+    labels, expressions = value.get("matchLabels") or {}, value.get("matchExpressions") or []
+    if not isinstance(labels, dict) or not isinstance(expressions, list):
+        raise ValueError("not a label selector: matchLabels is a map and matchExpressions a list")
+    requirements = [requirement(_text(key), Operator.EQUALS, [_text(label)]) for key, label in labels.items()]
+    for expression in expressions:
+        if not isinstance(expression, dict):
+            raise ValueError(f"not a label selector: {expression!r} in matchExpressions")
+        operator = _EXPRESSION_OPERATORS.get(_text(expression.get("operator") or ""))
+        if operator is None:
+            raise ValueError(f"{expression.get('operator') or ''!r} is not a valid label selector operator")
+        values = expression.get("values") or []
+        if not isinstance(values, list):
+            raise ValueError(f"not a label selector: values is a list, got {values!r}")
+        requirements.append(requirement(_text(expression.get("key") or ""), operator, map(_text, values)))
+    return _selector(requirements)
+
+
+def parse_label_selector(text: str) -> LabelSelector:
+    """Parse the query form, as in `?labelSelector=` and `kubectl -l`. "" matches everything.
+
+    app=web, app==web, app!=web, tier in (a,b), tier notin (a), app, !app, size>3, size<3; joined by commas. A value
+    may be left out and is then "". Raises ValueError with the column of what cannot be understood.
+    """
+    return _selector(_LabelParser(text).parse())
+
+
+def _selector(requirements: list[Requirement]) -> LabelSelector:
+    return LabelSelector(tuple(sorted(requirements, key=lambda each: each.key)))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"not a label selector: expected a string, got {value!r}")
+    return value
+
+
+def _int64(text: str | None) -> int | None:
+    if text is None or not _INTEGER.fullmatch(text) or len(text) > 64:
+        return None
+    number = int(text)
+    return number if number in _INT64 else None
+
+
+class _Token(NamedTuple):
+    text: str  # "" at the end
+    column: int  # from 1
+    word: bool  # an identifier, and no symbol
+
+
+class _LabelParser:
+    """Recursive descent over the tokens of one selector. Whether "in" is a name or an operator depends on its place."""
+
+    _TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^ \t\r\n=!(),<>]+)|$)")
+    _BINARY: Mapping[str, Operator] = {
+        "=": Operator.EQUALS,
+        "==": Operator.EQUALS,
+        "!=": Operator.NOT_EQUALS,
+        "in": Operator.IN,
+        "notin": Operator.NOT_IN,
+        ">": Operator.GREATER_THAN,
+        "<": Operator.LESS_THAN,
+    }
+
+    def __init__(self, text: str) -> None:
+        self._source = text
+        self._tokens: list[_Token] = []
+        for found in self._TOKEN.finditer(text):
+            group = found.lastindex or 0
+            self._tokens.append(_Token(found[group] if group else "", found.start(group) + 1, group == 2))
+            if not group:
+                break
+        self._at = 0
+
+    def parse(self) -> list[Requirement]:
+        requirements: list[Requirement] = []
+        if not self._peek().text:
+            return requirements
+        while True:
+            requirements.append(self._requirement())
+            token = self._next()
+            if not token.text:
+                return requirements
+            if token.text != ",":
+                self._fail("',' or the end", token)
+
+    def _requirement(self) -> Requirement:
+        start = self._peek()
+        negated = start.text == "!"
+        if negated:
+            self._next()
+        key = self._next()
+        if not key.word:
+            self._fail("a label key", key)
+        if negated:
+            return self._checked(start, key.text, Operator.DOES_NOT_EXIST, [])
+        if self._peek().text in ("", ","):
+            return self._checked(start, key.text, Operator.EXISTS, [])
+        token = self._next()
+        operator = self._BINARY.get(token.text)
+        if operator is None:
+            self._fail("one of =, ==, !=, in, notin, >, <", token)
+        values = self._values() if operator in (Operator.IN, Operator.NOT_IN) else [self._value()]
+        return self._checked(start, key.text, operator, values)
+
+    def _checked(self, start: _Token, key: str, operator: Operator, values: list[str]) -> Requirement:
+        try:
+            return requirement(key, operator, values)
+        except ValueError as err:
+            raise ValueError(f"label selector {self._source!r}, column {start.column}: {err}") from None
+
+    def _value(self) -> str:
+        """One value; nothing before a comma, a parenthesis or the end is ""."""
+        token = self._peek()
+        if token.word:
+            return self._next().text
+        if token.text not in ("", ",", ")"):
+            self._fail("a value", token)
+        return ""
+
+    def _values(self) -> list[str]:
+        token = self._next()
+        if token.text != "(":
+            self._fail("'('", token)
+        values = [self._value()]
+        while (token := self._next()).text == ",":
+            values.append(self._value())
+        if token.text != ")":
+            self._fail("',' or ')'", token)
+        return values
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _next(self) -> _Token:
+        token = self._tokens[self._at]
+        if token.text:
+            self._at += 1
+        return token
+
+    def _fail(self, expected: str, token: _Token) -> NoReturn:
+        found = repr(token.text) if token.text else "the end"
+        raise ValueError(
+            f"label selector {self._source!r}, column {token.column}: expected {expected}, found {found}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    """field has this value, or with negated any other. An absent field has the value ""."""
+
+    field: str
+    value: str
+    negated: bool = False
+
+    def __str__(self) -> str:
+        escaped = re.sub(r"([\\,=])", r"\\\1", self.value)
+        return f"{self.field}{'!=' if self.negated else '='}{escaped}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """All of its requirements together; which fields there are is the resource's to say. str() is the query form."""
+
+    requirements: tuple[FieldRequirement, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """True if it restricts nothing."""
+        return not self.requirements
+
+    def matches(self, get: Callable[[str], str]) -> bool:
+        """get: field path ("spec.nodeName") → its value as text, "" where the object has none."""
+        return all((get(each.field) == each.value) is not each.negated for each in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+_FIELD_TERM = re.compile(r"((?:\\.|[^,\\])*)(?:,|$)", re.DOTALL)
+_FIELD_OPERATOR = re.compile(r"!=|==|=")
+
+
+def parse_field_selector(text: str) -> FieldSelector:
+    r"""Parse `?fieldSelector=`: field=value, field==value or field!=value, joined by commas. "" matches everything.
+
+    In a value the characters `\`, `,` and `=` are written with a backslash before them. Raises ValueError.
+    """
+    requirements = []
+    position = 0
+    while position < len(text):
+        found = _FIELD_TERM.match(text, position)
+        if found is None:
+            raise ValueError(f"field selector {text!r}: a lone backslash at the end")
+        position = found.end()
+        if found[1]:
+            requirements.append(_field_requirement(found[1], text))
+    return FieldSelector(tuple(sorted(requirements, key=lambda each: (each.field, each.value, each.negated))))
+
+
+def _field_requirement(term: str, source: str) -> FieldRequirement:
+    operator = _FIELD_OPERATOR.search(term)
+    if operator is None or operator.start() == 0:
+        raise ValueError(f"field selector {source!r}: expected field=value or field!=value, found {term!r}")
+    field, value = term[: operator.start()], term[operator.end() :]
+    bare = re.sub(r"\\[\\,=]", "", value)
+    if "\\" in bare or "=" in bare:
+        raise ValueError(f"field selector {source!r}: '\\', ',' and '=' in a value need a '\\' before them: {term!r}")
+    return FieldRequirement(field, re.sub(r"\\([\\,=])", r"\1", value), operator[0] == "!=")
