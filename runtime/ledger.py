@@ -9,15 +9,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+
+class Passage(NamedTuple):
+    """One command on its way."""
+
+    incarnation: int
+    ticket: int
+    index: int
+
+
+class Statement(NamedTuple):
+    """versions: by resource id, the newest resourceVersion that a write was answered with. under_way: in no order."""
+
+    versions: Mapping[str, int]
+    under_way: tuple[Passage, ...]
+
+
+Clear = Callable[[Statement], None]
 
 
 class _Account:
-    __slots__ = ("in_flight", "versions", "waiting")
+    __slots__ = ("under_way", "versions", "waiting")
 
     def __init__(self) -> None:
-        self.in_flight: dict[int, int] = {}  # by incarnation
-        self.versions: dict[str, int] = {}  # by resource id: the newest resourceVersion that a write was answered with
-        self.waiting: list[tuple[int, Callable[[Mapping[str, int]], None]]] = []
+        self.under_way: set[Passage] = set()
+        self.versions: dict[str, int] = {}
+        self.waiting: list[tuple[int, Clear]] = []
+
+    def blocks(self, before: int) -> bool:
+        return any(passage.incarnation < before for passage in self.under_way)
+
+    def statement(self) -> Statement:
+        return Statement(dict(self.versions), tuple(self.under_way))
 
 
 class Ledger:
@@ -27,43 +52,35 @@ class Ledger:
         self._lock = threading.Lock()
         self._accounts: dict[str, _Account] = {}
 
-    def sent(self, sender: str, incarnation: int) -> None:
+    def sent(self, sender: str, passage: Passage) -> None:
         with self._lock:
-            in_flight = self._accounts.setdefault(sender, _Account()).in_flight
-            in_flight[incarnation] = in_flight.get(incarnation, 0) + 1
+            self._accounts.setdefault(sender, _Account()).under_way.add(passage)
 
-    def settled(self, sender: str, incarnation: int, resource: str, version: int) -> None:
-        """version: of the object as it was written; 0 where there is none."""
+    def settled(self, sender: str, passage: Passage, resource: str, version: int) -> None:
+        """Its outcome has been told. version: of the object as it was written; 0 where there is none."""
         with self._lock:
             account = self._accounts.setdefault(sender, _Account())
             if version > account.versions.get(resource, 0):
                 account.versions[resource] = version
-            left = account.in_flight.get(incarnation, 0) - 1
-            if left > 0:
-                account.in_flight[incarnation] = left
+            account.under_way.discard(passage)
+            if not account.waiting:
                 return
-            account.in_flight.pop(incarnation, None)
-            ready = [call for before, call in account.waiting if not any(i < before for i in account.in_flight)]
-            account.waiting = [
-                (before, call) for before, call in account.waiting if any(i < before for i in account.in_flight)
-            ]
-            versions = dict(account.versions)
+            ready = [call for before, call in account.waiting if not account.blocks(before)]
+            account.waiting = [(before, call) for before, call in account.waiting if account.blocks(before)]
+            statement = account.statement()
         for call in ready:
-            call(versions)
+            call(statement)
 
-    def when_clear(self, sender: str, before: int, call: Callable[[Mapping[str, int]], None]) -> None:
-        """Call with the versions written so far once nothing of an incarnation older than `before` is in flight."""
+    def when_clear(self, sender: str, before: int, call: Clear) -> None:
+        """Call, on whatever thread, once nothing of an incarnation older than `before` is under way."""
         with self._lock:
             account = self._accounts.setdefault(sender, _Account())
-            if any(incarnation < before for incarnation in account.in_flight):
+            if account.blocks(before):
                 account.waiting.append((before, call))
                 return
-            versions = dict(account.versions)
-        call(versions)
+            statement = account.statement()
+        call(statement)
 
-    def in_flight(self, sender: str | None = None) -> int:
+    def under_way(self) -> int:
         with self._lock:
-            if sender is None:
-                return sum(sum(account.in_flight.values()) for account in self._accounts.values())
-            account = self._accounts.get(sender)
-            return sum(account.in_flight.values()) if account is not None else 0
+            return sum(len(account.under_way) for account in self._accounts.values())

@@ -121,6 +121,7 @@ class Table:
         self._derive, self._freeze = derive, freeze
         self._decoded: deque[Entry] = deque()
         self._decoded_bound = decoded_bound
+        self._writer: TableWriter | None = None
         self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
 
     # Reading: any thread.
@@ -192,28 +193,58 @@ class Table:
             self._owners = {}
         return self._owners.setdefault(owner, owner)
 
-    # Writing: the informer alone.
+    # Writing: the informer alone, through a TableWriter.
+
+    def claim(self) -> TableWriter:
+        """Become the one who writes; whoever was it before is shut out, hung or not."""
+        self._writer = TableWriter(self)
+        return self._writer
+
+
+class StaleWriterError(RuntimeError):
+    """This writer has been replaced: a later incarnation of the informer owns the table."""
+
+
+class TableWriter:
+    """The writing side of a Table. Raises StaleWriterError once somebody else has claimed the table."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def _own(self) -> Table:
+        table = self.table
+        if table._writer is not self:
+            raise StaleWriterError(f"the table of {table.resource} has a new writer")
+        return table
 
     def put(self, entry: Entry) -> Entry | None:
         """Set one object; answers the entry that was there."""
-        return self._state.put(entry)
+        return self._own()._state.put(entry)
 
     def remove(self, key: Key) -> Entry | None:
         """Forget one object; answers the entry that was there."""
-        return self._state.remove(key)
+        return self._own()._state.remove(key)
 
     def replace(self, entries: Iterable[Entry], version: int) -> None:
         """A whole list, swapped in at once."""
         state = _State()
         for entry in entries:
             state.put(entry)
-        self._state = state
-        if version < self.version:
-            self.epoch += 1
-        self.version = version
-        self.synced = True
+        table = self._own()
+        if version < table.version:
+            table.epoch += 1
+        table._state = state
+        table.version = version
+        table.synced = True
 
     def advance(self, version: int) -> None:
         """The server has shown us everything up to here; called after the entries are in."""
-        if version > self.version:
-            self.version = version
+        table = self._own()
+        if version > table.version:
+            table.version = version
+
+    def hear(self, now: float) -> None:
+        """The server gave a sign of life."""
+        self._own().heard = now

@@ -55,10 +55,13 @@ class Attached:
     """Go ahead, once your tables have reached what was written under your name before. Dispatcher → controller.
 
     versions: Resource.id → resourceVersion of the newest object that such a write was answered with.
+    under_way: [ticket, index] of this incarnation's own commands that are still to be answered (after the dispatcher
+    was restarted: those that it had not sent yet are lost, and will not be).
     """
 
     incarnation: int
     versions: dict[str, int]
+    under_way: list[list[int]]
 
 
 @dataclass(frozen=True, slots=True)

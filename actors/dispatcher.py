@@ -1,0 +1,307 @@
+"""The dispatcher: the only one who writes to the API server.
+
+Takes Submit (answered by one Settled a command), Attach (answered by Attached), LeaseHeld, LeaseLost, Wake.
+
+Each client has a rate limit of its own, as each clientset upstream has (--kube-api-qps, --kube-api-burst). What an old
+incarnation of a sender still asks is refused, and while the lease is not held so is everything but the elector's.
+Outcomes go from the transport's thread straight to the sender's mailbox: the dispatcher has nothing to add to them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from protocols.messages.commands import (
+    Command,
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    Submit,
+    Update,
+)
+from protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost, Wake
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    Conflict,
+    Done,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Settled,
+    Throttled,
+    Unknown,
+)
+from protocols.objects import split_key
+from protocols.resources import resource_path
+from runtime.actor import Actor, Context
+from runtime.api import Request, Response, Transport
+from runtime.ledger import Ledger, Passage, Statement
+from runtime.limiters import TokenBucket
+
+NAME = "dispatcher"
+ELECTOR = "elector"  # the one sender that may write without a lease: it is how one gets it
+WRITES = (Create, Update, Patch)
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchLimits:
+    """qps, burst: of each client; qps < 0 is no limit. timeout: seconds for one request, its retries included.
+
+    needs_lease: refuse writes while no LeaseHeld is in force (--leader-elect).
+    """
+
+    qps: float = 20.0
+    burst: int = 30
+    timeout: float = 30.0
+    needs_lease: bool = True
+
+
+def request_for(command: Command, *, timeout: float) -> Request:
+    """The HTTP request that carries a command out."""
+    match command:
+        case Create(resource, namespace, body, name, subresource):
+            path = resource_path(resource, namespace, name, subresource)
+            return Request(method="POST", path=path, body=body, timeout=timeout)
+        case Update(resource, key, body, subresource):
+            path = resource_path(resource, *split_key(key), subresource)
+            return Request(method="PUT", path=path, body=body, timeout=timeout)
+        case Patch(resource, key, body, patch_type, subresource, field_manager, force):
+            query = {"fieldManager": field_manager} if field_manager else {}
+            if force:
+                query["force"] = "true"
+            path = resource_path(resource, *split_key(key), subresource)
+            return Request(
+                method="PATCH", path=path, query=query, body=body, content_type=str(patch_type), timeout=timeout
+            )
+        case Delete(resource, key):
+            path = resource_path(resource, *split_key(key))
+            return Request(method="DELETE", path=path, body=_delete_options(command), timeout=timeout)
+        case DeleteCollection(resource, namespace, labels, fields, propagation):
+            options = {"kind": "DeleteOptions", "apiVersion": "v1"}
+            if propagation is not None:
+                options["propagationPolicy"] = propagation
+            path = resource_path(resource, namespace)
+            return Request(
+                method="DELETE",
+                path=path,
+                query=_selectors(labels, fields),
+                body=orjson.dumps(options),
+                timeout=timeout,
+            )
+        case Get(resource, key, subresource):
+            return Request(method="GET", path=resource_path(resource, *split_key(key), subresource), timeout=timeout)
+        case List(resource, namespace, labels, fields):
+            path = resource_path(resource, namespace)
+            return Request(method="GET", path=path, query=_selectors(labels, fields), timeout=timeout)
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    query = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: value for name, value in query.items() if value}
+
+
+def _delete_options(command: Delete) -> bytes:
+    options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+    preconditions = {
+        name: value
+        for name, value in (("uid", command.uid), ("resourceVersion", command.resource_version))
+        if value is not None
+    }
+    if preconditions:
+        options["preconditions"] = preconditions
+    if command.grace_seconds is not None:
+        options["gracePeriodSeconds"] = command.grace_seconds
+    if command.propagation is not None:
+        options["propagationPolicy"] = command.propagation
+    return orjson.dumps(options)
+
+
+def outcome_of(response: Response) -> Outcome:
+    """What a response says became of its command."""
+    if 200 <= response.status < 300:
+        return Done(response.body)
+    if response.status == 0:
+        return Unknown(response.error) if response.sent else Refused(response.error)
+    reason, message = _reason_and_message(response)
+    status = response.body
+    match response.status:
+        case 404:
+            return NotFound(message, status)
+        case 409:
+            return AlreadyExists(message, status) if reason == "AlreadyExists" else Conflict(message, status)
+        case 401 | 403:
+            return Forbidden(message, status, response.status)
+        case 410:
+            return Gone(message, status)
+        case 429:
+            return Throttled(message, status, response.retry_after)
+        case code if code >= 500:
+            # 504 says that the server gave up waiting, not that nothing was done.
+            return Unknown(message) if code == 504 else ServerFailure(message, status, code)
+        case code:
+            return Invalid(message, status, code)
+
+
+def _reason_and_message(response: Response) -> tuple[str, str]:
+    """From the metav1 Status in the body, if there is one."""
+    try:
+        status = orjson.loads(response.body)
+    except orjson.JSONDecodeError:
+        status = None
+    if isinstance(status, dict) and status.get("kind") == "Status":
+        return str(status.get("reason") or ""), str(status.get("message") or f"HTTP {response.status}")
+    text = response.body[:200].decode("utf-8", "replace").strip()
+    return "", f"HTTP {response.status}: {text}" if text else f"HTTP {response.status}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    sender: str
+    incarnation: int
+    client: str
+    ticket: int
+    index: int
+    command: Command
+    since: float
+
+
+class Dispatcher(Actor):
+    """See the module."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        transport: Transport,
+        ledger: Ledger,
+        limits: DispatchLimits,
+        waited: Callable[[str, float], None] = lambda _client, _seconds: None,
+    ) -> None:
+        """waited: told how many seconds a command of this client waited for its rate limit."""
+        super().__init__(context)
+        self._transport, self._ledger, self._limits = transport, ledger, limits
+        self._waited = waited
+        self._buckets: dict[str, TokenBucket] = {}
+        self._queues: dict[str, deque[_Job]] = {}  # by client: what waits for its rate limit, in order
+        self._current: dict[str, int] = {}  # by sender: the oldest incarnation that may write
+        self._may_write_until: float | None = None
+
+    def receive(self, message: Any) -> None:
+        match message:
+            case Submit():
+                self._submit(message)
+            case Wake():
+                for client in list(self._queues):
+                    self._drain(client)
+                self._ask_for_wake()
+            case Attach(name=name, incarnation=incarnation):
+                self._attach(name, incarnation)
+            case LeaseHeld(until=until):
+                self._may_write_until = until
+            case LeaseLost():
+                self._may_write_until = None
+                self._refuse_all("the lease is lost")
+            case _:
+                super().receive(message)
+
+    def saturation(self) -> Mapping[str, float]:
+        """How much of its burst each client has used up, 0 to 1. Read by the metrics page, from its own thread."""
+        now = self.clock.monotonic()
+        return {client: bucket.saturation(now) for client, bucket in list(self._buckets.items())}
+
+    def _submit(self, submit: Submit) -> None:
+        now = self.clock.monotonic()
+        sender, incarnation, client = submit.sender, submit.incarnation, submit.client
+        queue = self._queues.get(client)
+        if queue is None:
+            queue = self._queues[client] = deque()
+            self._buckets[client] = TokenBucket(qps=self._limits.qps, burst=self._limits.burst, now=now)
+        for index, command in enumerate(submit.commands):
+            queue.append(_Job(sender, incarnation, client, submit.ticket, index, command, now))
+        self._drain(client)
+        if queue:
+            self._ask_for_wake()
+
+    def _drain(self, client: str) -> None:
+        """Send what the client's rate limit allows now."""
+        queue, bucket = self._queues[client], self._buckets[client]
+        now = self.clock.monotonic()
+        while queue:
+            refusal = self._refusal(queue[0], now)
+            if refusal is not None:
+                self._settle(queue.popleft(), Refused(refusal))
+                continue
+            if not bucket.try_take(now):
+                return
+            job = queue.popleft()
+            self._waited(client, now - job.since)
+            self._send(job, now)
+
+    def _refusal(self, job: _Job, now: float) -> str | None:
+        if job.incarnation < self._current.get(job.sender, 0):
+            return f"{job.sender} has been replaced"
+        if not self._limits.needs_lease or job.sender == ELECTOR:
+            return None
+        if self._may_write_until is None or now >= self._may_write_until:
+            return "the lease is not held"
+        return None
+
+    def _send(self, job: _Job, now: float) -> None:
+        timeout = self._limits.timeout
+        if self._limits.needs_lease and job.sender != ELECTOR and self._may_write_until is not None:
+            timeout = min(timeout, max(0.5, self._may_write_until - now))  # no write may outlive the lease
+        command = job.command
+        ledger, is_write = self._ledger, isinstance(command, WRITES)
+        passage = Passage(job.incarnation, job.ticket, job.index)
+        ledger.sent(job.sender, passage)
+
+        def on_response(response: Response) -> None:
+            outcome = outcome_of(response)
+            version = 0
+            if is_write and isinstance(outcome, Done):
+                found = _VERSION.search(outcome.body)  # the object's own: it comes first, strings hold escaped quotes
+                version = int(found[1]) if found else 0
+            self._settle(job, outcome)
+            ledger.settled(job.sender, passage, command.resource, version)
+
+        self._transport.send(request_for(command, timeout=timeout), client=job.client, on_response=on_response)
+
+    def _settle(self, job: _Job, outcome: Outcome) -> None:
+        # Not self.tell: what was sent before this incarnation failed and was fenced is answered all the same.
+        self.context.system.tell(job.sender, Settled(job.ticket, job.index, outcome), sender=self.name)
+
+    def _attach(self, name: str, incarnation: int) -> None:
+        self._current[name] = incarnation
+
+        def clear(statement: Statement) -> None:
+            mine = [[p.ticket, p.index] for p in statement.under_way if p.incarnation == incarnation]
+            self.tell(name, Attached(incarnation, dict(statement.versions), mine))
+
+        self._ledger.when_clear(name, incarnation, clear)
+
+    def _refuse_all(self, why: str) -> None:
+        for queue in self._queues.values():
+            for job in list(queue):
+                if job.sender != ELECTOR:
+                    queue.remove(job)
+                    self._settle(job, Refused(why))
+
+    def _ask_for_wake(self) -> None:
+        now = self.clock.monotonic()
+        dues = [self._buckets[client].next_token(now) for client, queue in self._queues.items() if queue]
+        if dues:
+            self.wake_at(min(dues))

@@ -1,0 +1,90 @@
+"""One line of a watch, or one page of a list, as an informer reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from protocols.objects import Object
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # annotation of the bookmark that ends a streaming list (KEP-3157)
+
+
+class MalformedError(ValueError):
+    """Not what the API sends. The text names what is wrong, as far as can be said where."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLine:
+    """type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or whatever else the server says. object: any JSON object."""
+
+    type: str
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """resource_version: of the list, "" if it says none. next: the token of the next page, "" on the last."""
+
+    items: list[Any]
+    resource_version: str
+    next: str
+
+
+def parse_watch_line(line: bytes) -> WatchLine:
+    """Raises MalformedError."""
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as err:
+        raise MalformedError(f"a watch event that is no JSON ({err}): {line[:80]!r}") from None
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        raise MalformedError(f"a watch event without a type: {line[:80]!r}")
+    obj = value.get("object")
+    if not isinstance(obj, dict):
+        raise MalformedError(f"a watch event {value['type']} without an object: {line[:80]!r}")
+    return WatchLine(value["type"], obj)
+
+
+def parse_list_page(body: bytes) -> ListPage:
+    """A list without items is an empty one; an empty `continue` is none. Raises MalformedError."""
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as err:
+        raise MalformedError(f"a list that is no JSON ({err}): {body[:80]!r}") from None
+    meta = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(meta, dict | None):
+        raise MalformedError(f"not a list: {body[:80]!r}")
+    items = value.get("items")
+    if items is not None and not isinstance(items, list):
+        raise MalformedError(f"a list whose items are no array: {type(items).__name__}")
+    meta = meta or {}
+    return ListPage(items or [], str(meta.get("resourceVersion") or ""), str(meta.get("continue") or ""))
+
+
+def strip(obj: Object) -> bytes:
+    """The object's JSON as tables keep it: without managedFields, and without the kind that its resource implies.
+
+    Changes obj. Raises MalformedError if its metadata is no object.
+    """
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict):
+        raise MalformedError(f"an object of which the metadata is no object but {type(meta).__name__}")
+    meta.pop("managedFields", None)
+    obj.pop("kind", None)
+    obj.pop("apiVersion", None)
+    return orjson.dumps(obj)
+
+
+def version_of(obj: Object) -> int | None:
+    """metadata.resourceVersion as a number, None where there is none."""
+    meta = obj.get("metadata")
+    version = meta.get("resourceVersion") if isinstance(meta, dict) else None
+    return int(version) if isinstance(version, str) and version.isdecimal() else None
+
+
+def ends_initial_events(bookmark: Object) -> bool:
+    meta = bookmark.get("metadata")
+    annotations = meta.get("annotations") if isinstance(meta, dict) else None
+    return isinstance(annotations, dict) and annotations.get(INITIAL_EVENTS_END) == "true"
