@@ -42,6 +42,7 @@ from protocols.objects import (
 )
 from protocols.resources import Resource
 from runtime.overlay import Tables
+from runtime.table import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,53 +67,67 @@ class Reconciler(Protocol):
 
 
 class Change:
-    """A WatchEvent as a reconciler's `to` functions see it: what is asked for is decoded, and nothing else."""
+    """A changed object as a `to` function sees it: what is asked for is decoded, and nothing else.
 
-    __slots__ = ("_new", "_old", "event")
+    type: ADDED, MODIFIED or DELETED (EventType). controller, previous_controller: the controller owner reference after
+    and before the change.
+    """
 
-    def __init__(self, event: WatchEvent) -> None:
-        self.event = event
+    __slots__ = ("_new", "_old", "_previous", "_raw", "controller", "key", "previous_controller", "type")
+
+    def __init__(
+        self,
+        *,
+        type: str,
+        key: Key,
+        raw: bytes,
+        controller: OwnerRef | None,
+        previous: bytes = b"",
+        previous_controller: OwnerRef | None = None,
+    ) -> None:
+        self.type, self.key = type, key
+        self.controller, self.previous_controller = controller, previous_controller
+        self._raw, self._previous = raw, previous
         self._new: Object | None = None
         self._old: Object | None = None
 
-    @property
-    def type(self) -> str:
-        """ADDED, MODIFIED or DELETED (EventType)."""
-        return self.event.type
+    @classmethod
+    def of_event(cls, event: WatchEvent) -> Change:
+        return cls(
+            type=event.type,
+            key=event.key,
+            raw=event.object,
+            controller=event.controller,
+            previous=event.previous,
+            previous_controller=event.previous_controller,
+        )
 
-    @property
-    def key(self) -> Key:
-        return self.event.key
+    @classmethod
+    def of_entry(cls, entry: Entry) -> Change:
+        """An object that is there when the controller starts counts as ADDED."""
+        return cls(type=EventType.ADDED, key=entry.key, raw=entry.raw, controller=entry.controller)
 
     @property
     def namespace(self) -> str:
-        return split_key(self.event.key)[0]
+        return split_key(self.key)[0]
 
     @property
     def new(self) -> Object:
         """After the change; for DELETED the last that was known."""
         if self._new is None:
-            self._new = decode_object(self.event.object)
+            self._new = decode_object(self._raw)
         return self._new
 
     @property
     def old(self) -> Object | None:
         """Before the change; None for ADDED."""
-        if self._old is None and self.event.previous:
-            self._old = decode_object(self.event.previous)
+        if self._old is None and self._previous:
+            self._old = decode_object(self._previous)
         return self._old
 
     @property
-    def controller(self) -> OwnerRef | None:
-        return self.event.controller
-
-    @property
-    def previous_controller(self) -> OwnerRef | None:
-        return self.event.previous_controller
-
-    @property
     def deleted(self) -> bool:
-        return self.event.type == EventType.DELETED
+        return self.type == EventType.DELETED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,461 @@
+"""The controller actor: drives one reconciler. The only class that does.
+
+Takes WatchEvent and Synced from informers, Settled and Attached from the dispatcher, Restarted, Pause, Resume and Drain
+from the manager, Describe from people, Wake. Tells Subscribe, Submit, Attach, Record, Drained.
+
+What is the same for all controllers is here: the work queue (a key is reconciled by one at a time), how many keys are
+in work at once, retries with backoff, looking again after a while, the overlay of own writes, and what happens at
+either end: a new incarnation acts only once its tables hold a whole list and show all that was written under its name.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from actors import dispatcher
+from actors.reconciliation import Change, Reconciler, Reconciliation, RequeueAfter, Watch
+from protocols.codec import encode
+from protocols.messages.commands import (
+    Command,
+    Create,
+    Delete,
+    DeleteCollection,
+    Patch,
+    Submit,
+    Update,
+)
+from protocols.messages.lifecycle import (
+    Attach,
+    Attached,
+    Describe,
+    Description,
+    Drain,
+    Drained,
+    Pause,
+    Restarted,
+    Resume,
+    Wake,
+)
+from protocols.messages.outcomes import (
+    CommandFailed,
+    Conflict,
+    Done,
+    NotFound,
+    Outcome,
+    Refused,
+    Settled,
+)
+from protocols.messages.recording import Record
+from protocols.messages.watching import Subscribe, Synced, WatchEvent
+from protocols.objects import Key, decode_object
+from runtime.actor import Actor, Context
+from runtime.overlay import Tables
+from runtime.table import Table
+from runtime.vitals import Vitals
+from runtime.work_queue import QueueMeter, WorkQueue
+
+RECORDER = "event-recorder"
+BATCH = 128  # messages between two looks at the work queue while the mailbox does not run empty
+BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the predecessor's writes
+TIDY = 60.0  # seconds between two looks through the overlay
+
+
+def informer_name(resource_id: str) -> str:
+    return f"informer:{resource_id}"
+
+
+def controller_name(name: str) -> str:
+    return f"controller:{name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """How one controller is driven.
+
+    name: canonical, as --controllers has it. client: whose API client it uses; component: its events' source.
+    concurrency: keys in work at once. max_retries: after so many failures in a row a key is dropped until its next
+    event; None never. stale_after: seconds without a sign of life of a table after which nothing is deleted.
+    """
+
+    name: str
+    client: str
+    component: str
+    concurrency: int = 5
+    max_retries: int | None = None
+    stale_after: float = 300.0
+
+
+@dataclass(slots=True)
+class _Run:
+    """One reconciliation in work. While it waits: for how many outcomes, of which commands."""
+
+    key: Key
+    generator: Reconciliation
+    began: float
+    ticket: int = 0
+    commands: list[Command] = field(default_factory=list)
+    outcomes: list[Outcome | None] = field(default_factory=list)
+    missing: int = 0
+    single: bool = False
+
+
+class Controller(Actor):
+    """See the module. `controller:<name>` is its name."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        settings: ControllerSettings,
+        tables: Mapping[str, Table],
+        watches: Sequence[Watch],
+        build: Callable[[Tables], Reconciler],
+        vitals: Vitals,
+        meter: QueueMeter | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """tables: by Resource.id, all that the reconciler reads; those of its watches among them."""
+        super().__init__(context)
+        self._settings, self._shared = settings, tables
+        self._watches, self._build, self._vitals = watches, build, vitals
+        self._meter = meter
+        self._random = random.Random(seed)
+        self._reconciler: Reconciler
+        self._tables: Tables
+        self._queue: WorkQueue
+        self._runs: dict[int, _Run] = {}  # those that wait for outcomes, by ticket
+        self._ticket = context.incarnation * 1_000_000_000
+        self._unsynced = set(tables)
+        self._attached = self._begun = False
+        self._barrier: dict[str, tuple[int, int]] = {}  # resource id → (epoch, version) that its table has to reach
+        self._paused = self._draining = False
+        self._since_pump = 0
+        self._reconciled = self._failed = 0
+        self._tidied = 0.0
+
+    def started(self) -> None:
+        now = self.clock.monotonic()
+        self._tables = Tables(self._shared)
+        self._reconciler = self._build(self._tables)
+        self._queue = WorkQueue(now=now, meter=self._meter, chance=self._random.random)
+        self._tidied = now
+        self.tell(dispatcher.NAME, Attach(self.name, self.context.incarnation))
+        for resource_id in self._shared:
+            self.tell(informer_name(resource_id), Subscribe(self.name))
+        self._say_vitals()
+
+    def receive(self, message: Any) -> Any:
+        match message:
+            case WatchEvent():
+                self._enqueue(message.resource, Change.of_event(message))
+            case Settled():
+                self._settled(message)
+            case Wake():
+                pass  # what is due follows from the queue, below
+            case Synced(resource=resource):
+                self._synced(resource)
+            case Attached():
+                self._take_attached(message)
+            case Restarted(name=name):
+                self._peer_restarted(name)
+            case Pause():
+                self._paused = True
+            case Resume():
+                self._paused = False
+            case Drain():
+                self._draining = True
+            case Describe():
+                return encode(Description(self.name, orjson.dumps(self._facts())))
+            case _:
+                super().receive(message)
+        self._since_pump += 1
+        if self._since_pump >= BATCH or self.actor_inbox.empty():
+            self._since_pump = 0
+            self._pump()
+        return None
+
+    # Until it may act.
+
+    def _synced(self, resource_id: str) -> None:
+        self._unsynced.discard(resource_id)
+        if self._begun:  # an informer that was restarted
+            self._feed(resource_id)
+        else:
+            self._begin_if_ready()
+
+    def _take_attached(self, attached: Attached) -> None:
+        if attached.incarnation != self.context.incarnation:
+            return
+        if self._attached:  # it is the dispatcher that is new: what it had not sent yet is lost
+            still = {ticket for ticket, _ in attached.under_way}
+            for ticket in [ticket for ticket in self._runs if ticket not in still]:
+                run = self._runs[ticket]
+                for index, outcome in enumerate(run.outcomes):
+                    if outcome is None:
+                        self._settled(Settled(ticket, index, Refused("the dispatcher was restarted")))
+            return
+        self._attached = True
+        self._barrier = {
+            resource_id: (self._shared[resource_id].epoch, version)
+            for resource_id, version in attached.versions.items()
+            if resource_id in self._shared
+        }
+        self._begin_if_ready()
+
+    def _begin_if_ready(self) -> None:
+        if not self._attached or self._unsynced:
+            return
+        self._barrier = {
+            resource_id: (epoch, version)
+            for resource_id, (epoch, version) in self._barrier.items()
+            if self._shared[resource_id].version < version and self._shared[resource_id].epoch == epoch
+        }
+        if not self._barrier:
+            for resource_id in self._shared:
+                self._feed(resource_id)
+            self._begun = True
+            self.log.info("controller ready", controller=self._settings.name)
+
+    def _feed(self, resource_id: str) -> None:
+        """Look at everything that is there, as if it had just been added."""
+        for entry in self._shared[resource_id].entries():
+            self._enqueue(resource_id, Change.of_entry(entry))
+
+    def _peer_restarted(self, name: str) -> None:
+        if name == dispatcher.NAME:
+            self.tell(dispatcher.NAME, Attach(self.name, self.context.incarnation))
+        for resource_id in self._shared:
+            if name == informer_name(resource_id):
+                self.tell(name, Subscribe(self.name))
+
+    # Keys.
+
+    def _enqueue(self, resource_id: str, change: Change) -> None:
+        now = self.clock.monotonic()
+        for watch in self._watches:
+            if watch.resource.id != resource_id:
+                continue
+            try:
+                for key in watch.to(change, self._tables):
+                    self._queue.add(key, now)
+            except Exception as err:  # a malformed object concerns nobody else
+                self.log.warning(
+                    "malformed object skipped",
+                    controller=self._settings.name,
+                    resource=watch.resource.name,
+                    key=change.key,
+                    error=f"{type(err).__name__}: {err}",
+                )
+
+    def _pump(self) -> None:
+        """Begin what may begin, and ask to be woken for what is due later."""
+        now = self.clock.monotonic()
+        if not self._begun:
+            self._begin_if_ready()
+        if self._begun and not self._paused and not self._draining:
+            while len(self._runs) < self._settings.concurrency and (key := self._queue.take(now)) is not None:
+                self._begin(key)
+        if now - self._tidied >= TIDY:
+            self._tidied = now
+            for overlay in self._tables.overlays().values():
+                overlay.prune()
+        if self._draining and not self._runs:
+            self.tell(self.context.system.supervisor, Drained(self.name))
+        self._ask_for_wake(now)
+        self._say_vitals()
+
+    def _ask_for_wake(self, now: float) -> None:
+        dues = [now + TIDY]
+        if not self._begun and self._barrier:
+            dues.append(now + BARRIER_CHECK)
+        due = self._queue.next_due()
+        if due is not None:
+            dues.append(due)
+        self.wake_at(min(dues))
+
+    # Reconciliations.
+
+    def _begin(self, key: Key) -> None:
+        run = _Run(key, self._reconciler.reconcile(key), self.clock.monotonic())
+        self._advance(run, None)
+
+    def _advance(self, run: _Run, answer: Any) -> None:
+        """Run the generator up to its next wait, or its end."""
+        while True:
+            try:
+                yielded = run.generator.send(answer)
+            except StopIteration as stop:
+                self._finish(run, stop.value)
+                return
+            except Exception as err:
+                self._fail(run, err)
+                return
+            answer = None
+            if isinstance(yielded, Record):
+                self._record(yielded)
+            elif isinstance(yielded, Sequence):
+                if yielded:
+                    self._submit(run, list(yielded), single=False)
+                    return
+                answer = []
+            else:
+                self._submit(run, [yielded], single=True)
+                return
+
+    def _submit(self, run: _Run, commands: list[Command], *, single: bool) -> None:
+        stale = self._too_stale_for(commands)
+        if stale is not None:
+            run.generator.close()
+            self._fail(run, StaleTableError(stale))
+            return
+        self._ticket += 1
+        run.ticket, run.commands, run.single = self._ticket, commands, single
+        run.outcomes, run.missing = [None] * len(commands), len(commands)
+        self._runs[run.ticket] = run
+        self.tell(
+            dispatcher.NAME,
+            Submit(self.name, self.context.incarnation, self._settings.client, run.ticket, tuple(commands)),
+        )
+
+    def _too_stale_for(self, commands: Sequence[Command]) -> str | None:
+        """Nothing is deleted on the word of a table that has not heard from the server for long."""
+        if not any(isinstance(command, (Delete, DeleteCollection)) for command in commands):
+            return None
+        now = self.clock.monotonic()
+        for table in self._shared.values():
+            age = table.age(now)
+            if age is None or age > self._settings.stale_after:
+                return f"the table of {table.resource} is {age or 0:.0f} s old"
+        return None
+
+    def _settled(self, settled: Settled) -> None:
+        run = self._runs.get(settled.ticket)
+        if run is None or run.outcomes[settled.index] is not None:
+            return  # an outcome told twice, or of a run that is over
+        command = run.commands[settled.index]
+        self._remember(command, settled.outcome)
+        run.outcomes[settled.index] = settled.outcome
+        run.missing -= 1
+        if run.missing == 0:
+            del self._runs[run.ticket]
+            self._advance(run, run.outcomes[0] if run.single else run.outcomes)
+
+    def _remember(self, command: Command, outcome: Outcome) -> None:
+        """Put what we know of our own write into the overlay, before the reconciler goes on."""
+        overlay = self._tables.overlay(command.resource)
+        if overlay is None:
+            return
+        match command, outcome:
+            case (Create(subresource="" | "status") | Update(subresource="" | "status"), Done(body)):
+                overlay.wrote(body)
+            case (Patch(subresource="" | "status"), Done(body)):
+                overlay.wrote(body)
+            case (Delete(), Done(body)):
+                # Gone at once: the answer is a Status. Going: it is the object, with its deletionTimestamp.
+                if decode_object(body).get("kind") == "Status":
+                    self._bury(command)
+                else:
+                    overlay.wrote(body)
+            case (Delete(), NotFound()):
+                self._bury(command)
+
+    def _bury(self, command: Delete) -> None:
+        overlay = self._tables.overlay(command.resource)
+        assert overlay is not None
+        uid = command.uid
+        if uid is None:
+            entry = overlay.get(command.key)
+            uid = entry.uid if entry is not None else None
+        if uid is not None:
+            overlay.deleted(command.key, uid)
+
+    def _finish(self, run: _Run, result: RequeueAfter | None) -> None:
+        now = self.clock.monotonic()
+        self._reconciled += 1
+        self._queue.forget(run.key)
+        self._queue.done(run.key, now)
+        if result is not None:
+            self._queue.add_after(run.key, result.seconds, now)
+
+    def _fail(self, run: _Run, err: Exception) -> None:
+        now = self.clock.monotonic()
+        self._failed += 1
+        self._queue.done(run.key, now)
+        attempt = self._queue.failures(run.key) + 1
+        most = self._settings.max_retries
+        log = self.log.bind(controller=self._settings.name, key=run.key, attempt=attempt, error=_one_line(err))
+        if most is not None and attempt > most:
+            self._queue.forget(run.key)
+            log.error("reconcile failed too often, dropped until the next event")
+            return
+        delay = self._queue.add_rate_limited(run.key, now)
+        if isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):
+            log.info("reconcile met a newer object, trying again", seconds=round(delay, 3))
+        elif isinstance(err, (CommandFailed, StaleTableError, ValueError)):
+            log.warning("reconcile failed, trying again", seconds=round(delay, 3))
+        else:
+            log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=err)
+
+    def _record(self, event: Record) -> None:
+        self.tell(
+            RECORDER,
+            Record(
+                event.api_version,
+                event.kind,
+                event.namespace,
+                event.name,
+                event.uid,
+                event.resource_version,
+                event.type,
+                event.reason,
+                event.message,
+                event.field_path,
+                event.component or self._settings.component,
+                event.client or self._settings.client,
+            ),
+        )
+
+    # What it says of itself.
+
+    def _facts(self) -> dict[str, Any]:
+        now = self.clock.monotonic()
+        return {
+            "ready": self._begun,
+            "paused": self._paused,
+            "draining": self._draining,
+            "waiting_for_tables": sorted(self._unsynced),
+            "waiting_for_versions": {resource_id: version for resource_id, (_, version) in self._barrier.items()},
+            "queued": len(self._queue),
+            "delayed": self._queue.delayed,
+            "in_work": self._queue.processing,
+            "longest_running_seconds": round(self._queue.longest_running(now), 3),
+            "reconciled": self._reconciled,
+            "failed": self._failed,
+            "own_writes_unseen": {r: len(o) for r, o in self._tables.overlays().items() if len(o)},
+        }
+
+    def _say_vitals(self) -> None:
+        self._vitals.say(
+            self.name,
+            {
+                "ready": self._begun,
+                "waiting_for_tables": tuple(self._unsynced),
+                "queued": len(self._queue),
+                "reconciled": self._reconciled,
+                "failed": self._failed,
+                "at": self.clock.monotonic(),
+            },
+        )
+
+
+class StaleTableError(RuntimeError):
+    """A deletion was held back: the table it rests on has not heard from the server for too long."""
+
+
+def _one_line(err: Exception) -> str:
+    return f"{type(err).__name__}: {err}".replace("\n", " ")
