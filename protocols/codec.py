@@ -12,7 +12,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 
 from protocols.messages import commands, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
@@ -153,7 +153,8 @@ _BY_TAG = {form.tag: form for form in _BY_TYPE.values()}
 
 def encode(message: Any) -> bytes:
     """Raises TypeError on what is no message, or holds what msgpack cannot say."""
-    return msgpack.packb(_to_wire(message), use_bin_type=True)
+    frame: bytes = msgpack.packb(_to_wire(message), use_bin_type=True)
+    return frame
 
 
 def decode(frame: bytes) -> Any:
@@ -164,7 +165,7 @@ def decode(frame: bytes) -> Any:
         raise DecodeError(f"not msgpack: {err}") from err
     try:
         return _from_wire(wire)
-    except (TypeError, ValueError) as err:
-        if isinstance(err, DecodeError):
-            raise
+    except DecodeError:
+        raise
+    except (TypeError, ValueError, RecursionError) as err:  # recursion: messages within messages, hundreds deep
         raise DecodeError(f"malformed message: {err}") from err

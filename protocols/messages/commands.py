@@ -104,7 +104,7 @@ COMMANDS: tuple[type[Command], ...] = (Create, Update, Patch, Delete, DeleteColl
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Carry these commands out, all at once; answered by one Settled a command. Controller, recorder, elector → dispatcher.
+    """Carry these commands out, all at once; each is answered by a Settled. Controller, recorder, elector → dispatcher.
 
     sender: the actor's name, also the address of the answers. incarnation: of the sender; an old one is refused.
     client: the API client in whose name and rate limit they go ("replicaset-controller").

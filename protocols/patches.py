@@ -1,0 +1,59 @@
+"""Merge patches (RFC 7386) and JSON patches (RFC 6902), applied to decoded objects.
+
+Both give a new object and leave what they were given alone. A merge patch's result shares with its input the parts that
+did not change, as everywhere: who changes an object copies the part that changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonpatch
+import orjson
+
+from protocols.objects import Object
+
+
+def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> Object:
+    """RFC 7386 on an API object: maps are merged, null removes, everything else (lists too) replaces.
+
+    Raises ValueError if the patch is no JSON object.
+    """
+    if not isinstance(patch, dict):
+        raise ValueError(f"a merge patch is a JSON object, got {type(patch).__name__}")
+    return _merged(obj, patch)
+
+
+def _merged(target: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
+    result = dict(target)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            former = result.get(name)
+            # A map that is new is merged into {} as well, so that no null of the patch gets into the object.
+            result[name] = _merged(former if isinstance(former, dict) else {}, value)
+        else:
+            result[name] = value
+    return result
+
+
+def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
+    """RFC 6902: all of the operations, or none of them.
+
+    Raises ValueError if the patch is malformed, a path is not there, a test fails, or no JSON object is left.
+    """
+    if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
+        raise ValueError("a JSON patch is a list of operations, each a JSON object")
+    try:
+        # By way of bytes: a plain copy of both, so that an operation changes neither obj nor a value of the patch.
+        document, steps = orjson.loads(orjson.dumps((obj, operations)))
+        result = jsonpatch.JsonPatch(steps).apply(document, in_place=True)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as err:
+        raise ValueError(f"the JSON patch cannot be applied: {err}") from err
+    except (AttributeError, IndexError, KeyError, TypeError) as err:  # a member of the wrong type
+        raise ValueError(f"malformed JSON patch: {type(err).__name__}: {err}") from err
+    if not isinstance(result, dict):
+        raise ValueError(f"the JSON patch leaves a {type(result).__name__} where the object was")
+    return result

@@ -1,0 +1,293 @@
+"""Strategic merge patches: a merge patch that knows by which key the elements of a list are told apart.
+
+What no schema names behaves as in a JSON merge patch: maps are merged, lists and all else replaced. Which lists merge,
+and by which key, are facts about each built-in type; protocols/merge_schemas.py has them. Directives, in the patch:
+
+    $patch: replace                    in a map: the map becomes what the patch has; in a list's element: the whole list
+    $patch: delete                     in a map: emptied; in a list's element: those with the same merge key go
+    $deleteFromPrimitiveList/<field>   [values] to take out of a list of strings or numbers
+    $setElementOrder/<field>           [elements] the order wanted; what only the object has keeps its place among them
+    $retainKeys                        [fields] of this map that stay; all others go
+
+An element whose merge key the object does not have is appended. A value of the patch that is new in the object comes
+without its nulls and directives.
+
+Source: apimachinery pkg/util/strategicpatch/patch.go. `$patch: merge` is an error there and here. Where upstream leaves
+directives to the typed decoder that drops unknown fields (replaced lists and maps), we drop them ourselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocols.objects import Object
+
+_DIRECTIVE = "$patch"
+_RETAIN_KEYS = "$retainKeys"
+_SET_ORDER = "$setElementOrder/"
+_DELETE_FROM = "$deleteFromPrimitiveList/"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSchema:
+    """How the fields of one type merge. One that is not named merges as a map if it is one, and is else replaced."""
+
+    fields: Mapping[str, MergeField] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeField:
+    """How one field merges.
+
+    schema: of the map, or of each of the list's elements. merge_key: the field that tells elements apart; "" for a list
+    of strings or numbers. merge: the list is merged; else it is replaced (a map merges unless replace is set).
+    """
+
+    schema: MergeSchema = MergeSchema()
+    merge: bool = False
+    merge_key: str = ""
+    replace: bool = False
+
+
+_UNNAMED = MergeField()
+
+
+def apply_strategic_merge(obj: Mapping[str, Any], patch: Any, *, schema: MergeSchema) -> Object:
+    """The patched object; obj and patch are left alone, and the result shares with them what did not change.
+
+    Raises ValueError on a patch that is no JSON object, on a misused directive, on an element without its merge key,
+    and on lists whose elements are of different types.
+    """
+    if not isinstance(patch, dict):
+        raise ValueError(f"a strategic merge patch is a JSON object, got {type(patch).__name__}")
+    return _merged_map(obj, patch, schema)
+
+
+def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: MergeSchema) -> Object:
+    if _DIRECTIVE in patch:
+        match patch[_DIRECTIVE]:
+            case "replace":
+                replaced: Object = _without_directives(patch)
+                return replaced
+            case "delete":
+                return {}
+            case other:
+                raise ValueError(f"unknown {_DIRECTIVE} {other!r} in a map; expected replace or delete")
+    result = _retained(original, patch)
+    ordered = set()
+    for directive, order in patch.items():
+        if directive.startswith(_SET_ORDER):
+            name = directive.removeprefix(_SET_ORDER)
+            if patch.get(name) is None and (name in patch or result.get(name) is None):
+                continue  # removed below, or nowhere to be found
+            ordered.add(name)
+            rule = schema.fields.get(name, _UNNAMED)
+            result[name] = _merged_in_order(result.get(name), patch.get(name), order, name, rule)
+    for name, value in patch.items():
+        if name in ordered or _is_directive_name(name):
+            continue
+        if value is None:
+            result.pop(name, None)
+        else:
+            _set_merged(result, name, value, schema.fields.get(name, _UNNAMED))
+    for directive, values in patch.items():
+        if directive.startswith(_DELETE_FROM):
+            name = directive.removeprefix(_DELETE_FROM)
+            former = result.get(name)
+            if isinstance(former, list):
+                unwanted = set(_primitives(values, directive))
+                result[name] = [each for each in _primitives(former, name) if each not in unwanted]
+    return result
+
+
+def _set_merged(result: Object, name: str, value: Any, rule: MergeField) -> None:
+    """Merge one field of a patch into result, which is ours to change."""
+    former = result.get(name)
+    if isinstance(value, dict) and isinstance(former, dict):
+        result[name] = _without_directives(value) if rule.replace else _merged_map(former, value, rule.schema)
+    elif isinstance(value, list) and isinstance(former, list):
+        result[name] = _merged_list(former, value, name, rule)
+    elif isinstance(value, dict) and _DIRECTIVE in value:
+        result.pop(name, None)
+    else:
+        result[name] = _cleaned(value)
+
+
+def _retained(original: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
+    """A copy of original with the fields that $retainKeys leaves, or all of them without that directive."""
+    if _RETAIN_KEYS not in patch:
+        return dict(original)
+    kept = set(_primitives(patch[_RETAIN_KEYS], _RETAIN_KEYS))
+    for name, value in patch.items():
+        if value is not None and name not in kept and not _is_directive_name(name):
+            raise ValueError(f"{_RETAIN_KEYS} does not name {name!r}, which the patch sets")
+    return {name: value for name, value in original.items() if name in kept}
+
+
+def _merged_list(original: list[Any], patch: list[Any], name: str, rule: MergeField) -> list[Any]:
+    if not rule.merge:
+        return [_without_directives(each) for each in patch]
+    if not original and not patch:
+        return original
+    if not _are_maps([*original, *patch], name):
+        return _in_order(dict.fromkeys([*original, *patch]), patch, original)
+    if not rule.merge_key:
+        raise ValueError(f"{name}: maps cannot be merged in a list without a merge key")
+    wanted, replace = [], False
+    gone = set()
+    for element in patch:
+        match element.get(_DIRECTIVE):
+            case None:
+                wanted.append(element)
+            case "delete":
+                gone.add(_merge_key_of(element, name, rule))
+            case "replace":
+                replace = True
+            case other:
+                raise ValueError(f"{name}: unknown {_DIRECTIVE} {other!r} in a list; expected replace or delete")
+    if replace:
+        return [_without_directives(each) for each in wanted]
+    kept = [each for each in original if _merge_key_of(each, name, rule) not in gone]
+    return _merged_elements(kept, wanted, name, rule)
+
+
+def _merged_elements(original: list[Any], patch: list[Any], name: str, rule: MergeField) -> list[Any]:
+    """Merge elements into those of the same key (the first, if the object has several), or append them."""
+    merged = list(original)
+    places: dict[Hashable, int] = {}
+    for place, element in enumerate(merged):
+        places.setdefault(_merge_key_of(element, name, rule), place)
+    for element in patch:
+        key = _merge_key_of(element, name, rule)
+        if key in places:
+            merged[places[key]] = _merged_map(merged[places[key]], element, rule.schema)
+        else:
+            places[key] = len(merged)
+            merged.append(_cleaned(element))
+    order = [_merge_key_of(element, name, rule) for element in patch]
+    return _keyed_in_order(merged, order, original, name, rule)
+
+
+def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: MergeField) -> list[Any]:
+    """Merge a list and then put it into the order of a $setElementOrder directive."""
+    if not isinstance(order, list) or not isinstance(patch, list | None) or not isinstance(original, list | None):
+        raise ValueError(f"{_SET_ORDER}{name} goes with lists")
+    if patch is None:
+        merged = original or []
+    elif original is None:
+        merged = _cleaned(patch)
+    else:
+        merged = _merged_list(original, patch, name, rule)
+    if not _are_maps([*merged, *order], name):
+        _check_order([each for each in patch or () if not isinstance(each, dict)], order, name)
+        return _in_order(merged, order, original or [])
+    if not rule.merge_key:
+        raise ValueError(f"{_SET_ORDER}{name}: that list has no merge key")
+    keys = [_merge_key_of(each, name, rule) for each in order]
+    _check_order([_merge_key_of(each, name, rule) for each in patch or () if _DIRECTIVE not in each], keys, name)
+    return _keyed_in_order(merged, keys, original or [], name, rule)
+
+
+def _check_order(patch: list[Hashable], order: list[Hashable], name: str) -> None:
+    """The patch's elements stand in the wanted order, and all of them do."""
+    places = iter(order)
+    if order and not all(key in places for key in patch):  # consumes the iterator: a subsequence test
+        raise ValueError(f"{name}: the elements of the patch are not in the order of {_SET_ORDER}{name}")
+
+
+def _keyed_in_order(
+    merged: list[Any], order: list[Hashable], original: list[Any], name: str, rule: MergeField
+) -> list[Any]:
+    positions = _interleaved(
+        [_merge_key_of(each, name, rule) for each in merged],
+        order,
+        [_merge_key_of(each, name, rule) for each in original],
+    )
+    return [merged[position] for position in positions]
+
+
+def _in_order(merged: Iterable[Hashable], order: list[Hashable], original: list[Hashable]) -> list[Any]:
+    values = list(merged)
+    return [values[position] for position in _interleaved(values, order, original)]
+
+
+def _interleaved(keys: list[Hashable], order: list[Hashable], original: list[Hashable]) -> list[int]:
+    """Positions of keys, sorted: those in order by it, the others by their place in the original list.
+
+    Two sorted runs are merged; one of the original goes first only if it stood before the other there.
+    """
+    rank = {key: place for place, key in reversed(list(enumerate(order)))}
+    before = {key: place for place, key in reversed(list(enumerate(original)))}
+    named = sorted((i for i, key in enumerate(keys) if key in rank), key=lambda i: rank[keys[i]])
+    others = sorted(
+        (i for i, key in enumerate(keys) if key not in rank), key=lambda i: before.get(keys[i], len(original))
+    )
+    result: list[int] = []
+    waiting = iter(others)
+    other = next(waiting, None)
+    for position in named:
+        place = before.get(keys[position], -1)
+        while other is not None and before.get(keys[other], len(original)) < place:
+            result.append(other)
+            other = next(waiting, None)
+        result.append(position)
+    return result if other is None else [*result, other, *waiting]
+
+
+def _merge_key_of(element: Any, name: str, rule: MergeField) -> Hashable:
+    value = element.get(rule.merge_key)
+    if value is None or isinstance(value, dict | list):
+        raise ValueError(f"{name}: an element without its merge key {rule.merge_key}: {element!r}")
+    return value  # type: ignore[no-any-return]
+
+
+def _are_maps(elements: list[Any], name: str) -> bool:
+    """True if all are maps, False if none is. Raises ValueError on a mixture and on lists of lists."""
+    maps = sum(isinstance(each, dict) for each in elements)
+    if 0 < maps < len(elements):
+        raise ValueError(f"{name}: the elements of one list are of different types")
+    if any(isinstance(each, list) for each in elements):
+        raise ValueError(f"{name}: lists of lists cannot be merged")
+    return maps > 0
+
+
+def _primitives(values: Any, name: str) -> list[Hashable]:
+    if not isinstance(values, list) or any(isinstance(each, dict | list) for each in values):
+        raise ValueError(f"{name}: expected a list of strings or numbers")
+    return values
+
+
+def _cleaned(value: Any) -> Any:
+    """A value of the patch as it goes into the object: without nulls, and without what carries a directive."""
+    if isinstance(value, dict):
+        return {
+            name: _cleaned(each)
+            for name, each in value.items()
+            if each is not None and not _is_directive_name(name) and not _is_directive(each)
+        }
+    if isinstance(value, list):
+        return [_cleaned(each) for each in value if not _is_directive(each)]
+    return value
+
+
+def _without_directives(value: Any) -> Any:
+    """A value that replaces another: its elements stay, only nulls and directive fields go."""
+    if isinstance(value, dict):
+        return {
+            name: _without_directives(each)
+            for name, each in value.items()
+            if each is not None and not _is_directive_name(name)
+        }
+    if isinstance(value, list):
+        return [_without_directives(each) for each in value]
+    return value
+
+
+def _is_directive(value: Any) -> bool:
+    return isinstance(value, dict) and _DIRECTIVE in value
+
+
+def _is_directive_name(name: str) -> bool:
+    return name in (_DIRECTIVE, _RETAIN_KEYS) or name.startswith((_SET_ORDER, _DELETE_FROM))
