@@ -1,0 +1,120 @@
+"""What a printer is, and the words that many of them share.
+
+A printer turns an object into the cells of one table row. It gets objects as they are stored: whatever is optional may
+be missing, what is there has its type.
+
+Source: kubernetes v1.36 pkg/printers/internalversion/printers.go for all printers in this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from protocols.objects import Object, metadata
+from protocols.selectors import label_selector_of
+from protocols.times import human_duration, parse_time
+
+NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
+
+
+class Column(NamedTuple):
+    """As metav1.TableColumnDefinition. priority: 0 is always shown, 1 with `-o wide`."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    priority: int = 0
+
+
+NAME = Column("Name", format="name")
+AGE = Column("Age")
+
+Cells = Callable[[Object, float], list[Any]]
+
+
+class Printer(NamedTuple):
+    """cells(object, now in Unix seconds) gives one value for each column."""
+
+    columns: tuple[Column, ...]
+    cells: Cells
+
+
+def number(name: str) -> Column:
+    return Column(name, "integer")
+
+
+def wide(name: str) -> Column:
+    return Column(name, priority=1)
+
+
+def part(obj: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """The mapping at a path; an empty one where there is none."""
+    for step in path:
+        inner = obj.get(step)
+        if not isinstance(inner, dict):
+            return {}
+        obj = inner
+    return obj
+
+
+def items(obj: Mapping[str, Any], name: str) -> Sequence[Any]:
+    return obj.get(name) or ()
+
+
+def name_cell(obj: Object) -> str:
+    return str(metadata(obj).get("name") or "")
+
+
+def since(text: str | None, now: float) -> str:
+    """Time since then, for people."""
+    if not text:
+        return UNKNOWN
+    try:
+        return human_duration(now - parse_time(text))
+    except ValueError:
+        return UNKNOWN
+
+
+def age_cell(obj: Object, now: float) -> str:
+    return since(metadata(obj).get("creationTimestamp"), now)
+
+
+def label_cell(labels: Mapping[str, str] | None) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
+
+
+def selector_cell(selector: Mapping[str, Any] | None) -> str:
+    """A LabelSelector object as its query string."""
+    try:
+        return str(label_selector_of(selector or {})) or NONE
+    except ValueError:
+        return "<error>"
+
+
+def container_cells(pod_spec: Mapping[str, Any]) -> list[str]:
+    """Names and images of the containers."""
+    containers = items(pod_spec, "containers")
+    return [",".join(str(one.get(what) or "") for one in containers) for what in ("name", "image")]
+
+
+def shortened(values: Sequence[str], *, most: int = 3, separator: str = ",", empty: str = UNSET) -> str:
+    """What there is room for, and how many more there are."""
+    text = separator.join(values[:most])
+    return f"{text} + {len(values) - most} more..." if len(values) > most else text or empty
+
+
+def condition(status: Mapping[str, Any], type_: str) -> Mapping[str, Any] | None:
+    for one in items(status, "conditions"):
+        if one.get("type") == type_:
+            return one  # type: ignore[no-any-return]
+    return None
+
+
+def is_true(status: Mapping[str, Any], type_: str) -> bool:
+    found = condition(status, type_)
+    return found is not None and found.get("status") == "True"
+
+
+def first_of(values: Iterable[str | None], otherwise: str = "") -> str:
+    return next((value for value in values if value), otherwise)
