@@ -1,0 +1,188 @@
+"""What may stand behind a flag: reading it, showing it, adding it to what was given before.
+
+Grammar and error texts are those of Go's strconv and time packages, which people of kube-controller-manager know.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+MAX_NANOSECONDS = (1 << 63) - 1
+NANOSECONDS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # U+00B5, micro sign
+    "μs": 1_000,  # U+03BC, Greek letter mu
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind(Generic[T]):
+    """One type of value. parse raises ValueError with the text for people.
+
+    name: as --help shows it; "" for none. show: in the words that parse takes. bare: what a flag without a value
+    stands for; "" where a value must follow. add: how a repeated flag joins what came before; None: the last counts.
+    """
+
+    name: str
+    parse: Callable[[str], T]
+    show: Callable[[T], str]
+    bare: str = ""
+    add: Callable[[T, T], T] | None = None
+
+
+def quote(text: str) -> str:
+    """As Go's %q: in double quotes, with what does not print escaped."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def parse_bool(text: str) -> bool:
+    if text in {"1", "t", "T", "TRUE", "true", "True"}:
+        return True
+    if text in {"0", "f", "F", "FALSE", "false", "False"}:
+        return False
+    raise ValueError(f"strconv.ParseBool: parsing {quote(text)}: invalid syntax")
+
+
+def parse_int(text: str, *, bits: int) -> int:
+    """A Go integer literal (0x, 0o, 0b, a leading 0 for octal, _ between digits) that fits into so many bits."""
+    octal = re.fullmatch(r"([+-]?)0([0-7_]+)", text)
+    try:
+        number = int(f"{octal[1]}0o{octal[2]}" if octal else text, 0)
+        if text != text.strip():
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax") from None
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+    return number
+
+
+def parse_float(text: str) -> float:
+    try:
+        if not text.isascii() or "_" in text or text != text.strip():
+            raise ValueError
+        return float(text)
+    except ValueError:
+        raise ValueError(f"strconv.ParseFloat: parsing {quote(text)}: invalid syntax") from None
+
+
+def show_float(number: float) -> str:
+    return str(int(number)) if math.isfinite(number) and number == int(number) else repr(number)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in a Go duration: "1m30s", "1.5h", "-300ms", "0". Raises ValueError."""
+    sign = -1 if text.startswith("-") else 1
+    rest = text[1:] if text[:1] in {"+", "-"} else text
+    if rest == "0":
+        return 0.0
+    total, position = Decimal(0), 0
+    while position < len(rest):
+        part = DURATION_PART.match(rest, position)
+        if part is None:
+            break
+        number, unit = part.groups()
+        if not unit:
+            raise ValueError(f"time: missing unit in duration {quote(text)}")
+        if unit not in NANOSECONDS:
+            raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
+        total += Decimal(number) * NANOSECONDS[unit]
+        position = part.end()
+    if not rest or position < len(rest) or total > MAX_NANOSECONDS:
+        raise ValueError(f"time: invalid duration {quote(text)}")
+    return sign * float(total / NANOSECONDS["s"])
+
+
+def format_duration(seconds: float) -> str:
+    """As Go prints a duration: "0s", "1.5s", "100ms", "12h0m0s"."""
+    count = round(abs(seconds) * NANOSECONDS["s"])
+    sign = "-" if seconds < 0 and count else ""
+    if count == 0:
+        return "0s"
+    for unit, larger in (("ns", "us"), ("µs", "ms"), ("ms", "s")):
+        if count < NANOSECONDS[larger]:
+            return f"{sign}{_decimal(count, NANOSECONDS[unit])}{unit}"
+    minutes, rest = divmod(count, NANOSECONDS["m"])
+    hours, minutes = divmod(minutes, 60)
+    text = f"{_decimal(rest, NANOSECONDS['s'])}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    if hours:
+        text = f"{hours}h{text}"
+    return sign + text
+
+
+def _decimal(count: int, unit: int) -> str:
+    whole, rest = divmod(count, unit)
+    if not rest:
+        return str(whole)
+    digits = len(str(unit)) - 1
+    return f"{whole}.{rest:0{digits}d}".rstrip("0")
+
+
+def parse_strings(text: str) -> tuple[str, ...]:
+    """One line of comma-separated values; a value in double quotes may hold commas."""
+    if not text:
+        return ()
+    try:
+        return tuple(next(csv.reader(io.StringIO(text), strict=True), []))
+    except csv.Error as error:
+        raise ValueError(f"not a comma-separated list: {error}") from None
+
+
+def show_strings(values: tuple[str, ...]) -> str:
+    return f"[{','.join(values)}]"
+
+
+def parse_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """`key=value` pairs with commas between; a pair without "=" has the value ""."""
+    pairs = (pair.strip() for pair in text.split(","))
+    return tuple((key, value) for key, _, value in (pair.partition("=") for pair in pairs if pair))
+
+
+def show_pairs(pairs: tuple[tuple[str, str], ...]) -> str:
+    return ",".join(f"{key}={value}" for key, value in pairs)
+
+
+def parse_vmodule(text: str) -> tuple[tuple[str, str], ...]:
+    """`pattern=N` pairs. Raises ValueError where N is no number."""
+    pairs = parse_pairs(text)
+    for pattern, level in pairs:
+        if not pattern or not level.isdecimal():
+            raise ValueError("syntax error: expect comma-separated list of filename=N")
+    return pairs
+
+
+def _join(before: tuple[T, ...], more: tuple[T, ...]) -> tuple[T, ...]:
+    return before + more
+
+
+BOOL = Kind(name="", parse=parse_bool, show=lambda value: "true" if value else "false", bare="true")
+INT = Kind(name="int", parse=lambda text: parse_int(text, bits=64), show=str)
+INT32 = Kind(name="int32", parse=lambda text: parse_int(text, bits=32), show=str)
+LEVEL = Kind(name="Level", parse=lambda text: parse_int(text, bits=32), show=str)
+FLOAT = Kind(name="float", parse=parse_float, show=show_float)
+FLOAT32 = Kind(name="float32", parse=parse_float, show=show_float)
+STRING: Kind[str] = Kind(name="string", parse=str, show=quote)
+DURATION = Kind(name="duration", parse=parse_duration, show=format_duration)
+STRINGS = Kind(name="strings", parse=parse_strings, show=show_strings, add=_join)
+FILES: Kind[tuple[str, ...]] = Kind(name="file", parse=lambda text: (text,), show=show_strings, add=_join)
+PAIRS = Kind(name="key=value,...", parse=parse_pairs, show=show_pairs, add=_join)
+VMODULE = Kind(name="pattern=N,...", parse=parse_vmodule, show=show_pairs)
+VERSION = Kind(name="version[=true]", parse=str, show=str, bare="true")
