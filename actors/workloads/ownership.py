@@ -1,0 +1,207 @@
+"""Claiming: which objects an owner takes, keeps and lets go, by its selector.
+
+Works for any kind of owner and dependent. The plan is pure; `claim` carries it out.
+
+Source: kubernetes v1.36 pkg/controller/controller_ref_manager.go. Differences: the patches of one sync go together, and
+so do the failures of all of them; an adopted object is handed on as the server answered it, with its new version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple, Protocol
+
+from actors.reconciliation import Step, get_live, patch, together
+from protocols.messages.commands import Command, Get, Patch
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Invalid, NotFound
+from protocols.objects import (
+    Object,
+    decode_object,
+    is_deleting,
+    key_of,
+    labels_of,
+    metadata,
+    namespace_of,
+    owner_reference,
+    split_key,
+    uid_of,
+)
+from protocols.resources import Resource
+from runtime.overlay import Lister
+from runtime.table import Entry
+
+
+class Claimable(Protocol):
+    """What claiming asks of an object; a pod's facts have it."""
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+    @property
+    def deleting(self) -> bool: ...
+
+
+class Seen(NamedTuple):
+    """A Claimable of an object whose table derives no facts."""
+
+    labels: Mapping[str, str]
+    deleting: bool
+
+
+def look_into(lister: Lister) -> Callable[[Entry], Seen]:
+    """Reads a Claimable from the object itself, for resources whose entries have no facts."""
+
+    def look(entry: Entry) -> Seen:
+        obj = lister.object_of(entry)
+        return Seen(labels_of(obj), is_deleting(obj))
+
+    return look
+
+
+class ClaimPlan(NamedTuple):
+    """kept: ours and matching. adopted: nobody's, and ours to take. released: ours, but not matching any more."""
+
+    kept: list[Entry]
+    adopted: list[Entry]
+    released: list[Entry]
+
+
+def plan_claim(
+    candidates: Iterable[Entry],
+    *,
+    owner: Object,
+    matches: Callable[[Mapping[str, str]], bool],
+    look: Callable[[Entry], Claimable] = attrgetter("facts"),
+    belongs: Callable[[Entry], bool] | None = None,
+) -> ClaimPlan:
+    """What an owner does with each candidate; those of another controller are left out.
+
+    matches: the owner's selector, asked once for each distinct (by identity) mapping of labels. belongs: a further
+    condition, besides the selector. An owner that is being deleted keeps what it has and takes or lets go of nothing.
+    An object of another namespace is never adopted, unless the owner is cluster-scoped.
+    """
+    owner_uid, namespace, owner_deleting = uid_of(owner), namespace_of(owner), is_deleting(owner)
+    plan = ClaimPlan([], [], [])
+    verdicts: dict[int, tuple[Mapping[str, str], bool]] = {}  # the mapping is kept, lest another gets its id
+    for entry in candidates:
+        controller = entry.controller
+        if controller is not None and controller.uid != owner_uid:
+            continue
+        if controller is None and owner_deleting:
+            continue
+        seen = look(entry)
+        labels = seen.labels
+        known = verdicts.get(id(labels))
+        if known is None:
+            known = verdicts[id(labels)] = (labels, matches(labels))
+        wanted = known[1] and (belongs is None or belongs(entry))
+        if controller is not None:
+            if wanted:
+                plan.kept.append(entry)
+            elif not owner_deleting:
+                plan.released.append(entry)
+        elif wanted and not seen.deleting and (not namespace or split_key(entry.key)[0] == namespace):
+            plan.adopted.append(entry)
+    return plan
+
+
+def adoption(
+    entry: Entry, *, dependents: Resource, owner: Object, owners: Resource, finalizers: Sequence[str] = ()
+) -> Patch:
+    """Make this owner the controller of an object that has none."""
+    meta: Object = {"ownerReferences": [owner_reference(owner, api_version=owners.api_version, kind=owners.kind)]}
+    meta["uid"] = entry.uid
+    if finalizers:
+        meta["finalizers"] = list(finalizers)
+    return patch(dependents, entry.key, {"metadata": meta})
+
+
+def release(entry: Entry, *, dependents: Resource, owner: Object, finalizers: Sequence[str] = ()) -> Patch:
+    """Take this owner's reference (and finalizers) off an object."""
+    meta: Object = {"uid": entry.uid, "ownerReferences": [{"$patch": "delete", "uid": uid_of(owner)}]}
+    if finalizers:
+        meta["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
+    return patch(dependents, entry.key, {"metadata": meta})
+
+
+def claim(
+    candidates: Iterable[Entry],
+    *,
+    lister: Lister,
+    owner: Object,
+    owners: Resource,
+    matches: Callable[[Mapping[str, str]], bool],
+    look: Callable[[Entry], Claimable] = attrgetter("facts"),
+    belongs: Callable[[Entry], bool] | None = None,
+    finalizers: Sequence[str] = (),
+) -> Step[list[Entry]]:
+    """Adopt and release as planned; answers what the owner has now, the adopted ones as they are now.
+
+    candidates: usually lister.entries_owned_by(uid of the owner) and lister.orphan_entries(its namespace).
+    lister: of the dependents. owners: the resource that `owner` is of. finalizers: what an adopted object gets and a
+    released one loses. The other arguments: see plan_claim.
+
+    Before the first adoption the owner is read live, once: it may have been deleted, or replaced, without our knowing.
+    Raises CommandFailed after all was tried. What is gone is no failure, nor is a release that the server finds invalid
+    (the object has lost our reference, or has become another).
+    """
+    plan = plan_claim(candidates, owner=owner, matches=matches, look=look, belongs=belongs)
+    if not plan.adopted and not plan.released:
+        return plan.kept
+    failures: list[tuple[Command, Failure]] = []
+    adopted = plan.adopted
+    if adopted:
+        obstacle = yield from _obstacle_to_adoption(owner, owners)
+        if obstacle is not None:
+            kind = lister.resource.kind
+            failures += [(obstacle[0], _cannot_adopt(kind, entry, obstacle[1])) for entry in adopted]
+            adopted = []
+    dependents = lister.resource
+    commands = [
+        *(adoption(e, dependents=dependents, owner=owner, owners=owners, finalizers=finalizers) for e in adopted),
+        *(release(e, dependents=dependents, owner=owner, finalizers=finalizers) for e in plan.released),
+    ]
+    outcomes = yield from together(commands)
+    kept = plan.kept
+    for i, (command, outcome) in enumerate(zip(commands, outcomes, strict=True)):
+        adopting = i < len(adopted)
+        if isinstance(outcome, Done):
+            now = lister.entry(command.key) if adopting else None
+            if now is not None and now.uid == adopted[i].uid:
+                kept.append(now)
+        elif not isinstance(outcome, NotFound) and (adopting or not _is_unprocessable(outcome)):
+            failures.append((command, outcome))
+    if failures:
+        raise CommandFailed(failures[0][0], _aggregate([failure for _, failure in failures]))
+    return kept
+
+
+def _obstacle_to_adoption(owner: Object, owners: Resource) -> Step[tuple[Get, Failure] | None]:
+    """Read the owner live: is it still the one we know, and not being deleted?"""
+    ask = get_live(owners, key_of(owner))
+    outcome = yield ask
+    if not isinstance(outcome, Done):
+        return ask, dataclasses.replace(outcome, message=f"can't recheck DeletionTimestamp: {outcome.message}")
+    live = decode_object(outcome.body)
+    if uid_of(live) != uid_of(owner):
+        gone = f"original {owners.kind} {ask.key} is gone: got uid {uid_of(live)}, wanted {uid_of(owner)}"
+        return ask, Conflict(gone)
+    if is_deleting(live):
+        return ask, Conflict(f"{ask.key} has just been deleted at {metadata(live)['deletionTimestamp']}")
+    return None
+
+
+def _cannot_adopt(kind: str, entry: Entry, why: Failure) -> Failure:
+    return dataclasses.replace(why, message=f"can't adopt {kind} {entry.key} ({entry.uid}): {why.message}")
+
+
+def _is_unprocessable(failure: Failure) -> bool:
+    return isinstance(failure, Invalid) and failure.code == 422
+
+
+def _aggregate(failures: Sequence[Failure]) -> Failure:
+    """The first failure, saying what all of them say."""
+    messages = list(dict.fromkeys(failure.message for failure in failures))
+    return failures[0] if len(messages) == 1 else dataclasses.replace(failures[0], message=f"[{', '.join(messages)}]")
