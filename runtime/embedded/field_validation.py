@@ -17,15 +17,7 @@ from runtime.embedded import status_errors
 from runtime.embedded.field_errors import aggregate, invalid
 from runtime.embedded.openapi_models import Field, Model, ModelName, Models, model_of
 
-STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
-
-# What the body of a subresource is where it is not the resource's own kind: group, version, kind.
-SUBRESOURCE_BODIES = {
-    "scale": ("autoscaling", "v1", "Scale"),
-    "binding": ("", "v1", "Binding"),
-    "eviction": ("policy", "v1", "Eviction"),
-    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
-}
+STRICT, WARN = "Strict", "Warn"
 
 
 class FieldValidator:
