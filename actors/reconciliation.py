@@ -155,7 +155,8 @@ def its_controller(owners: Resource) -> Callable[[Change, Tables], Iterable[Key]
     def keys(change: Change, tables: Tables) -> Iterable[Key]:
         namespace = change.namespace if owners.namespaced else ""
         lister = tables[owners]
-        for owner in {change.controller, change.previous_controller}:
+        before, after = change.previous_controller, change.controller
+        for owner in (after,) if before == after else (before, after):
             if owner is not None and owner.kind == owners.kind:
                 key = make_key(namespace, owner.name)
                 entry = lister.entry(key)

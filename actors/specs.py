@@ -1,0 +1,66 @@
+"""How a controller presents itself to the system: its names, what it watches, how its reconciler is built.
+
+    GREETER = ControllerSpec(
+        name="greeter-controller", watches=(Watch(CONFIGMAPS, to=itself),), build=lambda s: Greeter(tables=s.tables)
+    )
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.options import Options
+from actors.reconciliation import Reconciler, Watch
+from protocols.resources import Resource
+from runtime.clock import Clock
+from runtime.metrics import Metrics
+from runtime.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """All that a reconciler may be built from. Built anew for each incarnation of its actor."""
+
+    tables: Tables
+    clock: Clock
+    log: FilteringBoundLogger
+    metrics: Metrics
+    options: Options
+
+
+def _five(_options: Options) -> int:
+    return 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSpec:
+    """One controller.
+
+    name: canonical, as --controllers and logs have it. aliases: older names for the same.
+    watches: which changes concern it; reads: further resources whose tables it reads, without being woken by them.
+    client: the API client in whose name and rate limit it writes; component: the source of its events; queue: its name
+    in workqueue_* metrics; each is the name's first part where left empty. concurrency: keys in work at once.
+    max_retries: failures in a row after which a key waits for its next event; None is never.
+    """
+
+    name: str
+    watches: tuple[Watch, ...]
+    build: Callable[[Surroundings], Reconciler]
+    reads: tuple[Resource, ...] = ()
+    aliases: tuple[str, ...] = ()
+    client: str = ""
+    component: str = ""
+    queue: str = ""
+    concurrency: Callable[[Options], int] = _five
+    on_by_default: bool = True
+    max_retries: int | None = None
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """All that it reads, each once, in the order named."""
+        return tuple(dict.fromkeys([*(watch.resource for watch in self.watches), *self.reads]))
