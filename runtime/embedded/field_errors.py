@@ -1,0 +1,89 @@
+"""What is wrong with one field of an object, in the words of upstream's API server.
+
+Source: apimachinery pkg/util/validation/field/errors.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+_VALUELESS = {"FieldValueRequired", "FieldValueForbidden", "FieldValueTooLong", "FieldValueTooShort", "InternalError"}
+_WORDS = {
+    "FieldValueRequired": "Required value",
+    "FieldValueDuplicate": "Duplicate value",
+    "FieldValueInvalid": "Invalid value",
+    "FieldValueNotSupported": "Unsupported value",
+    "FieldValueForbidden": "Forbidden",
+    "FieldValueTooLong": "Too long",
+    "FieldValueNotFound": "Not found",
+    "FieldValueTooMany": "Too many",
+}
+
+
+class FieldError(NamedTuple):
+    """One cause of an Invalid. type: a metav1.CauseType; field: a dotted path, with `[0]` for an item, `[key]` for a key."""
+
+    type: str
+    field: str
+    value: Any = None
+    detail: str = ""
+
+    @property
+    def body(self) -> str:
+        """The text without the field, as `details.causes[].message` carries it."""
+        text = _WORDS[self.type]
+        if self.type not in _VALUELESS:
+            text += f": {_shown(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    return orjson.dumps(value).decode()
+
+
+def quoted(text: str) -> str:
+    """As Go's %q writes it, for the characters that occur in names and values."""
+    return orjson.dumps(text).decode()
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", field, "", detail)
+
+
+def invalid(field: str, value: Any, detail: str = "") -> FieldError:
+    return FieldError("FieldValueInvalid", field, value, detail)
+
+
+def forbidden(field: str, detail: str = "") -> FieldError:
+    return FieldError("FieldValueForbidden", field, "", detail)
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    return FieldError("FieldValueDuplicate", field, value)
+
+
+def not_found(field: str, value: Any) -> FieldError:
+    return FieldError("FieldValueNotFound", field, value)
+
+
+def too_long(field: str, most: int) -> FieldError:
+    return FieldError("FieldValueTooLong", field, "", f"may not be more than {most} bytes")
+
+
+def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
+    words = ", ".join(quoted(one) for one in supported)
+    return FieldError("FieldValueNotSupported", field, value, f"supported values: {words}")
+
+
+def aggregate(errors: Sequence[FieldError]) -> str:
+    """All of them as one text; each distinct text once."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,0 +1,215 @@
+"""The types of built-in kinds' fields, checked, so that all code behind the decoder can trust what it is handed.
+
+A shape goes over an object in place: nulls and fields that the kind does not have go, as upstream's decoder drops them;
+a number given for a quantity becomes text; a value of another type is a ShapeError that names the field as Go's decoder
+would. What a kind's fields are is known to openapi_models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from protocols.objects import Object
+from runtime.embedded.openapi_models import Field, ModelName, Models, model_of
+from runtime.embedded.registry import ResourceDefinition
+
+Check = Callable[[Any], None]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_INT64 = {
+    "activeDeadlineSeconds",
+    "deletionGracePeriodSeconds",
+    "fsGroup",
+    "generation",
+    "observedGeneration",
+    "runAsGroup",
+    "runAsUser",
+    "terminationGracePeriodSeconds",
+    "tolerationSeconds",
+}
+# The models say only that these are maps; all other maps are of strings.
+_QUANTITY_MAPS = {
+    "allocatable",
+    "allocatedResources",
+    "capacity",
+    "default",
+    "defaultRequest",
+    "hard",
+    "limits",
+    "max",
+    "maxLimitRequestRatio",
+    "min",
+    "overhead",
+    "requests",
+    "used",
+}
+_OTHER_MAPS = {"definitions", "dependencies", "disruptedPods", "extra", "patternProperties", "properties"}
+
+
+class ShapeError(ValueError):
+    """A value of the wrong type. The field's place is added on the way out of the object."""
+
+    def __init__(self, found: str, wanted: str) -> None:
+        super().__init__()
+        self._found, self._wanted, self._struct = found, wanted, ""
+        self._fields: list[str] = []
+
+    def inside(self, struct: str, field: str) -> None:
+        self._struct = self._struct or struct
+        self._fields.insert(0, field)
+
+    def __str__(self) -> str:
+        where = f"Go struct field {self._struct}.{'.'.join(self._fields)}" if self._fields else "Go value"
+        return f"json: cannot unmarshal {self._found} into {where} of type {self._wanted}"
+
+
+class Shapes:
+    """The checks of all kinds; each type is looked up when an object first has it."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._structs: dict[ModelName, Check] = {}
+        self._metadata = self._struct(ModelName("meta_v1", "ObjectMeta"))
+
+    def check(self, definition: ResourceDefinition, obj: Object) -> None:
+        """Raises ShapeError. Of a kind without a model, as a custom resource's, only the metadata is looked at."""
+        name = model_of(definition.group, definition.version, definition.kind)
+        if definition.dynamic or self._models.find(name) is None:
+            self._metadata(obj["metadata"])
+        else:
+            self._struct(name)(obj)
+
+    def _struct(self, name: ModelName) -> Check:
+        """The check of a type; it may be asked for inside its own fields (JSONSchemaProps has some)."""
+        check = self._structs.get(name)
+        if check is None:
+            model = self._models.find(name)
+            check = _anything if model is None else self._compile(name, dict(model.fields))
+            self._structs[name] = check
+        return check
+
+    def _compile(self, name: ModelName, fields: dict[str, Field]) -> Check:
+        struct, wanted = name.name, _go_name(name)
+        checks: dict[str, Check] = {}
+
+        def check(value: Any) -> None:
+            if type(value) is not dict:
+                raise ShapeError(json_type(value), wanted)
+            gone: list[str] = []
+            for field, item in value.items():
+                item_check = checks.get(field)
+                if item is None or (item_check is None and field not in fields):
+                    gone.append(field)
+                    continue
+                if item_check is None:
+                    item_check = checks[field] = self._field(fields[field])
+                try:
+                    item_check(item)
+                except ShapeError as err:
+                    err.inside(struct, field)
+                    raise
+            for field in gone:
+                del value[field]
+
+        return check
+
+    def _field(self, field: Field) -> Check:
+        kind, model = field.type.kind, field.type.model
+        if model is not None:
+            one, wanted = self._struct(model), _go_name(model)
+        elif kind == "integer":
+            one, wanted = (_int64, "int64") if field.name in _INT64 else (_int32, "int32")
+        elif kind == "map":
+            one, wanted = _map(field.name), "map[string]string"
+        else:
+            one, wanted = _KINDS[kind], kind
+        return _list_of(one, f"[]{wanted}") if field.type.many else one
+
+
+def json_type(value: Any) -> str:
+    """As Go's decoder names what it found."""
+    match value:
+        case bool():
+            return "bool"
+        case int():
+            return "number"
+        case float():
+            return f"number {value}"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+    return "null"
+
+
+def _go_name(name: ModelName) -> str:
+    return f"{name.module.rpartition('_')[2]}.{name.name}"
+
+
+def _one_of(wanted: str, *types: type) -> Check:
+    def check(value: Any) -> None:
+        if type(value) not in types:
+            raise ShapeError(json_type(value), wanted)
+
+    return check
+
+
+def _anything(_value: Any) -> None:
+    return None
+
+
+def _time(value: Any) -> None:
+    if type(value) is not str or not _TIME.fullmatch(value):
+        raise ShapeError(json_type(value), "v1.Time")
+
+
+_string, _int32, _int64 = _one_of("string", str), _one_of("int32", int), _one_of("int64", int)
+_quantity = _one_of("resource.Quantity", str, int, float)
+_KINDS: dict[str, Check] = {
+    "string": _string,
+    "boolean": _one_of("bool", bool),
+    "number": _one_of("float64", int, float),
+    "quantity": _quantity,
+    "int_or_string": _one_of("intstr.IntOrString", int, str),
+    "time": _time,
+    "micro_time": _time,
+    "object": _one_of("runtime.RawExtension", dict),
+    "any": _anything,
+}
+
+
+def _list_of(item: Check, wanted: str) -> Check:
+    def check(value: Any) -> None:
+        if type(value) is not list:
+            raise ShapeError(json_type(value), wanted)
+        for one in value:
+            item(one)
+
+    return check
+
+
+def _map(field: str) -> Check:
+    if field in _OTHER_MAPS:
+        return _one_of("map[string]interface {}", dict)
+    return _quantity_map if field in _QUANTITY_MAPS else _string_map
+
+
+def _string_map(value: Any) -> None:
+    if type(value) is not dict:
+        raise ShapeError(json_type(value), "map[string]string")
+    for one in value.values():
+        if type(one) is not str:
+            raise ShapeError(json_type(one), "string")
+
+
+def _quantity_map(value: Any) -> None:
+    if type(value) is not dict:
+        raise ShapeError(json_type(value), "v1.ResourceList")
+    for name, amount in value.items():
+        if type(amount) is not str:
+            _quantity(amount)
+            value[name] = str(amount)

@@ -1,0 +1,1 @@
+"""What is wrong with an object, kind by kind: functions from objects to FieldErrors with upstream's messages."""

@@ -1,0 +1,136 @@
+"""PUT of an object or of its status, and the way that every change of a stored object takes.
+
+Source: apiserver pkg/endpoints/handlers/update.go, pkg/registry/generic/registry/store.go, Store.Update,
+pkg/registry/rest/update.go, BeforeUpdate (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object, decode_object, encode_object
+from runtime.api import Response
+from runtime.embedded import admission, metadata, status_errors
+from runtime.embedded.cluster import Call, Cluster, served, stored_form
+from runtime.embedded.decoding import decode_body
+from runtime.embedded.field_errors import invalid
+from runtime.embedded.registry import ResourceDefinition
+from runtime.embedded.removal import remove
+from runtime.embedded.state import Record
+from runtime.embedded.validation.objectmeta import validate_metadata, validate_metadata_update
+from runtime.embedded.verbs.create import create_object
+
+STATUS = "status"
+
+
+def update(cluster: Cluster, call: Call) -> Response:
+    definition = call.definition
+    obj = decode_body(cluster.shapes, definition, call.request.body)
+    metadata.settle_namespace(call.route, obj)
+    name = obj["metadata"].get("name") or ""
+    if name != call.route.name:
+        raise status_errors.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({call.route.name})"
+        )
+    record = cluster.state.get(definition.storage, call.key)
+    if record is None and definition.strategy.create_on_update and not call.route.subresource:
+        obj["metadata"].pop("resourceVersion", None)
+        return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run))
+    record = cluster.record(definition, call.key)
+    body = replace(cluster, call, record, decode_object(record.raw), stored_form(definition, obj))
+    return Response(status=200, body=body)
+
+
+def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Object) -> bytes:
+    """Store new, in stored form, in the place of old; the bytes that the client is shown. Raises StatusError.
+
+    old: what is stored, decoded; it is left alone. new may share parts with it: what is changed here is copied.
+    """
+    definition = call.definition
+    _check_preconditions(definition, call.key, record, old, new)
+    metadata.carry_over(new, old)
+    if call.route.subresource == STATUS:
+        _keep_all_but_status(definition, new, old)
+    else:
+        _keep_status(definition, new, old)
+        admission.admit_update(cluster, definition, new, old)
+    strategy = definition.strategy
+    strategy.default(new)
+    if call.route.subresource != STATUS and strategy.generation and _counts_as_generation(definition, new, old):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    errors = [
+        *validate_metadata(definition, new["metadata"]),
+        *validate_metadata_update(new["metadata"], old["metadata"]),
+        *strategy.validate_update(new, old),
+    ]
+    errors += strategy.validate(new)
+    if errors:
+        raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
+    return _store(cluster, call, record, old, new)
+
+
+def _store(cluster: Cluster, call: Call, record: Record, old: Object, new: Object) -> bytes:
+    definition, meta = call.definition, new["metadata"]
+    meta["resourceVersion"] = str(record.revision)
+    deleting = old["metadata"].get("deletionTimestamp") and not old["metadata"].get("deletionGracePeriodSeconds")
+    if deleting and not meta.get("finalizers") and not definition.strategy.held(new):
+        if not call.dry_run:
+            remove(cluster, definition, call.key, new)
+        return served(definition, encode_object(new))
+    if new == old:
+        return served(definition, record.raw)
+    raw = encode_object(new) if call.dry_run else cluster.state.put(definition.storage, call.key, new)
+    return served(definition, raw)
+
+
+def _check_preconditions(definition: ResourceDefinition, key: str, record: Record, old: Object, new: Object) -> None:
+    meta, uid = new["metadata"], old["metadata"]["uid"]
+    name = key.rpartition("/")[2]
+    if meta.get("uid") and meta["uid"] != uid:
+        # Upstream's storage layer shows through here; clients know the text.
+        raise status_errors.conflict(
+            definition.group,
+            definition.plural,
+            name,
+            f"StorageError: invalid object, Code: 4, Key: /registry/{definition.storage}/{key}, ResourceVersion: 0, "
+            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {uid}",
+        )
+    asked = meta.get("resourceVersion") or ""
+    if asked in ("", "0"):
+        if not definition.strategy.unconditional_update:
+            missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise status_errors.invalid(definition.group, definition.plural, name, [missing])
+    elif asked != str(record.revision):
+        raise status_errors.conflict(definition.group, definition.plural, name)
+
+
+def _keep_status(definition: ResourceDefinition, new: Object, old: Object) -> None:
+    """A write of the object leaves its status, and what else only the server writes, as it is."""
+    parts = [STATUS] if definition.strategy.has_status else []
+    for part in parts:
+        _take(new, old, part)
+    if definition.strategy.update_keeps:
+        new["spec"] = dict(new.get("spec") or {})
+        for part in definition.strategy.update_keeps:
+            _take(new["spec"], old.get("spec") or {}, part)
+
+
+def _keep_all_but_status(definition: ResourceDefinition, new: Object, old: Object) -> None:
+    """A write of the status leaves everything else as it is, but for most of the metadata."""
+    for part in {*new, *old} - {STATUS, "metadata", "kind", "apiVersion"}:
+        _take(new, old, part)
+    for part in definition.strategy.status_keeps:
+        _take(new["metadata"], old["metadata"], part)
+
+
+def _take(new: Object, old: Object, part: str) -> None:
+    if part in old:
+        new[part] = old[part]
+    else:
+        new.pop(part, None)
+
+
+def _counts_as_generation(definition: ResourceDefinition, new: Object, old: Object) -> bool:
+    parts = {*new, *old} - {STATUS, "metadata"}
+    if any(new.get(part) != old.get(part) for part in parts):
+        return True
+    annotations, before = new["metadata"].get("annotations"), old["metadata"].get("annotations")
+    return definition.strategy.annotations_count and (annotations or {}) != (before or {})
