@@ -84,7 +84,9 @@ _MODULES = {"": "core", "internal.apiserver.k8s.io": "apiserverinternal"}
 
 
 def model_of(group: str, version: str, kind: str) -> ModelName:
-    """Where the library keeps a kind, if it has it."""
+    """Where the library keeps a kind, if it has it: it has only groups of Kubernetes' own."""
+    if "." in group and not group.endswith(".k8s.io"):
+        return ModelName("", kind)
     return ModelName(f"{_MODULES.get(group) or group.partition('.')[0]}_{version}", kind)
 
 

@@ -70,3 +70,4 @@ def test_a_closure_holds_every_type_that_is_referred_to(models: Models) -> None:
 def test_what_upstream_does_not_define_is_absent(models: Models) -> None:
     assert models.find(model_of("example.com", "v1", "Widget")) is None
     assert models.find(model_of("apps", "v1", "Widget")) is None
+    assert models.find(model_of("apps.example.com", "v1", "Deployment")) is None
