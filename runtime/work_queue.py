@@ -20,6 +20,9 @@ PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
 class QueueMeter:
     """What a queue reports; the default says nothing. Times are seconds."""
 
+    def begin(self, queue: WorkQueue, monotonic: Callable[[], float]) -> None:
+        """This is the queue that reports from now on, by this clock."""
+
     def added(self, depth: int) -> None:
         """A key was added that was not waiting; depth: how many wait now."""
 
@@ -127,13 +130,15 @@ class WorkQueue:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
+    # These two are also read from other threads, for the metrics.
+
     def longest_running(self, now: float) -> float:
-        """Seconds that the oldest key in work has been in work."""
-        return max((now - since for since in self._processing.values()), default=0.0)
+        """Seconds that the oldest key in work has been in work. May be asked from any thread, as unfinished() may."""
+        return max((now - since for since in list(self._processing.values())), default=0.0)
 
     def unfinished(self, now: float) -> float:
         """Seconds of work in keys that are in work."""
-        return sum(now - since for since in self._processing.values())
+        return sum(now - since for since in list(self._processing.values()))
 
     def _release(self, now: float) -> None:
         while (due := self.next_due()) is not None and due <= now:

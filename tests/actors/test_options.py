@@ -247,7 +247,10 @@ def test_without_the_taint_manager_the_taint_eviction_controller_is_off() -> Non
                 "--cluster-signing-kubelet-serving-cert-file=c",
                 "--cluster-signing-kubelet-serving-key-file=k",
             ),
-            "cannot specify --cluster-signing-{cert,key}-file and other --cluster-signing-*-file flags at the same time",
+            (
+                "cannot specify --cluster-signing-{cert,key}-file and other --cluster-signing-*-file flags "
+                "at the same time"
+            ),
         ),
         (
             ("--service-cluster-ip-range=10.0.0.0/8,fd00::/108,10.1.0.0/16",),

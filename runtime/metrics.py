@@ -1,0 +1,164 @@
+"""Counters, gauges and histograms that cost next to nothing to move; runtime/serving/metrics_page.py shows them.
+
+    metrics = Metrics()
+    adds = metrics.counter(WORKQUEUE_ADDS, "replicaset")    # once, at the start
+    adds.inc()                                              # in the hot path
+
+No locks. Each series is moved by one or a few threads with a single `x += n` on it: within such a statement CPython
+with its GIL does not switch threads (it does so at calls and at jumps backwards). A reader may see a histogram whose
+sum is an observation ahead of its buckets; the next reading is right.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+S = TypeVar("S", "Counter", "Gauge", "Histogram")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """One metric: all series of that name. buckets: upper bounds in rising order, without +Inf; for histograms."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+class Counter:
+    """Only rises."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def inc(self, amount: float = 1.0) -> None:
+        self.value += amount
+
+
+class Gauge:
+    """Goes up and down, or is read from somewhere when it is asked for."""
+
+    __slots__ = ("_read", "_value")
+
+    def __init__(self) -> None:
+        self._value = 0.0
+        self._read: Callable[[], float] | None = None
+
+    def set(self, value: float) -> None:
+        self._value = value
+
+    def inc(self, amount: float = 1.0) -> None:
+        self._value += amount
+
+    def dec(self, amount: float = 1.0) -> None:
+        self._value -= amount
+
+    def read_from(self, read: Callable[[], float]) -> None:
+        """Ask `read` from now on, on the thread of whoever looks at the metrics."""
+        self._read = read
+
+    @property
+    def value(self) -> float:
+        return self._value if self._read is None else self._read()
+
+
+class Histogram:
+    """Counts observations by size."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)  # how many fell into each bucket alone; the last: above every bound
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        index = bisect_left(self.bounds, value)
+        self.counts[index] += 1
+        self.sum += value
+
+
+Series = Counter | Gauge | Histogram
+Reading = tuple[Family, tuple[str, ...], float]  # one gauge: its family, its label values, its value
+
+
+class Metrics:
+    """All metrics of one process, or of one part of it. Asking for a series again gives the same one."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, tuple[Family, dict[tuple[str, ...], Series]]] = {}
+        self._sources: list[Callable[[], Iterable[Reading]]] = []
+
+    def counter(self, family: Family, *labels: str) -> Counter:
+        return self._series(family, labels, Counter, Counter)
+
+    def gauge(self, family: Family, *labels: str) -> Gauge:
+        return self._series(family, labels, Gauge, Gauge)
+
+    def histogram(self, family: Family, *labels: str) -> Histogram:
+        return self._series(family, labels, Histogram, lambda: Histogram(family.buckets))
+
+    def remove(self, family: Family, *labels: str) -> None:
+        """Forget one series, as when its zone is gone."""
+        known = self._families.get(family.name)
+        if known is not None:
+            known[1].pop(labels, None)
+
+    def clear(self) -> None:
+        """Forget every series; whoever still holds one moves it unseen."""
+        self._families.clear()
+
+    def add_source(self, read: Callable[[], Iterable[Reading]]) -> None:
+        """Ask `read` for gauges whose number changes with the system, on the thread of whoever looks at the metrics."""
+        self._sources.append(read)
+
+    def collect(self) -> Iterator[tuple[Family, list[tuple[tuple[str, ...], Series]]]]:
+        """Families by name, each with its series: label values in the order of the family's labels, and the series."""
+        for source in self._sources:
+            for family, labels, value in source():
+                self.gauge(family, *labels).set(value)
+        for _, (family, series) in sorted(self._families.copy().items()):
+            yield family, sorted(series.copy().items(), key=lambda item: item[0])
+
+    def _series(self, family: Family, labels: tuple[str, ...], kind: type[S], make: Callable[[], S]) -> S:
+        known = self._families.get(family.name)
+        if known is None:
+            known = self._families.setdefault(family.name, (family, {}))
+        declared, series = known
+        found = series.get(labels)
+        if found is None:
+            if declared != family:
+                raise ValueError(f"two different families are named {family.name}")
+            if len(labels) != len(family.labels):
+                raise ValueError(f"{family.name} has the labels {family.labels}, got the values {labels}")
+            if family.kind != kind.__name__.lower():
+                raise ValueError(f"{family.name} is a {family.kind}, not a {kind.__name__.lower()}")
+            # setdefault: of two threads that ask at once both get the one that stays
+            found = series.setdefault(labels, make())
+        assert isinstance(found, kind)
+        return found
+
+
+class NamedMetrics:
+    """The same metrics for those who name a family by its string, and the labels with their names. Any thread."""
+
+    def __init__(self, metrics: Metrics, families: Iterable[Family]) -> None:
+        self._metrics = metrics
+        self._families = {family.name: family for family in families}
+
+    def count(self, name: str, labels: Mapping[str, str]) -> None:
+        """One more. Raises KeyError for a family or a label that was not declared."""
+        family = self._families[name]
+        self._metrics.counter(family, *(labels[label] for label in family.labels)).inc()
+
+    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
+        """One more value. Raises KeyError for a family or a label that was not declared."""
+        family = self._families[name]
+        self._metrics.histogram(family, *(labels[label] for label in family.labels)).observe(value)

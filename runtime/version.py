@@ -1,0 +1,54 @@
+"""Which kcm this is, and which Kubernetes it behaves as."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from dataclasses import dataclass
+
+KUBERNETES = "1.36.2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """kubernetes: the release whose behaviour this is. kcm: our own."""
+
+    kubernetes: str
+    kcm: str
+
+    @property
+    def major(self) -> str:
+        return self.kubernetes.partition(".")[0]
+
+    @property
+    def minor(self) -> str:
+        return self.kubernetes.split(".")[1]
+
+    @property
+    def git_version(self) -> str:
+        """As Kubernetes' components give theirs: v1.36.2+kcm.0.1.0."""
+        return f"v{self.kubernetes}+kcm.{self.kcm}"
+
+    def describe(self, asked: str) -> str:
+        """What --version prints. asked: "raw" for all of it, else one line."""
+        if asked != "raw":
+            return f"Kubernetes {self.git_version}"
+        return (
+            f"version.Info{{Major:{quoted(self.major)}, Minor:{quoted(self.minor)}, "
+            f"GitVersion:{quoted(self.git_version)}, Compiler:{quoted(platform.python_implementation())}, "
+            f"PythonVersion:{quoted(platform.python_version())}, "
+            f"Platform:{quoted(f'{platform.system().lower()}/{platform.machine()}')}}}"
+        )
+
+
+def quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def this_version(kubernetes: str = KUBERNETES) -> Version:
+    """The running program's, or what it shall say. kcm is "0+unknown" where it runs without having been installed."""
+    try:
+        own = importlib.metadata.version("kcm")
+    except importlib.metadata.PackageNotFoundError:
+        own = "0+unknown"
+    return Version(kubernetes=kubernetes.removeprefix("v"), kcm=own)
