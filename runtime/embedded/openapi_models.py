@@ -18,6 +18,24 @@ from typing import NamedTuple
 
 LIBRARY = "lightkube.models"
 
+# Fields of kind "map" whose values are quantities: the library says no more than that they are maps.
+QUANTITY_MAPS = {
+    "allocatable",
+    "allocatedResources",
+    "capacity",
+    "default",
+    "defaultRequest",
+    "hard",
+    "limits",
+    "max",
+    "maxLimitRequestRatio",
+    "min",
+    "overhead",
+    "podFixed",
+    "requests",
+    "used",
+}
+
 
 class ModelName(NamedTuple):
     """module: the group's first word and the version, "apps_v1"; groups without a word: "core_v1"."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from protocols.merge_schemas import merge_schema_of
 from protocols.strategic_merge import MergeField, MergeSchema
-from runtime.embedded.openapi_models import Field, FieldType, Model, ModelName, Models, model_of
+from runtime.embedded.openapi_models import QUANTITY_MAPS, Field, FieldType, Model, ModelName, Models, model_of
 from runtime.embedded.registry import ResourceDefinition
 from runtime.embedded.subresources import subresource_of
 
@@ -27,23 +27,6 @@ _SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     ),
     "object": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
-}
-# Maps whose values are quantities; the models only say that they are maps.
-_QUANTITY_MAPS = {
-    "allocatable",
-    "allocatedResources",
-    "capacity",
-    "default",
-    "defaultRequest",
-    "hard",
-    "limits",
-    "max",
-    "maxLimitRequestRatio",
-    "min",
-    "overhead",
-    "podFixed",
-    "requests",
-    "used",
 }
 _UNNAMED = MergeField()
 # Where a client that makes a patch must say which fields of a union stay.
@@ -143,7 +126,7 @@ def _type(field: Field) -> dict[str, Any]:
     if type_.kind in _SHARED:
         return reference(_SHARED[type_.kind][0])
     if type_.kind == "map":
-        of = reference(_QUANTITY) if field.name in _QUANTITY_MAPS else {"type": "string"}
+        of = reference(_QUANTITY) if field.name in QUANTITY_MAPS else {"type": "string"}
         return {"type": "object", "additionalProperties": of}
     return {} if type_.kind == "any" else {"type": type_.kind}
 
