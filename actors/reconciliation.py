@@ -270,17 +270,25 @@ def must_object(command: Command) -> Step[Object]:
 
 
 def slow_start(
-    commands: Sequence[Command], *, initial: int = 1, succeeded: Callable[[Outcome], bool] = is_done
+    commands: Sequence[Command],
+    *,
+    initial: int = 1,
+    succeeded: Callable[[Outcome], bool] = is_done,
+    report: Callable[[Command, Outcome], Iterable[Record]] = lambda _command, _outcome: (),
 ) -> Step[list[Outcome]]:
     """Commands in batches of 1, 2, 4, …; a batch in which one did not succeed is the last.
 
     Answers the outcomes of those that were tried, in order: fewer than the commands if it stopped.
+    report: called for each outcome in order, as soon as its batch is through; the events that it wants recorded.
     Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go, slowStartBatch.
     """
     outcomes: list[Outcome] = []
     size = initial
     while len(outcomes) < len(commands):
-        batch = yield from together(commands[len(outcomes) : len(outcomes) + size])
+        tried = commands[len(outcomes) : len(outcomes) + size]
+        batch = yield from together(tried)
+        for command, outcome in zip(tried, batch, strict=True):
+            yield from report(command, outcome)
         outcomes += batch
         if not all(succeeded(outcome) for outcome in batch):
             break

@@ -14,7 +14,7 @@ import orjson
 POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
 
 # No vowels, so that no word arises; no 0, 1 and 3, which look like letters.
-_SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def template_hash(template: Mapping[str, Any], collision_count: int | None) -> str:
@@ -30,7 +30,7 @@ def template_hash(template: Mapping[str, Any], collision_count: int | None) -> s
 
 def safe_encode(text: str) -> str:
     """Each character as one that may stand in a name and spells nothing. Source: apimachinery rand.SafeEncodeString."""
-    return "".join(_SAFE_ALPHABET[ord(character) % len(_SAFE_ALPHABET)] for character in text)
+    return "".join(SAFE_ALPHABET[ord(character) % len(SAFE_ALPHABET)] for character in text)
 
 
 def fnv1a_32(data: bytes) -> int:

@@ -1,0 +1,206 @@
+"""Pods from a template: their form and names, and the steps that create and delete them with their events.
+
+Names are chosen here and not by the server, and follow from what was observed: whoever tries again from the same
+state asks for the same pods, and a creation whose answer was lost is not made twice.
+
+Source: kubernetes v1.36 pkg/controller/controller_utils.go (GetPodFromTemplate, RealPodControl). Differences: the name;
+a deletion says which uid it means.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from actors.reconciliation import Step, delete, record, slow_start, together
+from protocols.hashing import SAFE_ALPHABET
+from protocols.messages.commands import Command, Create
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    CommandFailed,
+    Conflict,
+    Done,
+    Failure,
+    Forbidden,
+    NotFound,
+    Outcome,
+    Refused,
+    Unknown,
+)
+from protocols.messages.recording import Record
+from protocols.objects import (
+    Key,
+    Object,
+    decode_object,
+    encode_object,
+    make_key,
+    name_of,
+    namespace_of,
+    owner_reference,
+    resource_version_of,
+    split_key,
+    uid_of,
+)
+from protocols.resources import PODS, Resource
+from runtime.table import Entry
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_BASE = 58  # of a generated name. Source: apiserver pkg/storage/names/generate.go
+_SUFFIX = 5  # characters
+
+
+def generate_name(owner: str) -> str:
+    """The generateName of an owner's pods: "<owner>-", or "<owner>" where that begins no valid name.
+
+    Source: getPodsPrefix, with apimachinery's NameIsDNSSubdomain for prefixes.
+    """
+    prefix = f"{owner}-"
+    masked = f"{prefix[:-2]}a"  # a name may not end in a dash, the beginning of one may
+    return prefix if len(masked) <= 253 and _SUBDOMAIN.fullmatch(masked) else owner
+
+
+def pod_names(owner: Object, count: int, *, taken: Callable[[Key], bool]) -> list[str]:
+    """Names for `count` more pods of this owner, none of them taken; the same for the same version of the owner."""
+    namespace, prefix = namespace_of(owner), generate_name(name_of(owner))[:_LONGEST_BASE]
+    seed = f"{uid_of(owner)}/{resource_version_of(owner)}/"
+    names: dict[str, None] = {}
+    number = 0
+    while len(names) < count:
+        name = prefix + _suffix(f"{seed}{number}")
+        number += 1
+        if not taken(make_key(namespace, name)):
+            names[name] = None
+    return list(names)
+
+
+def _suffix(seed: str) -> str:
+    number = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "little")
+    letters = ""
+    for _ in range(_SUFFIX):
+        number, letter = divmod(number, len(SAFE_ALPHABET))
+        letters += SAFE_ALPHABET[letter]
+    return letters
+
+
+class PodForm:
+    """The pods that an owner makes from a template. Encoded once: one pod differs from the next in its name alone."""
+
+    __slots__ = ("_after_name", "namespace")
+
+    def __init__(self, template: Object, *, owner: Object, owners: Resource) -> None:
+        """owners: the resource that `owner` is of. Raises ValueError on a template without labels, or malformed."""
+        meta = template.get("metadata") or {}
+        spec = template.get("spec") or {}
+        if not isinstance(meta, dict) or not isinstance(spec, dict):
+            raise ValueError("unable to create pods, the template's metadata and spec are maps")
+        if not meta.get("labels"):
+            raise ValueError("unable to create pods, no labels")
+        self.namespace = namespace_of(owner)
+        pod_meta: dict[str, Any] = {"generateName": generate_name(name_of(owner)), "namespace": self.namespace}
+        pod_meta.update({name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)})
+        reference = owner_reference(owner, api_version=owners.api_version, kind=owners.kind)
+        pod_meta["ownerReferences"] = [reference]
+        self._after_name = b"," + encode_object(pod_meta)[1:] + b',"spec":' + encode_object(spec) + b"}"
+
+    def create(self, name: str) -> Create:
+        """The command that creates the pod of this name."""
+        body = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":' + orjson.dumps(name) + self._after_name
+        return Create(PODS.id, self.namespace, body)
+
+
+@dataclass(slots=True)
+class Creations:
+    """What became of pods that were to be created.
+
+    created: the keys of those that are made. existing: of those whose name was there already: a pod we made and have
+    not seen, or a stranger. failure: the first that counts, as the error to end the sync with. unanswered: some may
+    have been made; whoever asks again must ask for the same names, so nothing may be written to the owner before.
+    """
+
+    created: list[Key] = field(default_factory=list)
+    existing: list[Key] = field(default_factory=list)
+    failure: CommandFailed | None = None
+    unanswered: bool = False
+
+
+def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: Resource) -> Step[Creations]:
+    """Create these pods in batches of 1, 2, 4, … until one fails, with an event on the owner for each outcome.
+
+    A namespace that is being terminated takes no pods: that ends the batches, but is no failure, has no event and needs
+    no second try. Differs from upstream, which goes on with the next batch.
+    """
+    result = Creations()
+    left = iter(names)
+
+    def report(command: Command, outcome: Outcome) -> Iterator[Record]:
+        key = make_key(form.namespace, next(left))
+        match outcome:
+            case Done():
+                result.created.append(key)
+                yield record(owners, owner, "Normal", "SuccessfulCreate", f"Created pod: {split_key(key)[1]}")
+            case AlreadyExists():
+                result.existing.append(key)
+            case Forbidden() if is_namespace_terminating(outcome):
+                pass
+            case _:
+                result.unanswered = result.unanswered or isinstance(outcome, Unknown)
+                if result.failure is None:
+                    result.failure = CommandFailed(command, outcome)
+                if not isinstance(outcome, Refused):  # it was never sent, and neither would be the event
+                    yield record(owners, owner, "Warning", "FailedCreate", f"Error creating: {outcome.message}")
+
+    yield from slow_start([form.create(name) for name in names], succeeded=_is_there, report=report)
+    return result
+
+
+@dataclass(slots=True)
+class Deletions:
+    """What became of pods that were to be deleted: those that are (or will be, gracefully), and the first failure."""
+
+    deleted: list[Key] = field(default_factory=list)
+    failure: CommandFailed | None = None
+
+
+def delete_pods(pods: Iterable[Entry], *, owner: Object, owners: Resource) -> Step[Deletions]:
+    """Delete these pods together, with an event on the owner for each outcome.
+
+    A pod that is gone, or has become another of its name, is no failure.
+    """
+    result = Deletions()
+    commands = [delete(PODS, pod.key, uid=pod.uid) for pod in pods]
+    outcomes = yield from together(commands)
+    for command, outcome in zip(commands, outcomes, strict=True):
+        match outcome:
+            case Done():
+                result.deleted.append(command.key)
+                yield record(owners, owner, "Normal", "SuccessfulDelete", f"Deleted pod: {split_key(command.key)[1]}")
+            case NotFound() | Conflict():
+                pass
+            case _:
+                if result.failure is None:
+                    why = dataclasses.replace(outcome, message=f"unable to delete pods: {outcome.message}")
+                    result.failure = CommandFailed(command, why)
+                if not isinstance(outcome, Refused):
+                    yield record(owners, owner, "Warning", "FailedDelete", f"Error deleting: {outcome.message}")
+    return result
+
+
+def is_namespace_terminating(failure: Failure) -> bool:
+    """The server takes nothing new in this namespace. Source: apierrors.HasStatusCause, NamespaceTerminatingCause."""
+    if not isinstance(failure, Forbidden) or b"NamespaceTerminating" not in failure.status:
+        return False
+    try:
+        causes = (decode_object(failure.status).get("details") or {}).get("causes") or []
+        return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+    except (AttributeError, TypeError, ValueError):  # a Status of the wrong shape says nothing
+        return False
+
+
+def _is_there(outcome: Outcome) -> bool:
+    return isinstance(outcome, (Done, AlreadyExists))

@@ -1,0 +1,50 @@
+"""Writing the status of a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from actors.reconciliation import Step, get_live, perform, update
+from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from protocols.objects import Object, decode_object, key_of, uid_of
+from protocols.resources import Resource
+
+
+def write_status(
+    resource: Resource, obj: Mapping[str, Any], status: Mapping[str, Any], *, retries: int = 1
+) -> Step[bool]:
+    """PUT this status to the object's status subresource; False if the object is gone (nothing is then to be said).
+
+    After a failure the object is read live, and the same status tried on what it is now, `retries` times: the numbers
+    were true when they were counted, and the next event brings better ones. Raises CommandFailed.
+
+    Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, updateReplicaSetStatus. Differs: an object
+    that has been replaced under its name is left alone.
+    """
+    current: Mapping[str, Any] = obj
+    while True:
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **current, "status": status}
+        put = update(resource, body, subresource="status")
+        outcome = yield from perform(put)
+        if isinstance(outcome, Done):
+            return True
+        if isinstance(outcome, NotFound):
+            return False
+        if retries == 0 or isinstance(outcome, Refused):
+            raise CommandFailed(put, outcome)
+        retries -= 1
+        ask = get_live(resource, key_of(obj))
+        outcome = yield from perform(ask)
+        if isinstance(outcome, NotFound):
+            return False
+        if not isinstance(outcome, Done):
+            raise CommandFailed(ask, outcome)
+        current = decode_object(outcome.body)
+        if uid_of(current) != uid_of(obj):
+            return False
+
+
+def without_zeros(status: Object, *fields: str) -> Object:
+    """The status as Go writes it: these fields are left out where they are 0."""
+    return {name: value for name, value in status.items() if value != 0 or name not in fields}
