@@ -6,10 +6,12 @@ Kubernetes 1.36; flags that later releases took away are here with the meaning t
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 
 from runtime.flag_values import DURATION, FILES, FLOAT32, INT, LEVEL, PAIRS, VERSION, VMODULE
 from runtime.flags import flag
+from runtime.log_settings import LogSettings
 
 SERVED_BY_JSON = "kcm speaks JSON"
 GONE_WITH_CLOUD_PROVIDERS = "there are no cloud providers inside the controller manager"
@@ -296,6 +298,17 @@ class Logging:
     one_output: bool = flag(False, "Each line to one file.", hidden=True, retired=GONE_WITH_KLOG)
     log_backtrace_at: str = flag("", "Where to log stacks.", hidden=True, retired=GONE_WITH_KLOG)
     add_dir_header: bool = flag(False, "Directory in headers.", hidden=True, retired=GONE_WITH_KLOG)
+
+    @property
+    def settings(self) -> LogSettings:
+        """--log-dir is enough to get files; in klog it did nothing without --logtostderr=false."""
+        return LogSettings(
+            format=self.format,
+            verbosity=self.verbosity,
+            vmodule=tuple((pattern, int(level)) for pattern, level in self.vmodule),
+            directory=self.log_dir or ("" if self.logtostderr else tempfile.gettempdir()),
+            to_stderr=self.logtostderr or self.alsologtostderr,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

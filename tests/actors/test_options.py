@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 
 import pytest
 
@@ -397,6 +398,25 @@ def test_flags_of_later_issues_are_accepted_with_a_warning_and_those_of_this_one
         "Flag --log-file has no effect: Kubernetes 1.26 removed it",
     )
     assert options("--concurrent-rc-syncs=3", "--leader-elect", "--log_dir=d", "--v=2", "--port=0").warnings == ()
+
+
+@pytest.mark.parametrize(
+    "argv, directory, to_stderr",
+    [
+        ((), "", True),
+        (("--log-dir=d",), "d", True),
+        (("--log_dir=d", "--logtostderr=false"), "d", False),
+        (("--log-dir=d", "--logtostderr=false", "--alsologtostderr"), "d", True),
+        (("--logtostderr=false",), tempfile.gettempdir(), False),
+    ],
+)
+def test_logs_go_where_the_flags_say(argv: tuple[str, ...], directory: str, to_stderr: bool) -> None:
+    settings = options(*argv).logging.settings
+    assert (settings.directory, settings.to_stderr) == (directory, to_stderr)
+
+
+def test_verbosities_of_sources_are_numbers() -> None:
+    assert options("--vmodule=rep*=4,job=2").logging.settings.vmodule == (("rep*", 4), ("job", 2))
 
 
 def test_help_names_every_flag_that_is_not_hidden() -> None:

@@ -1,0 +1,103 @@
+"""One log line from one event: klog's text, or JSON with the keys of Kubernetes' JSON logs."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import traceback
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import orjson
+
+SEVERITIES = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}
+DEBUG_VERBOSITY = 4  # what a debug line is said to be logged at; Kubernetes' convention for V(4)
+
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+
+class LocalTime:
+    """Unix seconds → "1121 04:23:21.123456", in local time. Keeps the last second, since lines come in bursts."""
+
+    def __init__(self) -> None:
+        self._kept = (-1, "")
+
+    def __call__(self, seconds: float) -> str:
+        whole, micros = divmod(round(seconds * 1e6), 1_000_000)
+        second, text = self._kept
+        if second != whole:
+            text = datetime.datetime.fromtimestamp(whole, tz=datetime.UTC).astimezone().strftime("%m%d %H:%M:%S")
+            self._kept = (whole, text)
+        return f"{text}.{micros:06d}"
+
+
+class TextLines:
+    """`I1121 04:23:21.123456   12345 source] "message" key="value" count=2`. A value of several lines is indented."""
+
+    def __init__(self, *, pid: int) -> None:
+        self._pid, self._time = f"{pid:7d}", LocalTime()
+
+    def __call__(self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any]) -> str:
+        line = f"{SEVERITIES[level]}{self._time(seconds)} {self._pid} {source}] {quote(message)}"
+        for key, value in facts.items():
+            line += f" {key}={_text(value)}"
+        return line
+
+
+class JsonLines:
+    """ts: milliseconds since 1970, with the microseconds behind the point. v: verbosity; not on warnings and errors."""
+
+    def __call__(self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any]) -> str:
+        line: dict[str, Any] = {"ts": round(seconds * 1e3, 3), "level": level, "logger": source, "msg": message}
+        if level in {"debug", "info"}:
+            line["v"] = DEBUG_VERBOSITY if level == "debug" else 0
+        for key, value in facts.items():
+            line[f"{key}_" if key in line else key] = value
+        return _json(line)
+
+
+def quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def stack(info: object) -> str:
+    """The traceback that `exc_info` names: an exception, sys.exc_info()'s tuple, or True for the current one."""
+    if isinstance(info, BaseException):
+        return "".join(traceback.format_exception(info)).rstrip()
+    if isinstance(info, tuple):
+        return "".join(traceback.format_exception(*info)).rstrip() if info[0] is not None else ""
+    return traceback.format_exc().rstrip()
+
+
+def _text(value: object) -> str:
+    match value:
+        case str():
+            text = value
+        case bool() | int() | float() | None:
+            return json.dumps(value)
+        case bytes():
+            text = value.decode(errors="replace")
+        case BaseException():
+            text = str(value)
+        case _:
+            return _json(value)
+    if "\n" in text:
+        inner = text.replace("\n", "\n\t")
+        return f"<\n\t{inner}\n >"
+    return quote(text)
+
+
+def _json(value: object) -> str:
+    try:
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS).decode()
+    except orjson.JSONEncodeError:  # what JSON cannot hold, as an integer beyond 64 bits: a line is never lost for it
+        return quote(repr(value))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    return str(value)
