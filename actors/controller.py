@@ -25,6 +25,7 @@ from protocols.messages.commands import (
     Create,
     Delete,
     DeleteCollection,
+    Get,
     Patch,
     Submit,
     Update,
@@ -116,7 +117,7 @@ class Controller(Actor):
         watches: Sequence[Watch],
         build: Callable[[Tables], Reconciler],
         vitals: Vitals,
-        meter: QueueMeter | None = None,
+        meter: QueueMeter,
         seed: int | None = None,
     ) -> None:
         """tables: by Resource.id, all that the reconciler reads; those of its watches among them."""
@@ -143,6 +144,7 @@ class Controller(Actor):
         self._tables = Tables(self._shared)
         self._reconciler = self._build(self._tables)
         self._queue = WorkQueue(now=now, meter=self._meter, chance=self._random.random)
+        self._meter.begin(self._queue, self.clock.monotonic)
         self._tidied = now
         self.tell(dispatcher.NAME, Attach(self.name, self.context.incarnation))
         for resource_id in self._shared:
@@ -353,7 +355,7 @@ class Controller(Actor):
         match command, outcome:
             case (Create(subresource="" | "status") | Update(subresource="" | "status"), Done(body)):
                 overlay.wrote(body)
-            case (Patch(subresource="" | "status"), Done(body)):
+            case (Patch(subresource="" | "status") | Get(subresource="" | "status"), Done(body)):
                 overlay.wrote(body)
             case (Delete(), Done(body)):
                 # Gone at once: the answer is a Status. Going: it is the object, with its deletionTimestamp.

@@ -25,6 +25,8 @@ from protocols.objects import Object, decode_object, encode_object, make_key, me
 from protocols.resources import LEASES
 from protocols.times import format_micro_time
 from runtime.actor import Actor, Context
+from runtime.metrics import Counter, Gauge
+from runtime.vitals import Vitals
 
 CLIENT = "leader-election"
 JITTER = 1.2  # of the retry period, while acquiring
@@ -79,10 +81,22 @@ class Elector(Actor):
     """See the module."""
 
     def __init__(
-        self, context: Context, *, election: Election, audience: tuple[str, ...], seed: int | None = None
+        self,
+        context: Context,
+        *,
+        election: Election,
+        audience: tuple[str, ...],
+        vitals: Vitals,
+        status: Gauge,
+        slow: Counter,
+        seed: int | None = None,
     ) -> None:
-        """audience: who is told of the lease: the dispatcher and the manager."""
+        """audience: who is told of the lease: the dispatcher and the manager.
+
+        status: 1 while we lead; slow: renewals that had to read the Lease first.
+        """
         super().__init__(context)
+        self._vitals, self._status, self._slow = vitals, status, slow
         self._election, self._audience = election, audience
         self._random = random.Random(seed)
         self._key = make_key(election.namespace, election.name)
@@ -173,6 +187,7 @@ class Elector(Actor):
             self._next_try = now + period
         else:
             self._next_try = now + period * (1 + JITTER * self._random.random())
+        self._say_vitals()
         self._look_at_the_time()
 
     def _acquire_or_renew(self) -> Generator[Command, Outcome, bool]:
@@ -180,6 +195,7 @@ class Elector(Actor):
         if self._leading and self._observed is not None and self._fresh():
             if (yield from self._write(self._observed)):
                 return True
+            self._slow.inc()
         match (yield Get(LEASES.id, self._key)):
             case Done(body):
                 self._observe(decode_object(body))
@@ -235,6 +251,7 @@ class Elector(Actor):
 
     def _lose(self, why: str) -> None:
         self._leading = False
+        self._say_vitals()
         self._record("stopped leading")
         self.log.error("leaderelection lost", lease=self._key, error=why)
         for listener in self._audience:
@@ -247,6 +264,7 @@ class Elector(Actor):
             self.tell(self.context.system.supervisor, Drained(self.name))
             return
         self._leading = False
+        self._say_vitals()
         stamp = format_micro_time(self.clock.now())
         spec = {
             **(self._observed.get("spec") or {}),
@@ -263,6 +281,10 @@ class Elector(Actor):
         self.log.info("lease released", lease=self._key, outcome=type(outcome).__name__)
         self.tell(self.context.system.supervisor, Drained(self.name))
         return False
+
+    def _say_vitals(self) -> None:
+        self._status.set(1.0 if self._leading else 0.0)
+        self._vitals.say(self.name, {"leading": self._leading, "renewed_at": self._renewed_at})
 
     def _record(self, what: str) -> None:
         election = self._election

@@ -102,7 +102,7 @@ class Informer(Actor):
         self._streaming_lists = True  # until the server turns one down
         self._failures = 0
         self._failed_at = 0.0
-        self._retry_at: float | None = 0.0
+        self._retry_at: float | None = None
         self.malformed = self.cuts = self.relists = 0
 
     def started(self) -> None:

@@ -1,8 +1,8 @@
 """How a controller presents itself to the system: its names, what it watches, how its reconciler is built.
 
-    GREETER = ControllerSpec(
-        name="greeter-controller", watches=(Watch(CONFIGMAPS, to=itself),), build=lambda s: Greeter(tables=s.tables)
-    )
+GREETER = ControllerSpec(
+    name="greeter-controller", watches=(Watch(CONFIGMAPS, to=itself),), build=lambda s: Greeter(tables=s.tables)
+)
 """
 
 from __future__ import annotations

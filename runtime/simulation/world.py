@@ -11,6 +11,8 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import pykka
+
 from protocols.codec import decode, encode
 from protocols.messages.lifecycle import ActorFailed
 from runtime.actor import Actor, CrashedError
@@ -43,7 +45,7 @@ class World:
 
     def kill(self, system: ActorSystem, name: str, error: str = "killed") -> None:
         """An actor ends as if a handler had raised, its mailbox unread."""
-        for actor in self._actors:
+        for actor in list(self._actors):
             if actor.context.system is system and actor.name == name and not actor.actor_stopped.is_set():
                 self._end(actor)
                 system.failed(ActorFailed(name, actor.context.incarnation, error))
@@ -74,13 +76,13 @@ class World:
 
     def ask(self, system: ActorSystem, name: str, message: Any) -> Any:
         """The decoded answer, given within one virtual minute. Raises TimeoutError otherwise."""
-        answers: list[Any] = []
         for actor in self._actors:
             if actor.context.system is system and actor.name == name:
                 future = actor.actor_ref.ask(encode(message), block=False)
-                future_done = _settled(future)
-                if self.run_until(lambda: future_done(answers), within=60.0):
-                    return decode(answers[0]) if isinstance(answers[0], bytes) else answers[0]
+                if self.run_until(lambda: _is_set(future), within=60.0):
+                    answer = future.get(timeout=0)
+                    return decode(answer) if isinstance(answer, bytes) else answer
+                break
         raise TimeoutError(f"{name} did not answer")
 
     def _run(self, *, until: float, done: Callable[[], bool]) -> bool:
@@ -121,14 +123,9 @@ class World:
             self._unstarted.remove(actor)
 
 
-def _settled(future: Any) -> Callable[[list[Any]], bool]:
-    import pykka
-
-    def look(answers: list[Any]) -> bool:
-        try:
-            answers.append(future.get(timeout=0))
-        except pykka.Timeout:
-            return False
-        return True
-
-    return look
+def _is_set(future: pykka.Future[Any]) -> bool:
+    try:
+        future.get(timeout=0)
+    except pykka.Timeout:
+        return False
+    return True

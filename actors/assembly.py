@@ -1,0 +1,176 @@
+"""From the specs of controllers to the plan that the manager carries out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from actors import dispatcher, event_recorder
+from actors.controller import Controller, ControllerSettings, controller_name, informer_name
+from actors.controller_manager import ELECTOR, NAME, ControllerManager, ControllerPlan, ManagerPlan
+from actors.dispatcher import Dispatcher, DispatchLimits
+from actors.elector import Election, Elector
+from actors.event_recorder import EventRecorder
+from actors.informer import Informer, InformerLimits
+from actors.options import Options
+from actors.reconciliation import Reconciler
+from actors.specs import ControllerSpec, Surroundings
+from actors.tables import new_table
+from protocols.resources import Resource
+from runtime.api import Transport
+from runtime.clock import Clock
+from runtime.ledger import Ledger
+from runtime.metric_families import (
+    LEADER_ELECTION_MASTER_STATUS,
+    LEADER_ELECTION_SLOWPATH,
+    REST_CLIENT_RATE_LIMITER_DURATION,
+)
+from runtime.metrics import Metrics
+from runtime.overlay import Tables
+from runtime.queue_metrics import MeteredQueue
+from runtime.system import ActorSpec
+from runtime.table import Table
+from runtime.vitals import Vitals
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """What all actors of one system share.
+
+    tables: filled with one table for each resource that a controller reads. election: None to write without a lease.
+    seed: makes every random choice of the actors repeatable.
+    """
+
+    transport: Transport
+    clock: Clock
+    log: FilteringBoundLogger
+    options: Options
+    metrics: Metrics
+    vitals: Vitals
+    election: Election | None
+    make_table: Callable[[Resource], Table] = new_table
+    tables: dict[str, Table] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    seed: int | None = None
+
+
+def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
+    """enabled: canonical names. Raises ValueError if two controllers have one name."""
+    seeds = random.Random(assembly.seed)
+    controllers: dict[str, ControllerPlan] = {}
+    for spec in specs:
+        if spec.name in controllers:
+            raise ValueError(f"two controllers are named {spec.name!r}")
+        controllers[spec.name] = _controller(assembly, spec, seed=seeds.getrandbits(32))
+    informers = {
+        resource_id: ActorSpec(
+            name=informer_name(resource_id),
+            actor=Informer,
+            arguments={
+                "table": table,
+                "transport": assembly.transport,
+                "limits": InformerLimits(silence=assembly.options.generic.watch_silence_limit),
+                "seed": seeds.getrandbits(32),
+            },
+        )
+        for resource_id, table in assembly.tables.items()
+    }
+    generic = assembly.options.generic
+    return ManagerPlan(
+        infrastructure=tuple(_infrastructure(assembly, seeds)),
+        informers=informers,
+        controllers=controllers,
+        enabled=tuple(name for name in controllers if name in set(enabled)),
+        leader_elect=assembly.election is not None,
+        start_interval=generic.controller_start_interval,
+        drain_within=generic.controller_shutdown_timeout or float("inf"),
+    )
+
+
+def manager_spec(
+    assembly: Assembly, plan: ManagerPlan, *, ended: Callable[[str], None], seed: int | None = None
+) -> ActorSpec:
+    return ActorSpec(
+        name=NAME,
+        actor=ControllerManager,
+        arguments={"plan": plan, "vitals": assembly.vitals, "ended": ended, "seed": seed},
+    )
+
+
+def _infrastructure(assembly: Assembly, seeds: random.Random) -> Iterable[ActorSpec]:
+    limits = assembly.options.client_limits
+    # As client-go: zero values stand for its own defaults, only a negative rate lifts the limit.
+    qps, burst = limits.qps or 5.0, limits.burst or 10
+    waited = assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, "ALL", "")
+    yield ActorSpec(
+        name=dispatcher.NAME,
+        actor=Dispatcher,
+        arguments={
+            "transport": assembly.transport,
+            "ledger": assembly.ledger,
+            "limits": DispatchLimits(qps=qps, burst=burst, needs_lease=assembly.election is not None),
+            "waited": lambda _client, seconds: waited.observe(seconds),
+        },
+    )
+    yield ActorSpec(name=event_recorder.NAME, actor=EventRecorder, arguments={"seed": seeds.getrandbits(32)})
+    if assembly.election is not None:
+        yield ActorSpec(
+            name=ELECTOR,
+            actor=Elector,
+            arguments={
+                "election": assembly.election,
+                "audience": (dispatcher.NAME, NAME),
+                "vitals": assembly.vitals,
+                "status": assembly.metrics.gauge(LEADER_ELECTION_MASTER_STATUS, assembly.election.name),
+                "slow": assembly.metrics.counter(LEADER_ELECTION_SLOWPATH, assembly.election.name),
+                "seed": seeds.getrandbits(32),
+            },
+        )
+
+
+def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
+    for resource in spec.resources:
+        if resource.id not in assembly.tables:
+            assembly.tables[resource.id] = assembly.make_table(resource)
+    short = spec.name.removesuffix("-controller")
+
+    def build(tables: Tables) -> Reconciler:
+        log = assembly.log.bind(controller=spec.name)
+        return spec.build(
+            Surroundings(
+                tables=tables,
+                clock=assembly.clock,
+                log=log,
+                metrics=assembly.metrics,
+                options=assembly.options,
+            )
+        )
+
+    tables: Mapping[str, Table] = {resource.id: assembly.tables[resource.id] for resource in spec.resources}
+    return ControllerPlan(
+        spec=ActorSpec(
+            name=controller_name(spec.name),
+            actor=Controller,
+            arguments={
+                "settings": ControllerSettings(
+                    name=spec.name,
+                    client=spec.client or spec.name,
+                    component=spec.component or spec.name,
+                    concurrency=spec.concurrency(assembly.options),
+                    max_retries=spec.max_retries,
+                ),
+                "tables": tables,
+                "watches": spec.watches,
+                "build": build,
+                "vitals": assembly.vitals,
+                "meter": MeteredQueue(assembly.metrics, spec.queue or short),
+                "seed": seed,
+            },
+        ),
+        resources=tuple(tables),
+    )

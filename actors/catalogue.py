@@ -1,0 +1,8 @@
+"""All controllers that are built in: what each is called, what it watches, how it is built."""
+
+from __future__ import annotations
+
+from actors.specs import ControllerSpec
+from actors.workloads.catalogue import WORKLOADS
+
+BUILT_IN: tuple[ControllerSpec, ...] = WORKLOADS
