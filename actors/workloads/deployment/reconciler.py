@@ -28,10 +28,11 @@ from actors.workloads.deployment.progress import is_complete
 from actors.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
 from actors.workloads.deployment.rollback import requested_revision, rollback_plan
 from actors.workloads.deployment.rolling import growth_plan, shrink_plan
-from actors.workloads.deployment.rollout import Rollout, is_namespace_terminating
+from actors.workloads.deployment.rollout import Rollout
 from actors.workloads.deployment.scaling import is_scaling_event, scale_plan
 from actors.workloads.deployment.status import with_status
 from actors.workloads.ownership import claim, look_into
+from actors.workloads.pod_control import is_namespace_terminating
 from protocols.messages.outcomes import CommandFailed
 from protocols.objects import (
     Key,

@@ -48,9 +48,10 @@ from actors.workloads.deployment.status import (
     same_status,
     with_status,
 )
+from actors.workloads.pod_control import is_namespace_terminating
 from protocols.conditions import set_condition
 from protocols.messages.commands import Create
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Failure, Forbidden, NotFound, Refused
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Failure, NotFound, Refused
 from protocols.messages.recording import Record
 from protocols.objects import Object, annotations_of, decode_object, key_of, name_of, uid_of
 from protocols.resources import DEPLOYMENTS, REPLICASETS
@@ -221,14 +222,3 @@ class Rollout:
         direction = "up" if before < after else "down"
         message = f"Scaled {direction} replica set {name_of(replica_set)} from {before} to {after}"
         return record(DEPLOYMENTS, self.deployment, "Normal", "ScalingReplicaSet", message)
-
-
-def is_namespace_terminating(failure: Failure) -> bool:
-    """True if the server refused because the namespace is being deleted: then nothing will ever be made in it again."""
-    if not isinstance(failure, Forbidden) or not failure.status:
-        return False
-    try:
-        details = decode_object(failure.status).get("details") or {}
-    except ValueError:
-        return False
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in details.get("causes") or ())
