@@ -81,7 +81,9 @@ class ActorSystem:
         self.fence(spec.name)
         incarnation = self._incarnations.get(spec.name, 0) + 1
         self._incarnations[spec.name] = incarnation
-        log = self.log.bind(actor=spec.name, incarnation=incarnation)
+        log = self.log.bind(source=spec.name)
+        if incarnation > 1:
+            log = log.bind(incarnation=incarnation)
         context = Context(name=spec.name, incarnation=incarnation, system=self, clock=self.clock, log=log)
         actor = spec.actor(context, **spec.arguments)
         self._residents[spec.name] = _Resident(context, actor.actor_ref)
