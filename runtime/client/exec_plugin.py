@@ -1,0 +1,146 @@
+"""Exec credential plugins: a program of the user's that prints an ExecCredential.
+
+Follows kubernetes v1.36 client-go/plugin/pkg/client/auth/exec. The program never gets our terminal, is given a minute,
+and its credential is used until expirationTimestamp, or until the server refuses it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from protocols.times import parse_time
+from runtime.client.config import ConfigError, Credential
+from runtime.client.credentials import bearer
+from runtime.clock import Clock
+from runtime.metric_families import REST_CLIENT_EXEC_PLUGIN_CALLS
+from runtime.metrics import Metrics
+
+GROUP = "client.authentication.k8s.io"
+API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+PATIENCE = 60.0  # seconds; client-go waits for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecSpec:
+    """A user's `exec` section.
+
+    command: a name to be found in PATH, or a path. cluster: what the plugin is told of the cluster; None without
+    provideClusterInfo. origin: file and field, for errors.
+    """
+
+    origin: str
+    api_version: str
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    install_hint: str = ""
+    cluster: Mapping[str, Any] | None = None
+
+
+class ExecPlugin:
+    """Runs the program each time a credential is asked for; whoever asks keeps the answer for its lifetime."""
+
+    def __init__(self, spec: ExecSpec, *, environ: Mapping[str, str], clock: Clock, metrics: Metrics) -> None:
+        self._spec, self._clock, self._metrics = spec, clock, metrics
+        self._environ = {**environ, **dict(spec.env), "KUBERNETES_EXEC_INFO": exec_info(spec)}
+
+    def load(self) -> Credential:
+        printed = self._run()
+        return parse_exec_credential(printed, spec=self._spec, now=self._clock.now())
+
+    def _run(self) -> bytes:
+        spec = self._spec
+        try:
+            done = subprocess.run(
+                [spec.command, *spec.args],
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PATIENCE,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as err:
+            self._count("1", "plugin_execution_error")
+            raise ConfigError(f"{spec.origin}: {spec.command} gave no answer within {PATIENCE:g} seconds") from err
+        except (OSError, ValueError) as err:
+            self._count(
+                "1", "plugin_not_found_error" if isinstance(err, FileNotFoundError) else "client_internal_error"
+            )
+            reason = os.strerror(err.errno) if isinstance(err, OSError) and err.errno else str(err)
+            hint = f"; {one_line(spec.install_hint)}" if spec.install_hint else ""
+            raise ConfigError(f"{spec.origin}: cannot run {spec.command}: {reason}{hint}") from err
+        if done.returncode:
+            self._count(str(done.returncode), "plugin_execution_error")
+            said = one_line(done.stderr.decode("utf-8", "replace"))
+            raise ConfigError(f"{spec.origin}: {spec.command} failed with exit code {done.returncode}: {said}")
+        self._count("0", "no_error")
+        return done.stdout
+
+    def _count(self, code: str, call_status: str) -> None:
+        self._metrics.counter(REST_CLIENT_EXEC_PLUGIN_CALLS, code, call_status).inc()
+
+
+def exec_info(spec: ExecSpec) -> str:
+    """What the plugin finds in KUBERNETES_EXEC_INFO: an ExecCredential with only a spec."""
+    told: dict[str, Any] = {"interactive": False}
+    if spec.cluster is not None:
+        told["cluster"] = spec.cluster
+    return orjson.dumps({"kind": "ExecCredential", "apiVersion": spec.api_version, "spec": told}).decode()
+
+
+def parse_exec_credential(printed: bytes, *, spec: ExecSpec, now: float) -> Credential:
+    """The credential in what the plugin printed. now: Unix seconds. Raises ConfigError on anything else."""
+    who = f"{spec.origin}: {spec.command}"
+    try:
+        said = orjson.loads(printed)
+    except orjson.JSONDecodeError as err:
+        raise ConfigError(f"{who} printed no JSON: {err}") from err
+    if not isinstance(said, dict) or said.get("kind") != "ExecCredential":
+        raise ConfigError(f"{who} printed no ExecCredential")
+    if said.get("apiVersion") != spec.api_version:
+        raise ConfigError(f"{who} speaks {said.get('apiVersion')!r}, the kubeconfig says {spec.api_version!r}")
+    status = said.get("status")
+    if not isinstance(status, dict):
+        raise ConfigError(f"{who} printed an ExecCredential without a status")
+    token, certificate, key = (_text(status, name, who) for name in ("token", "clientCertificateData", "clientKeyData"))
+    if bool(certificate) != bool(key):
+        raise ConfigError(f"{who} printed a client certificate without its key, or a key without its certificate")
+    if not token and not certificate:
+        raise ConfigError(f"{who} printed neither a token nor a client certificate")
+    return Credential(
+        authorization=bearer(token, origin=who) if token else "",
+        certificate=certificate.encode(),
+        key=key.encode(),
+        lifetime=_lifetime(_text(status, "expirationTimestamp", who), who=who, now=now),
+    )
+
+
+def one_line(text: str) -> str:
+    """At most 300 characters of it, in one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= 300 else line[:300] + "…"
+
+
+def _text(status: Mapping[str, Any], name: str, who: str) -> str:
+    value = status.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ConfigError(f"{who} printed a status.{name} that is no string")
+    return value
+
+
+def _lifetime(expires: str, *, who: str, now: float) -> float:
+    if not expires:
+        return math.inf
+    try:
+        return parse_time(expires) - now
+    except ValueError as err:
+        raise ConfigError(f"{who} printed a status.expirationTimestamp that is no time: {expires!r}") from err

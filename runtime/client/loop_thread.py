@@ -1,0 +1,127 @@
+"""One asyncio loop in one daemon thread, and a way in from every other thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class LoopThread:
+    """Runs what is posted to it, in order, on the loop's thread. What was posted before the start waits for it; what
+    comes after the end runs at once, on the caller's thread, so that nothing is ever lost."""
+
+    def __init__(self, *, name: str, log: FilteringBoundLogger) -> None:
+        self._name, self._log = name, log
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._awake = False  # the loop is going to look into the inbox anyway
+        self._over = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_current(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    @property
+    def is_running(self) -> bool:
+        return self._loop is not None and not self._over
+
+    def start(self, opening: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run `opening` on the loop before anything else, and return when it is done; raises what it raises."""
+        if self._thread is not None or self._over:
+            raise RuntimeError(f"{self._name}: started twice")
+        opened: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(opening, opened), name=self._name, daemon=True)
+        self._thread.start()
+        opened.result()
+
+    def post(self, what: Callable[[], None]) -> None:
+        """From any thread. `what` must not block; what it raises is logged.
+
+        The inbox and its flag stand for call_soon_threadsafe, which writes to a pipe for every call: a thousand posts
+        in a row wake the loop once.
+        """
+        self._inbox.append(what)
+        if not self._awake:
+            self._wake()
+
+    def stop(self, closing: Callable[[], Coroutine[Any, Any, None]], *, timeout: float) -> None:
+        """Run `closing` on the loop, for at most `timeout` seconds, then end loop and thread."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None or self._over:
+            self._over = True
+            self._drain()
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(self._close(closing, timeout), loop)
+        except RuntimeError:
+            return  # another thread stopped it meanwhile
+        thread.join(timeout + 5.0)
+
+    def _wake(self) -> None:
+        loop = self._loop
+        if self._over:
+            self._drain()
+        elif loop is not None:
+            self._awake = True
+            try:
+                loop.call_soon_threadsafe(self._drain)
+            except RuntimeError:  # closed this moment
+                self._drain()
+
+    def _drain(self) -> None:
+        # The flag goes first: what is posted from here on wakes the loop again.
+        self._awake = False
+        for _ in range(len(self._inbox)):
+            try:
+                what = self._inbox.popleft()
+            except IndexError:  # after the end several threads may be here
+                return
+            try:
+                what()
+            except Exception:
+                self._log.exception("call failed", thread=self._name)
+
+    async def _close(self, closing: Callable[[], Coroutine[Any, Any, None]], timeout: float) -> None:
+        try:
+            await asyncio.wait_for(closing(), timeout)
+        except Exception as err:
+            self._log.warning("not closed in order", thread=self._name, error=repr(err))
+        finally:
+            asyncio.get_running_loop().stop()
+
+    def _run(self, opening: Callable[[], Coroutine[Any, Any, None]], opened: Future[None]) -> None:
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(opening())
+        except BaseException as err:
+            self._finish(loop)
+            opened.set_exception(err)
+            return
+        # The loop is known to post() before its first look into the inbox, so that no call falls between.
+        self._loop = loop
+        loop.call_soon(self._drain)
+        opened.set_result(None)
+        try:
+            loop.run_forever()
+        finally:
+            self._finish(loop)
+
+    def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+        self._over = True
+        self._drain()

@@ -1,0 +1,59 @@
+"""What is counted about requests, as client-go counts it.
+
+Follows kubernetes v1.36 client-go/rest/request.go (updateRequestResultMetric, the observations in request and Do).
+"""
+
+from __future__ import annotations
+
+from runtime.metric_families import (
+    REST_CLIENT_REQUEST_DURATION,
+    REST_CLIENT_REQUEST_SIZE,
+    REST_CLIENT_REQUESTS,
+    REST_CLIENT_RESPONSE_SIZE,
+    REST_CLIENT_RETRIES,
+)
+from runtime.metrics import Counter, Histogram, Metrics
+
+NO_ANSWER = "<error>"  # what client-go puts in place of a code
+
+
+class RequestMetrics:
+    """Counts for one server. host: as in the URL, with the port. One thread's."""
+
+    def __init__(self, metrics: Metrics, *, host: str) -> None:
+        self._metrics, self._host = metrics, host
+        # A request looks its series up once, by what it knows; there are few.
+        self._attempts: dict[tuple[str, int], Counter] = {}
+        self._verbs: dict[str, tuple[Histogram, Histogram, Histogram]] = {}
+
+    def attempted(self, method: str, status: int) -> None:
+        """One exchange with the server is over. status: 0 for no answer."""
+        attempts = self._attempts.get((method, status))
+        if attempts is None:
+            attempts = self._metrics.counter(REST_CLIENT_REQUESTS, _code(status), method, self._host)
+            self._attempts[method, status] = attempts
+        attempts.inc()
+
+    def retried(self, method: str, status: int) -> None:
+        """That exchange was not the first for its request."""
+        self._metrics.counter(REST_CLIENT_RETRIES, _code(status), method, self._host).inc()
+
+    def finished(self, method: str, *, seconds: float, sent: int, received: int) -> None:
+        """A request is answered. seconds: retries included. sent, received: bytes of body; 0 is not observed."""
+        verb = self._verbs.get(method)
+        if verb is None:
+            families = REST_CLIENT_REQUEST_DURATION, REST_CLIENT_REQUEST_SIZE, REST_CLIENT_RESPONSE_SIZE
+            durations, requests, responses = (
+                self._metrics.histogram(family, method, self._host) for family in families
+            )
+            verb = self._verbs[method] = (durations, requests, responses)
+        durations, requests, responses = verb
+        durations.observe(seconds)
+        if sent:
+            requests.observe(sent)
+        if received:
+            responses.observe(received)
+
+
+def _code(status: int) -> str:
+    return str(status) if status else NO_ANSWER

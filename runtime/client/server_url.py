@@ -1,0 +1,100 @@
+"""The server's address and the proxy on the way to it, as URLs: pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from urllib.parse import SplitResult, urlsplit
+
+from runtime.client.config import ConfigError
+
+PROXY_SCHEMES = ("http", "https")
+
+
+def server_url(text: str, *, origin: str, tls: bool) -> str:
+    """The URL without a trailing slash. text: a URL, or "host:port", which is https if tls, else http.
+
+    Raises ConfigError on what is no http or https URL, or holds a user, a query or a fragment.
+    """
+    url = text if "://" in text else f"{'https' if tls else 'http'}://{text}"
+    parts = _split(url, origin)
+    if parts.query or parts.fragment or parts.username is not None:
+        raise ConfigError(f"{origin}: the URL must not hold a user, a query or a fragment")
+    if parts.scheme not in ("http", "https"):
+        raise ConfigError(f"{origin}: {text!r} is neither an http nor an https URL")
+    return url.rstrip("/")
+
+
+def proxy_url(text: str, *, origin: str) -> str:
+    """The proxy's URL, as it is. Raises ConfigError when we cannot speak through it."""
+    scheme = _split(text, origin).scheme
+    if scheme not in PROXY_SCHEMES:
+        raise ConfigError(f"{origin}: a {scheme or 'nameless'} proxy is not supported; known: http, https")
+    return text
+
+
+def proxy_from_environment(server: str, environ: Mapping[str, str]) -> str:
+    """The proxy for this server by HTTPS_PROXY or HTTP_PROXY (or in lower case), NO_PROXY heeded; "" for none.
+
+    Source: golang.org/x/net/http/httpproxy, which client-go goes by. Raises ConfigError as proxy_url does.
+    """
+    parts = urlsplit(server)
+    host = parts.hostname or ""
+    name = f"{parts.scheme.upper()}_PROXY"
+    name = name if environ.get(name) else name.lower()
+    proxy = environ.get(name, "")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    no_proxy = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if not proxy or _is_loopback(host) or _is_excluded(host, port, no_proxy):
+        return ""
+    return proxy_url(proxy if "://" in proxy else f"http://{proxy}", origin=f"environment: {name}")
+
+
+def _split(url: str, origin: str) -> SplitResult:
+    shown = url.rpartition("@")[2]  # without a password
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # raises, as does urlsplit itself
+    except ValueError as err:
+        raise ConfigError(f"{origin}: {shown!r} is no URL: {err}") from err
+    if not parts.hostname or port == 0 or any(c.isspace() or not c.isprintable() for c in url):
+        raise ConfigError(f"{origin}: {shown!r} is no URL with a host")
+    return parts
+
+
+def _is_loopback(host: str) -> bool:
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _is_excluded(host: str, port: int, no_proxy: str) -> bool:
+    """By a list of names, addresses and networks: "example.com" covers what lies under it, ".example.com" only that."""
+    address = _address(host)
+    for entry in (part.strip().lower() for part in no_proxy.split(",")):
+        if entry == "*":
+            return True
+        if address is not None and _network_holds(entry, address):
+            return True
+        name, colon, wanted = entry.rpartition(":")
+        if colon and wanted.isdigit() and name.count(":") != 1:
+            if int(wanted) != port:
+                continue
+            entry = name.strip("[]")
+        entry = entry.removeprefix("*")
+        if entry and (host == entry or host.endswith(entry if entry.startswith(".") else f".{entry}")):
+            return True
+    return False
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def _network_holds(entry: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    try:
+        return address in ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        return False

@@ -1,0 +1,264 @@
+"""The Transport over HTTP: one asyncio loop in one daemon thread carries all requests and watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from runtime.api import Request, Response
+from runtime.client.config import ClientConfig
+from runtime.client.fair_queue import FairQueue
+from runtime.client.http_session import HttpSession, host_of
+from runtime.client.loop_thread import LoopThread
+from runtime.client.request_metrics import RequestMetrics
+from runtime.client.retries import retry_delay
+from runtime.client.watch_stream import WatchStream
+from runtime.clock import Clock
+from runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+CLOSED = "the client is closed"
+GRACE = 5.0  # seconds by which an answer may be later than its timeout before request() gives it up
+
+
+class HttpTransport:
+    """Implements runtime.api.Transport. Every request is answered exactly once, whatever happens, within its timeout.
+
+    At most `connections` requests are under way, give or take one a client (FairQueue); watches come on top. A 429 or
+    503 that says when to come back is tried again, within the request's timeout (retries.py), and holds no connection
+    meanwhile. Callbacks run on the loop's thread; after close() requests are refused on the caller's.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        user_agent_base: str,
+        metrics: Metrics,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        timeout: float = 60.0,
+        connect_timeout: float = 10.0,
+        connections: int = 64,
+    ) -> None:
+        """user_agent_base: as base_user_agent() makes it. timeout, connect_timeout: seconds; timeout is for requests
+        that name none."""
+        self._config, self._user_agent_base = config, user_agent_base
+        self._clock, self._log = clock, log
+        self._timeout, self._connect_timeout = timeout, connect_timeout
+        self._metrics = RequestMetrics(metrics, host=host_of(config.server))
+        self._thread = LoopThread(name="http", log=log)
+        # From here on: the loop's thread only.
+        self._session: HttpSession | None = None
+        self._queue: FairQueue[_Call] = FairQueue(connections)
+        self._running: dict[asyncio.Task[None], _Call] = {}
+        self._delayed: dict[str, tuple[_Call, Response]] = {}  # by alarm: what is tried again later
+        self._delays = 0
+        self._watches: dict[WatchStream, asyncio.Task[None]] = {}
+
+    def start(self) -> None:
+        """Raises ConfigError when the TLS files are no good. What was sent before goes out now."""
+        self._thread.start(self._open)
+
+    def close(self, timeout: float) -> None:
+        """End every watch, give requests under way `timeout` seconds, answer all others; then end the thread.
+
+        Not to be called from a callback. A second call does nothing.
+        """
+        self._thread.stop(partial(self._close, timeout), timeout=timeout + 1.0)
+
+    def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
+        self._thread.post(partial(self._begin, _Call(request, client, on_response)))
+
+    def request(self, request: Request, *, client: str, timeout: float) -> Response:
+        """Send and wait for the answer: for a command that starts up. Not for actors, and never from a callback."""
+        if self._thread.is_current or not self._thread.is_running:
+            raise RuntimeError("request() would wait for ever: the client is not running, or this is its own thread")
+        answer: Future[Response] = Future()
+        self.send(replace(request, timeout=timeout), client=client, on_response=answer.set_result)
+        try:
+            return answer.result(timeout + GRACE)
+        except TimeoutError:
+            return Response(status=0, error=f"no answer from {self._config.server} in time")
+
+    def watch(
+        self,
+        request: Request,
+        *,
+        client: str,
+        on_lines: Callable[[bytes], None],
+        on_end: Callable[[Response], None],
+    ) -> WatchStream:
+        """Lasts until the server, the connection or cancel() ends it: the request's timeout is for its beginning only,
+        and only where the server refuses. A callback that raises ends it too."""
+        stream = WatchStream(request, client=client, on_lines=on_lines, on_end=on_end, stop=self._stop_watch)
+        self._thread.post(partial(self._begin_watch, stream))
+        return stream
+
+    async def _open(self) -> None:
+        self._session = HttpSession(
+            self._config,
+            user_agent_base=self._user_agent_base,
+            connect_timeout=self._connect_timeout,
+            metrics=self._metrics,
+            clock=self._clock,
+            log=self._log,
+        )
+
+    async def _close(self, timeout: float) -> None:
+        session, self._session = self._session, None  # from here on whatever begins is refused
+        for stream, following in list(self._watches.items()):
+            following.cancel()
+            self._end_watch(stream, Response(status=0, error=CLOSED))
+        for alarm, (call, response) in list(self._delayed.items()):
+            self._clock.cancel(alarm)
+            self._answer(call, response)
+        self._delayed.clear()
+        for call in self._queue.clear():
+            self._answer(call, _refusal(CLOSED))
+        if self._running:
+            await asyncio.wait(self._running, timeout=timeout)
+        for task, call in list(self._running.items()):
+            task.cancel()
+            self._answer(call, Response(status=0, error=CLOSED))
+        if session is not None:
+            await session.close()
+
+    def _begin(self, call: _Call) -> None:
+        call.began = self._clock.monotonic()
+        call.deadline = call.began + (self._timeout if call.request.timeout is None else call.request.timeout)
+        self._admit(call)
+
+    def _admit(self, call: _Call) -> None:
+        if self._session is None:
+            self._answer(call, _refusal(CLOSED))
+        elif self._queue.admit(call.client, call):
+            task = asyncio.create_task(self._work(call, self._session))
+            self._running[task] = call
+            task.add_done_callback(self._running.pop)
+        else:
+            remaining = call.deadline - self._clock.monotonic()
+            call.expiry = asyncio.get_running_loop().call_later(remaining, self._answer, call, _refusal(NO_TURN))
+
+    async def _work(self, first: _Call, session: HttpSession) -> None:
+        """Carry this request, and then, in its place, what waited."""
+        task = asyncio.current_task()
+        call: _Call | None = first
+        while call is not None and task is not None:
+            self._running[task] = call
+            try:
+                await self._carry(call, session)
+            except Exception as err:
+                self._log.exception("request failed", client=call.client, path=call.request.path)
+                self._answer(call, Response(status=0, error=f"internal error: {err!r}"))
+            call = self._queue.finished(call.client)
+
+    async def _carry(self, call: _Call, session: HttpSession) -> None:
+        remaining = call.deadline - self._clock.monotonic()
+        if call.answered or remaining <= 0:
+            self._answer(call, _refusal(NO_TURN))
+            return
+        request = call.request
+        response = await session.exchange(request, client=call.client, timeout=remaining)
+        if call.retries:
+            self._metrics.retried(request.method, response.status)
+        now = self._clock.monotonic()
+        delay = retry_delay(
+            method=request.method,
+            status=response.status,
+            retry_after=response.retry_after,
+            retries=call.retries,
+            remaining=call.deadline - now,
+        )
+        if delay is None or self._session is None:
+            self._answer(call, response)
+            return
+        self._delays += 1
+        alarm = f"http {id(self):x} retry {self._delays}"
+        self._delayed[alarm] = (call, response)
+        self._clock.call_at(alarm, now + delay, partial(self._thread.post, partial(self._retry, alarm)))
+
+    def _retry(self, alarm: str) -> None:
+        delayed = self._delayed.pop(alarm, None)
+        if delayed is not None:
+            call = delayed[0]
+            call.retries += 1
+            self._admit(call)
+
+    def _answer(self, call: _Call, response: Response) -> None:
+        """The first answer counts."""
+        if call.answered:
+            return
+        call.answered = True
+        if call.expiry is not None:
+            call.expiry.cancel()
+        if response.sent:
+            self._metrics.finished(
+                call.request.method,
+                seconds=self._clock.monotonic() - call.began,
+                sent=len(call.request.body),
+                received=len(response.body),
+            )
+        try:
+            call.on_response(response)
+        except Exception:
+            self._log.exception("callback failed", client=call.client, path=call.request.path)
+
+    def _begin_watch(self, stream: WatchStream) -> None:
+        if self._session is None:
+            self._end_watch(stream, _refusal(CLOSED))
+        elif not stream.over:
+            task = asyncio.create_task(self._follow(stream, self._session))
+            self._watches[stream] = task
+            task.add_done_callback(lambda _: self._watches.pop(stream))
+
+    async def _follow(self, stream: WatchStream, session: HttpSession) -> None:
+        try:
+            end = await session.follow(
+                stream.request, client=stream.client, on_lines=stream.deliver, patience=self._timeout
+            )
+        except Exception as err:
+            self._log.exception("watch failed", client=stream.client, path=stream.request.path)
+            end = Response(status=0, error=f"internal error: {err!r}")
+        self._end_watch(stream, end)
+
+    def _end_watch(self, stream: WatchStream, response: Response) -> None:
+        try:
+            stream.end(response)
+        except Exception:
+            self._log.exception("callback failed", client=stream.client, path=stream.request.path)
+
+    def _stop_watch(self, stream: WatchStream) -> None:
+        """From any thread."""
+        self._thread.post(partial(self._cancel_watch, stream))
+
+    def _cancel_watch(self, stream: WatchStream) -> None:
+        task = self._watches.get(stream)
+        if task is not None:
+            task.cancel()
+
+
+class _Call:
+    """One request on its way."""
+
+    __slots__ = ("answered", "began", "client", "deadline", "expiry", "on_response", "request", "retries")
+
+    def __init__(self, request: Request, client: str, on_response: Callable[[Response], None]) -> None:
+        self.request, self.client, self.on_response = request, client, on_response
+        self.began = self.deadline = 0.0  # by the clock's monotonic()
+        self.retries = 0
+        self.answered = False
+        self.expiry: asyncio.TimerHandle | None = None  # while it waits for its turn
+
+
+NO_TURN = "timed out before its turn came"
+
+
+def _refusal(why: str) -> Response:
+    return Response(status=0, error=why, sent=False)

@@ -1,0 +1,247 @@
+"""Small servers on loopback, a clock moved by hand, and a client that is closed at the end of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from structlog.typing import FilteringBoundLogger
+
+from runtime.api import Request, Response
+from runtime.client.config import ClientConfig
+from runtime.client.credentials import ANONYMOUS, FixedCredential
+from runtime.client.transport import HttpTransport
+from runtime.clock import SystemClock
+from runtime.embedded.certificates import Certificates, ensure_certificates
+from runtime.metrics import Metrics
+from runtime.simulation.clock import VirtualClock
+
+PATIENCE = 10.0  # seconds a test waits for what must come; none waits for what must not
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+RawHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class HandClock(VirtualClock):
+    """A clock moved by hand, whose alarms are set on another thread. alarms: (who, when) of each, as it is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alarms: queue.Queue[tuple[str, float]] = queue.Queue()
+
+    def call_at(self, who: str, when: float, what: Callable[[], None]) -> None:
+        super().call_at(who, when, what)
+        self.alarms.put((who, when))
+
+    def advance(self, seconds: float) -> None:
+        self.advance_to(self.monotonic() + seconds)
+        while self.sound_due():
+            pass
+
+
+class Loopback:
+    """Servers on 127.0.0.1, on a loop and a thread of their own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._closers: list[Callable[[], Awaitable[Any]]] = []
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def serve(self, handler: Handler, *, tls: ssl.SSLContext | None = None) -> str:
+        """Start an HTTP server; its URL."""
+        return self._call(self._serve(handler, tls))
+
+    def serve_raw(self, handler: RawHandler) -> str:
+        """Start a server that speaks whatever the handler writes; its URL."""
+        return self._call(self._serve_raw(handler))
+
+    def close(self) -> None:
+        for closer in reversed(self._closers):
+            self._call(closer())
+        self._call(self._cancel_all())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _call(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
+
+    async def _serve(self, handler: Handler, tls: ssl.SSLContext | None) -> str:
+        runner = web.ServerRunner(web.Server(handler, access_log=None), shutdown_timeout=0)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        self._closers.append(runner.cleanup)
+        return f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
+
+    async def _serve_raw(self, handler: RawHandler) -> str:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await handler(reader, writer)
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+
+        async def close() -> None:
+            server.close()
+
+        self._closers.append(close)
+        return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _cancel_all(self) -> None:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Client:
+    """A transport, and what came back."""
+
+    def __init__(self, transport: HttpTransport, metrics: Metrics) -> None:
+        self.transport, self.metrics = transport, metrics
+        self.answers: queue.Queue[Response] = queue.Queue()
+
+    def send(self, method: str, path: str = "/api/v1/pods", *, client: str = "tester", **fields: Any) -> None:
+        self.transport.send(Request(method=method, path=path, **fields), client=client, on_response=self.answers.put)
+
+    def answer(self) -> Response:
+        return self.answers.get(timeout=PATIENCE)
+
+    def ask(self, method: str = "GET", path: str = "/api/v1/pods", **fields: Any) -> Response:
+        self.send(method, path, **fields)
+        return self.answer()
+
+    def counted(self) -> dict[tuple[str, ...], float]:
+        """(family, label values without the host…) → the counter's value, or the histogram's number of observations."""
+        found = {}
+        for family, series in self.metrics.collect():
+            for labels, one in series:
+                shown = tuple(value for name, value in zip(family.labels, labels, strict=True) if name != "host")
+                found[family.name, *shown] = one.value if family.kind == "counter" else sum(one.counts)
+        return found
+
+
+class Watcher:
+    """Collects what a watch delivers: lines in `chunks`, its end in `ends`."""
+
+    def __init__(self) -> None:
+        self.chunks: queue.Queue[bytes] = queue.Queue()
+        self.ends: queue.Queue[Response] = queue.Queue()
+
+    def lines(self) -> bytes:
+        return self.chunks.get(timeout=PATIENCE)
+
+    def end(self) -> Response:
+        return self.ends.get(timeout=PATIENCE)
+
+    def all_lines(self) -> bytes:
+        """What is there, after the end."""
+        found = b""
+        while not self.chunks.empty():
+            found += self.chunks.get()
+        return found
+
+
+@pytest.fixture
+def loopback() -> Iterator[Loopback]:
+    servers = Loopback()
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def hand_clock() -> HandClock:
+    return HandClock()
+
+
+def client_config(server: str, **fields: Any) -> ClientConfig:
+    return ClientConfig(**{"origin": "test", "credentials": FixedCredential(ANONYMOUS), **fields, "server": server})
+
+
+@pytest.fixture
+def connect(loopback: Loopback, log: FilteringBoundLogger) -> Iterator[Callable[..., Client]]:
+    """connect(url, config=…, clock=…, timeout=…): a started client."""
+    clients: list[Client] = []
+    clock = SystemClock()
+
+    def start(server: str, *, config: dict[str, Any] | None = None, **arguments: Any) -> Client:
+        metrics = Metrics()
+        transport = HttpTransport(
+            client_config(server, **(config or {})),
+            **{
+                "user_agent_base": "kcm/1.2 (linux/amd64)",
+                "clock": clock,
+                "metrics": metrics,
+                "log": log,
+                "timeout": PATIENCE,
+                **arguments,
+            },
+        )
+        transport.start()
+        clients.append(Client(transport, metrics))
+        return clients[-1]
+
+    yield start
+    for client in clients:
+        client.transport.close(0)
+    clock.close()
+
+
+@pytest.fixture
+def watch(connect: Callable[..., Client]) -> Callable[..., Watcher]:
+    """watch(url): what a watch of it delivers."""
+
+    def start(server: str, **arguments: Any) -> Watcher:
+        client, watcher = connect(server, **arguments), Watcher()
+        client.transport.watch(
+            Request(method="GET", path="/api/v1/pods", query={"watch": "1"}),
+            client="tester",
+            on_lines=watcher.chunks.put,
+            on_end=watcher.ends.put,
+        )
+        return watcher
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """An authority, a server for 127.0.0.1 and "kubernetes", and a client."""
+    return ensure_certificates(tmp_path_factory.mktemp("certificates"), now=SystemClock().now())
+
+
+@pytest.fixture(scope="session")
+def other_certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """The same from an authority that nobody knows."""
+    return ensure_certificates(tmp_path_factory.mktemp("others"), now=SystemClock().now())
+
+
+@pytest.fixture
+def server_tls(certificates: Certificates) -> ssl.SSLContext:
+    """For a server that asks for the client's certificate, and takes none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.serving.certificate, certificates.serving.key)
+    context.load_verify_locations(certificates.authority.certificate)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Callable[[str], str]:
+    """plugin(script): the path of a program that does that; it runs in sh."""
+
+    def write(script: str) -> str:
+        path = tmp_path / "plugin"
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return write

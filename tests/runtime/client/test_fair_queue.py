@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from collections import Counter, deque
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.client.fair_queue import FairQueue
+
+
+def test_a_client_with_nothing_under_way_goes_even_when_the_queue_is_full() -> None:
+    queue: FairQueue[str] = FairQueue(1)
+    assert queue.admit("replicaset-controller", "create")
+    assert not queue.admit("replicaset-controller", "another create")
+    assert queue.admit("leader-election", "renew")
+
+
+def test_what_waits_goes_when_something_of_the_same_client_is_over() -> None:
+    queue: FairQueue[str] = FairQueue(1)
+    queue.admit("a", "a1")
+    queue.admit("b", "b1")  # above the limit, for it had nothing under way
+    queue.admit("b", "b2")
+    assert queue.finished("b") == "b2"
+    assert queue.finished("b") is None
+
+
+def test_clients_take_turns() -> None:
+    queue: FairQueue[str] = FairQueue(2)
+    for item in ("a1", "a2", "a3", "a4", "a5"):
+        queue.admit("a", item)
+    for item in ("b1", "b2", "b3"):
+        queue.admit("b", item)
+    # a1, a2 and b1 are under way: one too many, so the first to finish makes no room.
+    assert queue.finished("a") is None
+    assert [queue.finished("a"), queue.finished("a"), queue.finished("b")] == ["a3", "a4", "b2"]
+
+
+def test_clear_gives_back_what_waits_and_forgets_it() -> None:
+    queue: FairQueue[str] = FairQueue(1)
+    for item in ("one", "two", "three"):
+        queue.admit("a", item)
+    assert queue.clear() == ["two", "three"]
+    assert queue.finished("a") is None
+
+
+@given(most=st.integers(1, 3), steps=st.lists(st.tuples(st.booleans(), st.sampled_from("abc")), max_size=60))
+def test_everything_goes_once_in_its_clients_order_and_the_limit_holds(
+    most: int, steps: list[tuple[bool, str]]
+) -> None:
+    queue: FairQueue[int] = FairQueue(most)
+    under_way: Counter[str] = Counter()
+    waiting: dict[str, deque[int]] = {"a": deque(), "b": deque(), "c": deque()}
+    owner: dict[int, str] = {}
+    for number, (arrives, client) in enumerate(steps):
+        if arrives:
+            owner[number] = client
+            if queue.admit(client, number):
+                under_way[client] += 1
+            else:
+                waiting[client].append(number)
+        elif under_way[client]:
+            under_way[client] -= 1
+            went = queue.finished(client)
+            if went is not None:
+                assert waiting[owner[went]].popleft() == went
+                under_way[owner[went]] += 1
+        assert under_way.total() <= most + 3
+        assert all(under_way[client] for client in "abc" if waiting[client])
+        assert under_way.total() >= most or not any(waiting.values())

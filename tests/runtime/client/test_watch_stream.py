@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.api import Request, Response
+from runtime.client.watch_stream import LineSplitter, WatchStream
+
+REQUEST = Request(method="GET", path="/api/v1/pods")
+PATIENCE = 10.0
+
+
+@pytest.mark.parametrize(
+    ("chunks", "pieces", "unfinished"),
+    [
+        ([b'{"a":1}\n'], [b'{"a":1}\n'], 0),
+        ([b"one\ntwo\nthree\n"], [b"one\ntwo\nthree\n"], 0),
+        ([b"one\ntw", b"o\n"], [b"one\n", b"two\n"], 0),
+        ([b"on", b"e", b"\n"], [b"one\n"], 0),
+        ([b"one\ntw"], [b"one\n"], 2),
+        ([b"", b"one"], [], 3),
+        ([b"\n", b"\n"], [b"\n", b"\n"], 0),
+    ],
+)
+def test_lines_are_delivered_whole_and_as_many_as_a_chunk_completes(
+    chunks: list[bytes], pieces: list[bytes], unfinished: int
+) -> None:
+    splitter = LineSplitter()
+    assert [lines for chunk in chunks if (lines := splitter.feed(chunk))] == pieces
+    assert splitter.unfinished == unfinished
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda chunk: chunk.replace(b"a", b"\n"))))
+def test_however_a_stream_is_cut_its_whole_lines_come_out_once(chunks: list[bytes]) -> None:
+    splitter = LineSplitter()
+    pieces = [splitter.feed(chunk) for chunk in chunks]
+    whole, newline, rest = b"".join(chunks).rpartition(b"\n")
+    assert b"".join(pieces) == whole + newline
+    assert all(not lines or lines.endswith(b"\n") for lines in pieces)
+    assert splitter.unfinished == len(rest)
+
+
+def test_a_line_of_many_megabytes_in_small_chunks_comes_out_in_one_piece() -> None:
+    splitter = LineSplitter()
+    assert all(splitter.feed(b"x" * 1024) == b"" for _ in range(8192))
+    assert splitter.feed(b"\n") == b"x" * (8 << 20) + b"\n"
+
+
+def stream(**callbacks: object) -> WatchStream:
+    defaults = {"on_lines": lambda lines: None, "on_end": lambda end: None, "stop": lambda stream: None}
+    return WatchStream(REQUEST, client="tester", **{**defaults, **callbacks})  # type: ignore[arg-type]
+
+
+def test_a_cancelled_watch_tells_nothing_more() -> None:
+    told: list[object] = []
+    watch = stream(on_lines=told.append, on_end=told.append)
+    watch.cancel()
+    watch.deliver(b"late\n")
+    watch.end(Response(status=200))
+    assert told == []
+
+
+def test_a_watch_is_stopped_once_however_often_it_is_cancelled() -> None:
+    stopped: list[WatchStream] = []
+    watch = stream(stop=stopped.append)
+    watch.cancel()
+    watch.cancel()
+    assert stopped == [watch]
+
+
+def test_a_watch_ends_once_and_is_not_stopped_after_that() -> None:
+    ends: list[Response] = []
+    stopped: list[WatchStream] = []
+    watch = stream(on_end=ends.append, stop=stopped.append)
+    watch.end(Response(status=200))
+    watch.end(Response(status=0))
+    watch.cancel()
+    assert [end.status for end in ends] == [200]
+    assert stopped == []
+
+
+def test_the_callback_of_the_end_may_cancel() -> None:
+    ends: list[Response] = []
+
+    def on_end(end: Response) -> None:
+        watch.cancel()
+        ends.append(end)
+
+    watch = stream(on_end=on_end)
+    watch.end(Response(status=200))
+    assert len(ends) == 1
+
+
+def test_cancel_returns_only_after_an_end_that_is_being_told() -> None:
+    in_callback, go_on = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def on_end(end: Response) -> None:
+        in_callback.set()
+        go_on.wait(PATIENCE)
+        order.append("told")
+
+    def cancel() -> None:
+        watch.cancel()
+        order.append("cancelled")
+
+    watch = stream(on_end=on_end)
+    ending = threading.Thread(target=watch.end, args=(Response(status=200),))
+    ending.start()
+    assert in_callback.wait(PATIENCE)
+    cancelling = threading.Thread(target=cancel)
+    cancelling.start()
+    go_on.set()
+    ending.join()
+    cancelling.join()
+    assert order == ["told", "cancelled"]
