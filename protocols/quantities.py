@@ -3,8 +3,9 @@
 A quantity's value is a decimal.Decimal, so that comparing, adding and hashing are Python's own and never go through a
 float. Its format (which family of suffixes it was written with) matters for its text only and is asked for separately.
 
-Source: apimachinery pkg/api/resource. Differences: text without a digit ("", ".", "k") is an error where upstream reads
-some of it as 0; text longer than any real quantity is refused, so that nobody makes us compute 10**10**9.
+Source: apimachinery pkg/api/resource. Differences: text without a digit (".", "k") is an error where upstream reads 0;
+text longer than any real quantity is refused, so that nobody makes us compute 10**10**9; the canonical text is always
+that, where upstream keeps some text as it was written ("007", "1E3") and writes 1000E as "1".
 """
 
 from __future__ import annotations

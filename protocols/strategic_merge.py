@@ -9,11 +9,12 @@ and by which key, are facts about each built-in type; protocols/merge_schemas.py
     $setElementOrder/<field>           [elements] the order wanted; what only the object has keeps its place among them
     $retainKeys                        [fields] of this map that stay; all others go
 
-An element whose merge key the object does not have is appended. A value of the patch that is new in the object comes
-without its nulls and directives.
+A new element goes before those that only the object has; in a merged list the patch's own order counts. What the patch
+brings comes without its nulls; where a map or list is new, without the maps in it that carry a directive as well.
 
 Source: apimachinery pkg/util/strategicpatch/patch.go. `$patch: merge` is an error there and here. Where upstream leaves
-directives to the typed decoder that drops unknown fields (replaced lists and maps), we drop them ourselves.
+directives to the typed decoder that drops unknown fields (new elements; replaced lists and maps), we drop them. Two
+kinds of $setElementOrder that make upstream answer 500 are applied here: for an empty list, and for a replaced one.
 """
 
 from __future__ import annotations
@@ -154,7 +155,7 @@ def _merged_list(original: list[Any], patch: list[Any], name: str, rule: MergeFi
 
 
 def _merged_elements(original: list[Any], patch: list[Any], name: str, rule: MergeField) -> list[Any]:
-    """Merge elements into those of the same key (the first, if the object has several), or append them."""
+    """Merge elements into those of the same key (the first, if the object has several), or add them."""
     merged = list(original)
     places: dict[Hashable, int] = {}
     for place, element in enumerate(merged):
@@ -165,9 +166,10 @@ def _merged_elements(original: list[Any], patch: list[Any], name: str, rule: Mer
             merged[places[key]] = _merged_map(merged[places[key]], element, rule.schema)
         else:
             places[key] = len(merged)
-            merged.append(_cleaned(element))
+            merged.append(_without_directives(element))
     order = [_merge_key_of(element, name, rule) for element in patch]
-    return _keyed_in_order(merged, order, original, name, rule)
+    before = [_merge_key_of(element, name, rule) for element in original]
+    return _keyed_in_order(merged, order, before, name, rule)
 
 
 def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: MergeField) -> list[Any]:
@@ -186,8 +188,24 @@ def _merged_in_order(original: Any, patch: Any, order: Any, name: str, rule: Mer
     if not rule.merge_key:
         raise ValueError(f"{_SET_ORDER}{name}: that list has no merge key")
     keys = [_merge_key_of(each, name, rule) for each in order]
-    _check_order([_merge_key_of(each, name, rule) for each in patch or () if _DIRECTIVE not in each], keys, name)
-    return _keyed_in_order(merged, keys, original or [], name, rule)
+    wanted = [_merge_key_of(each, name, rule) for each in patch or () if _DIRECTIVE not in each]
+    _check_order(wanted, keys, name)
+    return _keyed_in_order(merged, keys, _order_before(merged, original or [], wanted, name, rule), name, rule)
+
+
+def _order_before(
+    merged: list[Any], original: list[Any], wanted: list[Hashable], name: str, rule: MergeField
+) -> list[Hashable]:
+    """The object's own order, in which as many new elements as there are deleted ones count as its last.
+
+    Upstream takes them from the array in which it has deleted and appended in place; `kubectl apply` shows it where one
+    container makes way for another beside one that only the server has.
+    """
+    former = [_merge_key_of(each, name, rule) for each in original]
+    present = {_merge_key_of(each, name, rule) for each in merged}
+    kept = [key for key in former if key in present]
+    added = [key for key in wanted if key not in former]
+    return kept + added[: len(former) - len(kept)]
 
 
 def _check_order(patch: list[Hashable], order: list[Hashable], name: str) -> None:
@@ -198,13 +216,9 @@ def _check_order(patch: list[Hashable], order: list[Hashable], name: str) -> Non
 
 
 def _keyed_in_order(
-    merged: list[Any], order: list[Hashable], original: list[Any], name: str, rule: MergeField
+    merged: list[Any], order: list[Hashable], before: list[Hashable], name: str, rule: MergeField
 ) -> list[Any]:
-    positions = _interleaved(
-        [_merge_key_of(each, name, rule) for each in merged],
-        order,
-        [_merge_key_of(each, name, rule) for each in original],
-    )
+    positions = _interleaved([_merge_key_of(each, name, rule) for each in merged], order, before)
     return [merged[position] for position in positions]
 
 

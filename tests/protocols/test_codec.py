@@ -1,0 +1,289 @@
+"""Every message survives the wire, tags keep their meaning, and no bytes do more than raise DecodeError."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols import codec
+from protocols.codec import DecodeError, decode, encode
+from protocols.messages import commands, lifecycle, outcomes, recording, watching
+from protocols.objects import OwnerRef
+
+# Written out: a journal of an older version must be read by a newer one, so a line may be added here, and none changed.
+EXPECTED_TAGS = {
+    1: "Create",
+    2: "Update",
+    3: "Patch",
+    4: "Delete",
+    5: "DeleteCollection",
+    6: "Get",
+    7: "List",
+    8: "Submit",
+    20: "Done",
+    21: "NotFound",
+    22: "AlreadyExists",
+    23: "Conflict",
+    24: "Forbidden",
+    25: "Invalid",
+    26: "Gone",
+    27: "Throttled",
+    28: "ServerFailure",
+    29: "Unknown",
+    30: "Refused",
+    31: "Settled",
+    40: "WatchEvent",
+    41: "Subscribe",
+    42: "Unsubscribe",
+    43: "Synced",
+    44: "Listed",
+    45: "Streamed",
+    46: "StreamEnded",
+    60: "Record",
+    80: "Wake",
+    81: "Ping",
+    82: "Pong",
+    83: "ActorFailed",
+    84: "Attach",
+    85: "Drain",
+    86: "Drained",
+    87: "LeaseHeld",
+    88: "LeaseLost",
+    89: "LeaderObserved",
+    90: "Enable",
+    91: "Disable",
+    92: "Restart",
+    93: "Pause",
+    94: "Resume",
+    95: "Describe",
+    96: "Description",
+    97: "Attached",
+    98: "Restarted",
+}
+
+MESSAGE_TYPES = [message_type for _, message_type in codec.TAGS]
+
+
+def values_of(hint: Any) -> st.SearchStrategy[Any]:
+    """Any value that a field with this annotation may hold."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return st.one_of([values_of(argument) for argument in arguments])
+    if origin is tuple:
+        assert arguments[1:] == (...,), f"only tuple[X, ...] travels, got {hint}"
+        return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
+    if origin is list:
+        return st.lists(values_of(arguments[0]), max_size=3)
+    if origin is dict:
+        return st.dictionaries(values_of(arguments[0]), values_of(arguments[1]), max_size=3)
+    if hint is OwnerRef:
+        return st.builds(OwnerRef, *[st.text(max_size=5)] * 4)
+    if dataclasses.is_dataclass(hint):
+        return messages_of(typing.cast("type", hint))
+    simple: dict[Any, st.SearchStrategy[Any]] = {
+        str: st.text(max_size=10),
+        bytes: st.binary(max_size=10),
+        bool: st.booleans(),
+        int: st.integers(-(2**63), 2**64 - 1),
+        float: st.floats(allow_nan=False),
+        type(None): st.none(),
+    }
+    return simple[hint]
+
+
+def messages_of(message_type: type) -> st.SearchStrategy[Any]:
+    hints = typing.get_type_hints(message_type)
+    return st.builds(message_type, *(values_of(hints[field.name]) for field in dataclasses.fields(message_type)))
+
+
+def sample_of(message_type: type) -> Any:
+    """One message of the type, with something in every field, those with a default too."""
+    plain = {str: "s", bytes: b"b", bool: True, int: 7, float: 1.5, OwnerRef: OwnerRef("v1", "Pod", "p", "u")}
+    structured = {
+        "commands": (commands.Get("v1/pods", "n/p"),),
+        "outcome": outcomes.Done(b"{}"),
+        "under_way": [[1, 2]],
+        "versions": {"v1/pods": 5},
+    }
+    hints = typing.get_type_hints(message_type)
+    values = []
+    for field in dataclasses.fields(message_type):
+        options = [option for option in (hints[field.name], *typing.get_args(hints[field.name])) if option in plain]
+        values.append(structured[field.name] if field.name in structured else plain[options[0]])
+    return message_type(*values)
+
+
+def required_fields(message_type: type) -> int:
+    return sum(
+        field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        for field in dataclasses.fields(message_type)
+    )
+
+
+def test_tags_are_what_they_always_were() -> None:
+    assert {tag: message_type.__name__ for tag, message_type in codec.TAGS} == EXPECTED_TAGS
+    assert len(codec.TAGS) == len(EXPECTED_TAGS), "a tag stands twice"
+
+
+def test_every_message_has_a_tag() -> None:
+    defined = {
+        value
+        for module in (commands, lifecycle, outcomes, recording, watching)
+        for value in vars(module).values()
+        if dataclasses.is_dataclass(value) and value.__module__ == module.__name__
+    }
+    assert defined == set(MESSAGE_TYPES)
+
+
+@pytest.mark.parametrize("message_type", MESSAGE_TYPES)
+def test_a_message_is_a_frozen_value_without_a_dict(message_type: Any) -> None:
+    assert message_type.__dataclass_params__.frozen
+    assert "__slots__" in vars(message_type)
+
+
+@pytest.mark.parametrize("message_type", MESSAGE_TYPES)
+def test_a_message_comes_back_as_it_was_sent(message_type: type) -> None:
+    @given(messages_of(message_type))
+    def round_trip(message: Any) -> None:
+        received = decode(encode(message))
+        assert type(received) is message_type
+        assert received == message
+
+    round_trip()
+
+
+@pytest.mark.parametrize("message_type", MESSAGE_TYPES)
+def test_on_the_wire_a_message_is_its_tag_and_its_fields_in_order(message_type: type) -> None:
+    wire = msgpack.unpackb(encode(sample_of(message_type)))
+    assert EXPECTED_TAGS[wire[0]] == message_type.__name__
+    assert len(wire) == 1 + len(dataclasses.fields(message_type))
+
+
+def test_an_owner_reference_comes_back_as_one() -> None:
+    owner = OwnerRef("apps/v1", "ReplicaSet", "web", "u1")
+    event = watching.WatchEvent("ADDED", "v1/pods", "n/p", "u", "5", b"{}", owner, previous_controller=None)
+    received = decode(encode(event))
+    assert isinstance(received.controller, OwnerRef)
+    assert received.controller.kind == "ReplicaSet"
+    assert received.previous_controller is None
+
+
+@pytest.mark.parametrize(
+    "message_type", [each for each in MESSAGE_TYPES if required_fields(each) < len(dataclasses.fields(each))]
+)
+def test_a_frame_of_an_older_version_lacks_the_newer_fields_and_gets_their_defaults(message_type: type) -> None:
+    sample = sample_of(message_type)
+    required = required_fields(message_type)
+    wire = msgpack.unpackb(encode(sample))
+    received = decode(msgpack.packb(wire[: 1 + required]))
+    for position, field in enumerate(dataclasses.fields(message_type)):
+        expected = getattr(sample, field.name) if position < required else field.default
+        assert getattr(received, field.name) == expected
+
+
+@pytest.mark.parametrize("message_type", MESSAGE_TYPES)
+def test_too_many_and_too_few_fields_are_refused(message_type: type) -> None:
+    tag = {name: tag for tag, name in EXPECTED_TAGS.items()}[message_type.__name__]
+    fields = len(dataclasses.fields(message_type))
+    with pytest.raises(DecodeError, match=f"{message_type.__name__} has .* fields, got {fields + 1}"):
+        decode(msgpack.packb([tag, *[None] * (fields + 1)]))
+    required = required_fields(message_type)
+    if required:
+        with pytest.raises(DecodeError, match=f"fields, got {required - 1}"):
+            decode(msgpack.packb([tag, *[None] * (required - 1)]))
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [0, 9, 59, 999, 2**40, -1, "Create", None, 1.0, b"\x01", [1], {}],
+)
+def test_an_unknown_tag_is_refused(wire: object) -> None:
+    with pytest.raises(DecodeError, match="unknown message tag"):
+        decode(msgpack.packb([wire, "x"]))
+
+
+@pytest.mark.parametrize(
+    "frame", [b"", b"\xc1", b"\x91", b"\x90", b"\xc0", b"\x01", b"\x80", b"\xa1\xff", b"\x93\x01\xa1a"]
+)
+def test_what_is_no_message_is_refused(frame: bytes) -> None:
+    with pytest.raises(DecodeError):
+        decode(frame)
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        [8, "sender", 1, "client", 1, 5],  # commands that are no list
+        [8, "sender", 1, "client", 1, [5]],
+        [8, "sender", 1, "client", 1, [[]]],
+        [8, "sender", 1, "client", 1, [[99]]],
+        [31, 1, 0, None],
+        [31, 1, 0, [20]],  # Done without its body
+        [40, "ADDED", "v1/pods", "n/p", "u", "1", b"", ["v1", "Pod"]],  # half an owner reference
+        [40, "ADDED", "v1/pods", "n/p", "u", "1", b"", 5],
+    ],
+)
+def test_a_malformed_part_of_a_message_is_refused(wire: object) -> None:
+    with pytest.raises(DecodeError):
+        decode(msgpack.packb(wire))
+
+
+def test_messages_nested_hundreds_deep_are_refused() -> None:
+    wire: list[Any] = [8, "s", 1, "c", 1, []]
+    for _ in range(400):
+        wire = [8, "s", 1, "c", 1, [wire]]
+    with pytest.raises(DecodeError):
+        decode(msgpack.packb(wire))
+
+
+def message_or_refusal(frame: bytes) -> Any:
+    """What decoding gives: the message's type, or DecodeError. Anything else is raised."""
+    try:
+        return type(decode(frame))
+    except DecodeError:
+        return DecodeError
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_raise_anything_but_a_decode_error(frame: bytes) -> None:
+    assert message_or_refusal(frame) in [*MESSAGE_TYPES, DecodeError]
+
+
+WIRE_LEAF = st.one_of(
+    st.sampled_from(sorted(EXPECTED_TAGS)), st.integers(-5, 300), st.text(max_size=3), st.binary(max_size=3), st.none()
+)
+WIRE_VALUES = st.recursive(WIRE_LEAF, lambda inner: st.lists(inner, max_size=8), max_leaves=30)
+
+
+@given(st.sampled_from(sorted(EXPECTED_TAGS)), st.lists(WIRE_VALUES, max_size=12))
+def test_no_array_raises_anything_but_a_decode_error(tag: int, fields: list[Any]) -> None:
+    outcome = message_or_refusal(msgpack.packb([tag, *fields]))
+    assert outcome is DecodeError or outcome.__name__ == EXPECTED_TAGS[tag]
+
+
+@given(st.integers(0, 200), st.integers(0, 255))
+def test_a_damaged_frame_raises_nothing_but_a_decode_error(position: int, byte: int) -> None:
+    batch = (commands.Create("v1/pods", "n", b"{}"), commands.Get("v1/pods", "n/p"))
+    frame = bytearray(encode(commands.Submit("s", 1, "c", 2, batch)))
+    frame[position % len(frame)] = byte
+    assert message_or_refusal(bytes(frame)) in [*MESSAGE_TYPES, DecodeError]
+
+
+@pytest.mark.parametrize("value", [None, 5, "Wake", object(), {"tag": 80}, lifecycle.Wake])
+def test_what_is_no_message_cannot_be_encoded(value: object) -> None:
+    with pytest.raises(TypeError, match="not a message type"):
+        encode(value)
+
+
+def test_a_message_that_holds_what_msgpack_cannot_say_is_not_encoded() -> None:
+    with pytest.raises(TypeError):
+        encode(lifecycle.Drained(typing.cast("str", {"a", "set"})))
+    with pytest.raises(TypeError):
+        encode(commands.Submit("s", 1, "c", 1, (typing.cast("commands.Get", "no command"),)))
