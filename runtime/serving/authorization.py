@@ -1,0 +1,71 @@
+"""Who may see which page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """Who asks, as Kubernetes knows users."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+ANONYMOUS = User(name="system:anonymous", groups=("system:unauthenticated",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributes:
+    """What is asked. verb: the HTTP method in small letters. path: as in the URL, unescaped, without the query."""
+
+    user: User
+    verb: str
+    path: str
+
+    @property
+    def refusal(self) -> str:
+        return f'forbidden: User "{self.user.name}" cannot {self.verb} path "{self.path}"'
+
+
+class Authorizer(Protocol):
+    """Decides; may ask others, so it is awaited."""
+
+    async def allows(self, attributes: Attributes) -> bool: ...
+
+
+class EverythingAllowed:
+    """For plain HTTP, which is open to whoever reaches it."""
+
+    async def allows(self, attributes: Attributes) -> bool:
+        del attributes  # nothing about them matters
+        return True
+
+
+class PathsAllowed:
+    """These paths for everybody, and nothing else. A path that ends in "*" stands for all that begin so."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        absolute = ["/" + path.lstrip("/") for path in paths]
+        self._exact = {path for path in absolute if not path.endswith("*")}
+        self._beginnings = tuple(path[:-1] for path in absolute if path.endswith("*"))
+
+    async def allows(self, attributes: Attributes) -> bool:
+        return attributes.path in self._exact or attributes.path.startswith(self._beginnings)
+
+
+def forbidden_status(attributes: Attributes) -> dict[str, Any]:
+    """The body of a 403: a metav1.Status."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": attributes.refusal,
+        "reason": "Forbidden",
+        "details": {},
+        "code": 403,
+    }

@@ -1,0 +1,93 @@
+"""/healthz: checks by name, and what they come to, in upstream's words.
+
+Follows k8s.io/apiserver/pkg/server/healthz and controller-manager/app/serve.go, Kubernetes 1.36: the page names the
+checks that fail and withholds why, because everybody may read it; why goes to the log, once when it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runtime.flag_values import quote
+from runtime.metric_families import HEALTHCHECK, HEALTHCHECKS
+from runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+Check = Callable[[], str | None]
+"""None when all is well, else why not, in one line. Called on the server's thread; must not block."""
+
+KIND = "healthz"  # the label `type` of the metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What the checks came to. troubles: why, by name, for those that failed. page: the long form of the page."""
+
+    troubles: Mapping[str, str]
+    page: str
+
+    @property
+    def good(self) -> bool:
+        return not self.troubles
+
+
+class HealthChecks:
+    """The checks of one process. Checks may be set from any thread; examine() belongs to the server's."""
+
+    def __init__(self, *, log: FilteringBoundLogger) -> None:
+        self._log = log
+        self._checks: Mapping[str, Check] = {}
+        self._known_troubles: dict[str, str] = {}
+        self.slis = Metrics()  # of /metrics/slis, a page of its own
+
+    def set(self, checks: Mapping[str, Check]) -> None:
+        """These checks from now on, and no others; shown in this order."""
+        self._checks = dict(checks)
+
+    def examine(self, *, exclude: Collection[str] = ()) -> Health:
+        """Run all checks but those excluded. A check that raises has failed."""
+        troubles: dict[str, str] = {}
+        lines = []
+        checks = self._checks
+        for name, check in checks.items():
+            if name in exclude:
+                lines.append(f"[+]{name} excluded: ok")
+                continue
+            trouble = self._run(name, check)
+            self._count(name, good=trouble is None)
+            if trouble is None:
+                lines.append(f"[+]{name} ok")
+            else:
+                troubles[name] = trouble
+                lines.append(f"[-]{name} failed: reason withheld")
+        unknown = sorted(set(exclude) - checks.keys())
+        if unknown:
+            matches = ",".join(map(quote, unknown))
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {matches}")
+        lines.append(f"healthz check {'failed' if troubles else 'passed'}")
+        self._tell(troubles, examined=checks.keys() - set(exclude))
+        return Health(troubles=troubles, page="\n".join(lines) + "\n")
+
+    def _run(self, name: str, check: Check) -> str | None:
+        try:
+            return check()
+        except Exception as error:
+            self._log.exception("health check raised", check=name)
+            return f"the check itself failed: {error!r}"
+
+    def _count(self, name: str, *, good: bool) -> None:
+        self.slis.gauge(HEALTHCHECK, name, KIND).set(1 if good else 0)
+        self.slis.counter(HEALTHCHECKS, name, KIND, "success" if good else "error").inc()
+
+    def _tell(self, troubles: Mapping[str, str], *, examined: Collection[str]) -> None:
+        """Log what is new. A reason with a number in it that moves is no news."""
+        for name, trouble in troubles.items():
+            if name not in self._known_troubles:
+                self._log.warning("health check fails", check=name, reason=trouble)
+            self._known_troubles[name] = trouble
+        for name in [name for name in self._known_troubles if name in examined and name not in troubles]:
+            self._log.info("health check passes again", check=name, reason_before=self._known_troubles.pop(name))

@@ -1,0 +1,64 @@
+"""/debug/pprof/: what the threads are doing, now and over a while. Text, for people and for flame graphs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import traceback
+from collections import Counter
+from types import FrameType
+
+INTERVAL = 0.01  # seconds between two samples
+LONGEST = 300.0  # seconds that one profile may take
+
+INDEX = """/debug/pprof/
+
+cmdline    the command line
+profile    stacks sampled over ?seconds=30, one line each: frames from the outermost on, then how often it was seen
+goroutine  the stack of every thread
+threads    the same
+"""
+
+
+def thread_stacks() -> str:
+    """The stack of every thread, outermost frame first."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for ident, frame in sorted(sys._current_frames().items()):
+        stack = "".join(traceback.format_stack(frame))
+        parts.append(f"thread {ident} [{names.get(ident, 'unknown')}]:\n{stack}")
+    return "\n".join(parts)
+
+
+def sample(counts: Counter[str], *, leave_out: int | None) -> None:
+    """Add one look at all threads to the counts. leave_out: a thread's ident, as that of who looks."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        if ident != leave_out:
+            counts[";".join([names.get(ident, "unknown"), *_frames(frame)])] += 1
+
+
+def collapsed(counts: Counter[str]) -> str:
+    """As flamegraph.pl, inferno and speedscope read it; the most frequent first."""
+    return "".join(f"{stack} {count}\n" for stack, count in counts.most_common())
+
+
+async def profile(seconds: float) -> str:
+    """Samples of all threads but the caller's, taken from the caller's loop."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + min(seconds, LONGEST)
+    counts: Counter[str] = Counter()
+    while loop.time() < until:
+        sample(counts, leave_out=threading.get_ident())
+        await asyncio.sleep(INTERVAL)
+    return collapsed(counts)
+
+
+def _frames(frame: FrameType | None) -> list[str]:
+    frames = []
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "?")
+        frames.append(f"{module}.{frame.f_code.co_qualname}")
+        frame = frame.f_back
+    return frames[::-1]

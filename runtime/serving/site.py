@@ -1,0 +1,226 @@
+"""The pages that kcm serves, as an aiohttp application: one for HTTPS, another for plain HTTP, of the same Site.
+
+Paths and texts follow k8s.io/controller-manager/app/serve.go, Kubernetes 1.36.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from runtime.clock import Clock
+from runtime.metrics import Metrics
+from runtime.serving import profiling
+from runtime.serving.authorization import ANONYMOUS, Attributes, Authorizer, forbidden_status
+from runtime.serving.health import HealthChecks
+from runtime.serving.metrics_page import MetricsPage
+from runtime.serving.status_pages import Page, flags_page, status_page, wanted_version
+from runtime.version import Version
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+LISTED = ("/configz", "/flagz", "/healthz", "/metrics")  # the paths that /statusz names
+TEXT = "text/plain"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What there is to show. The callables are called on the server's thread and must not block.
+
+    configuration: /configz, JSON-able. flags: /flagz, name → value. set_verbosity: for PUT /debug/flags/v.
+    started: when the process did, Unix seconds.
+    """
+
+    health: HealthChecks
+    metrics: Metrics
+    configuration: Callable[[], Mapping[str, Any]]
+    flags: Callable[[], Mapping[str, str]]
+    set_verbosity: Callable[[int], None]
+    version: Version
+    profiling: bool
+    clock: Clock
+    log: FilteringBoundLogger
+    started: float
+
+
+def build_application(site: Site, authorizer: Authorizer) -> web.Application:
+    """The site for those whom the authorizer lets in; anybody else gets a 403 for every path, known or not."""
+    application = web.Application(middlewares=[_recovering(site), _authorizing(site, authorizer)])
+    application.on_response_prepare.append(_without_server_header)
+    for path, handler in _pages(site).items():
+        application.router.add_route("*", path, handler)
+    application.router.add_route("*", "/{rest:.*}", _not_found)
+    return application
+
+
+def _pages(site: Site) -> dict[str, Handler]:
+    pages: dict[str, Handler] = {
+        "/healthz": _healthz(site),
+        "/metrics": _metrics(MetricsPage(site.metrics, process=True)),
+        "/metrics/slis": _resettable(site.health.slis),
+        "/configz": _configz(site),
+        "/flagz": _flagz(site),
+        "/statusz": _statusz(site),
+    }
+    if site.profiling:
+        pages |= {
+            "/debug/pprof": _text(lambda: profiling.INDEX),
+            "/debug/pprof/": _text(lambda: profiling.INDEX),
+            "/debug/pprof/cmdline": _text(lambda: "\0".join(sys.argv)),
+            "/debug/pprof/profile": _profile,
+            "/debug/pprof/goroutine": _text(profiling.thread_stacks),
+            "/debug/pprof/threads": _text(profiling.thread_stacks),
+            "/debug/flags/v": _verbosity(site),
+        }
+    return pages
+
+
+def _recovering(site: Site) -> Any:
+    @web.middleware
+    async def recover(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            response = await handler(request)
+        except web.HTTPException:
+            raise
+        except Exception:
+            site.log.exception("page failed", path=request.path)
+            response = web.Response(status=500, text="This page failed. Look in the logs for details.\n")
+        site.log.debug("page served", verb=request.method, path=request.path, status=response.status)
+        return response
+
+    return recover
+
+
+def _authorizing(site: Site, authorizer: Authorizer) -> Any:
+    @web.middleware
+    async def authorize(request: web.Request, handler: Handler) -> web.StreamResponse:
+        attributes = Attributes(user=ANONYMOUS, verb=request.method.lower(), path=request.path)
+        if await authorizer.allows(attributes):
+            return await handler(request)
+        site.log.debug("page refused", verb=attributes.verb, path=attributes.path, user=attributes.user.name)
+        return web.json_response(forbidden_status(attributes), status=403)
+
+    return authorize
+
+
+async def _without_server_header(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.pop("Server", None)  # versions of libraries are nobody's business
+    response.headers["Cache-Control"] = "no-cache, private"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+
+
+async def _not_found(_request: web.Request) -> web.Response:
+    return web.Response(status=404, text="404 page not found\n")
+
+
+def _text(body: Callable[[], str]) -> Handler:
+    async def show(_request: web.Request) -> web.Response:
+        return web.Response(text=body(), content_type=TEXT)
+
+    return show
+
+
+def _healthz(site: Site) -> Handler:
+    async def healthz(request: web.Request) -> web.Response:
+        health = site.health.examine(exclude=request.query.getall("exclude", []))
+        if not health.good:
+            return web.Response(status=500, text=health.page)
+        return web.Response(text=health.page if "verbose" in request.query else "ok")
+
+    return healthz
+
+
+def _metrics(page: MetricsPage) -> Handler:
+    async def metrics(request: web.Request) -> web.Response:
+        body, content_type = page.render(request.headers.get("Accept", ""))
+        response = web.Response(body=body, headers={"Content-Type": content_type})
+        response.enable_compression()
+        return response
+
+    return metrics
+
+
+def _resettable(metrics: Metrics) -> Handler:
+    show = _metrics(MetricsPage(metrics, process=False))
+
+    async def show_or_reset(request: web.Request) -> web.StreamResponse:
+        if request.method != "DELETE":
+            return await show(request)
+        metrics.clear()
+        return web.Response(text="metrics reset\n")
+
+    return show_or_reset
+
+
+def _configz(site: Site) -> Handler:
+    async def configz(_request: web.Request) -> web.Response:
+        return web.Response(text=json.dumps(site.configuration()), content_type="application/json")
+
+    return configz
+
+
+def _flagz(site: Site) -> Handler:
+    async def flagz(request: web.Request) -> web.Response:
+        version = wanted_version(request.headers.get("Accept", ""), "Flagz")
+        return _not_acceptable() if version is None else _shown(flags_page(site.flags(), version))
+
+    return flagz
+
+
+def _statusz(site: Site) -> Handler:
+    async def statusz(request: web.Request) -> web.Response:
+        version = wanted_version(request.headers.get("Accept", ""), "Statusz")
+        if version is None:
+            return _not_acceptable()
+        page = status_page(
+            started=site.started,
+            now=site.clock.now(),
+            binary=site.version.git_version,
+            emulated=f"{site.version.major}.{site.version.minor}",
+            paths=LISTED,
+            version=version,
+        )
+        return _shown(page)
+
+    return statusz
+
+
+def _shown(page: Page) -> web.Response:
+    return web.Response(text=page.body, content_type=page.content_type)
+
+
+def _not_acceptable() -> web.Response:
+    return web.Response(status=406, text="only text/plain and application/json;as=...;v=v1beta1;g=config.k8s.io\n")
+
+
+async def _profile(request: web.Request) -> web.Response:
+    asked = request.query.get("seconds", "30")
+    try:
+        seconds = float(asked)
+    except ValueError:
+        return web.Response(status=400, text=f"seconds is no number: {asked}\n")
+    return web.Response(text=await profiling.profile(seconds), content_type=TEXT)
+
+
+def _verbosity(site: Site) -> Handler:
+    async def verbosity(request: web.Request) -> web.Response:
+        if request.method != "PUT":
+            return web.Response(status=406, text=f"unsupported http method {request.method}\n")
+        asked = (await request.text()).strip()
+        try:
+            level = int(asked)
+        except ValueError:
+            return web.Response(status=400, text=f"error parsing {asked!r}: not a number\n")
+        site.set_verbosity(level)
+        site.log.info("verbosity set", v=level)
+        return web.Response(text=f"successfully set klog.logging.verbosity to {level}")
+
+    return verbosity

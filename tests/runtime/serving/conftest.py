@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import structlog
+from aiohttp.test_utils import TestClient, TestServer
+from structlog.testing import LogCapture
+
+from runtime.metrics import Metrics
+from runtime.serving.authorization import Authorizer, EverythingAllowed
+from runtime.serving.health import HealthChecks
+from runtime.serving.site import Site, build_application
+from runtime.version import Version
+
+STARTED = 1763726400.0  # 2025-11-21 12:00:00 UTC
+
+
+class FixedClock:
+    """Two minutes after the start, for ever; sounds no alarm."""
+
+    def monotonic(self) -> float:
+        return 120.0
+
+    def now(self) -> float:
+        return STARTED + 120.0
+
+    def call_at(self, who: str, when: float, what: Callable[[], None]) -> None:
+        raise AssertionError("no alarm is wanted here")
+
+    def cancel(self, who: str) -> None:
+        raise AssertionError("no alarm is wanted here")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+
+
+@pytest.fixture
+def logged() -> LogCapture:
+    """What was logged, as dicts, in `entries`."""
+    return LogCapture()
+
+
+@pytest.fixture
+def log(logged: LogCapture) -> Any:
+    return structlog.wrap_logger(None, processors=[logged], wrapper_class=structlog.make_filtering_bound_logger(0))
+
+
+@pytest.fixture
+def verbosities() -> list[int]:
+    """The levels that were set through the site."""
+    return []
+
+
+@pytest.fixture
+def site(log: Any, verbosities: list[int]) -> Site:
+    return Site(
+        health=HealthChecks(log=log),
+        metrics=Metrics(),
+        configuration=lambda: {"kubecontrollermanager.config.k8s.io": {"Generic": {"Port": 0}}},
+        flags=lambda: {"v": "2", "profiling": "true"},
+        set_verbosity=verbosities.append,
+        version=Version(kubernetes="1.36.2", kcm="0.1.0"),
+        profiling=True,
+        clock=FixedClock(),
+        log=log,
+        started=STARTED,
+    )
+
+
+@pytest.fixture
+def ask(site: Site) -> Callable[..., Answer]:
+    """ask(path, authorizer=..., method=..., headers=..., data=..., profiling=...): one request to the site."""
+
+    def ask_it(
+        path: str,
+        *,
+        authorizer: Authorizer | None = None,
+        method: str = "GET",
+        profiling: bool = True,
+        **request: Any,
+    ) -> Answer:
+        async def exchange() -> Answer:
+            application = build_application(replace(site, profiling=profiling), authorizer or EverythingAllowed())
+            async with TestClient(TestServer(application)) as client:
+                response = await client.request(method, path, **request)
+                return Answer(response.status, dict(response.headers), await response.text())
+
+        return asyncio.run(exchange())
+
+    return ask_it

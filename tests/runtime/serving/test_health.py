@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from structlog.testing import LogCapture
+
+from runtime.metric_families import HEALTHCHECK, HEALTHCHECKS
+from runtime.serving.health import HealthChecks
+from runtime.serving.site import Site
+
+
+def fine() -> None:
+    return None
+
+
+def broken() -> str:
+    return "the table of pods is not synced"
+
+
+def raising() -> str:
+    raise KeyError("pods")
+
+
+def bad_and_good(log: Any) -> HealthChecks:
+    checks = HealthChecks(log=log)
+    checks.set({"leaderElection": fine, "replicaset-controller": broken, "job-controller": fine})
+    return checks
+
+
+@pytest.mark.parametrize(
+    "exclude, good, page",
+    [
+        (
+            (),
+            False,
+            (
+                "[+]leaderElection ok\n[-]replicaset-controller failed: reason withheld\n[+]job-controller ok\n"
+                "healthz check failed\n"
+            ),
+        ),
+        (
+            ("replicaset-controller",),
+            True,
+            "[+]leaderElection ok\n[+]replicaset-controller excluded: ok\n[+]job-controller ok\nhealthz check passed\n",
+        ),
+        (
+            ("replicaset-controller", "b", "a"),
+            True,
+            (
+                "[+]leaderElection ok\n[+]replicaset-controller excluded: ok\n[+]job-controller ok\n"
+                'warn: some health checks cannot be excluded: no matches for "a","b"\nhealthz check passed\n'
+            ),
+        ),
+    ],
+)
+def test_the_page_has_a_line_a_check(log: Any, exclude: tuple[str, ...], good: bool, page: str) -> None:
+    health = bad_and_good(log).examine(exclude=exclude)
+    assert (health.good, health.page) == (good, page)
+
+
+def test_no_checks_at_all_is_healthy(log: Any) -> None:
+    assert HealthChecks(log=log).examine().page == "healthz check passed\n"
+
+
+def test_a_check_that_raises_has_failed_and_the_others_still_count(log: Any, logged: LogCapture) -> None:
+    checks = HealthChecks(log=log)
+    checks.set({"a": raising, "b": fine})
+    health = checks.examine()
+    assert health.troubles == {"a": "the check itself failed: KeyError('pods')"}
+    assert "[+]b ok" in health.page
+    assert logged.entries[0]["event"] == "health check raised"
+
+
+def test_why_a_check_fails_is_logged_once_until_it_passes_again(log: Any, logged: LogCapture) -> None:
+    ages = iter(["silent for 3 s", "silent for 4 s", None, "silent for 5 s"])
+    checks = HealthChecks(log=log)
+    checks.set({"a": lambda: next(ages)})
+    for _ in range(4):
+        checks.examine()
+    assert [(entry["log_level"], entry["event"]) for entry in logged.entries] == [
+        ("warning", "health check fails"),
+        ("info", "health check passes again"),
+        ("warning", "health check fails"),
+    ]
+    assert logged.entries[0]["reason"] == "silent for 3 s"
+    assert logged.entries[1]["reason_before"] == "silent for 4 s"
+
+
+def test_a_check_that_is_left_out_is_no_news(log: Any, logged: LogCapture) -> None:
+    checks = bad_and_good(log)
+    checks.examine()
+    checks.examine(exclude=["replicaset-controller"])
+    checks.examine()
+    assert len(logged.entries) == 1
+
+
+def test_results_are_counted_for_the_service_level(log: Any) -> None:
+    checks = bad_and_good(log)
+    checks.examine()
+    checks.examine()
+    slis = checks.slis
+    assert slis.gauge(HEALTHCHECK, "leaderElection", "healthz").value == 1
+    assert slis.gauge(HEALTHCHECK, "replicaset-controller", "healthz").value == 0
+    assert slis.counter(HEALTHCHECKS, "replicaset-controller", "healthz", "error").value == 2
+
+
+@pytest.mark.parametrize(
+    "path, status, text",
+    [
+        ("/healthz", 200, "ok"),
+        ("/healthz?verbose", 200, "[+]good ok\nhealthz check passed\n"),
+        ("/healthz?verbose=true&exclude=good", 200, "[+]good excluded: ok\nhealthz check passed\n"),
+    ],
+)
+def test_a_healthy_process_says_ok(site: Site, ask: Callable[..., Any], path: str, status: int, text: str) -> None:
+    site.health.set({"good": fine})
+    answer = ask(path)
+    assert (answer.status, answer.text) == (status, text)
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/healthz?verbose"])
+def test_a_sick_process_says_which_check_fails_and_not_why(site: Site, ask: Callable[..., Any], path: str) -> None:
+    site.health.set({"bad": broken, "good": fine})
+    answer = ask(path)
+    assert answer.status == 500
+    assert answer.text == "[-]bad failed: reason withheld\n[+]good ok\nhealthz check failed\n"
+
+
+def test_the_service_level_page_can_be_reset(site: Site, ask: Callable[..., Any]) -> None:
+    site.health.set({"good": fine})
+    ask("/healthz")
+    line = 'kubernetes_healthcheck{name="good",type="healthz"} 1.0'
+    assert line in ask("/metrics/slis").text
+    assert "kubernetes_healthcheck" not in ask("/metrics").text
+    assert ask("/metrics/slis", method="DELETE").text == "metrics reset\n"
+    assert line not in ask("/metrics/slis").text
