@@ -115,6 +115,10 @@ class Bench:
             writer.advance(self._version)
         self.tables = Tables(self._by_id)
 
+    def forget_writes(self) -> None:
+        """As after a crash: nobody remembers what was written and not yet seen. `tables` are new ones."""
+        self.tables = Tables(self._by_id)
+
     def show(self, resource: Resource, obj: Object) -> None:
         """The watch brings this object; it is given a newer version if it has none of its own."""
         entry = self._entry(self._by_id[resource.id], obj)

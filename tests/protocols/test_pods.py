@@ -1,0 +1,193 @@
+import sys
+
+import pytest
+
+from protocols.pods import (
+    DELETION_COST_ANNOTATION,
+    PodFacts,
+    is_active,
+    is_available,
+    is_terminal,
+    is_terminating,
+    pod_facts,
+)
+from protocols.times import parse_time
+
+CREATED, READY = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
+POD = {
+    "metadata": {
+        "name": "web-1",
+        "labels": {"app": "web"},
+        "creationTimestamp": CREATED,
+        "annotations": {DELETION_COST_ANNOTATION: "-5"},
+        "finalizers": ["example.com/track"],
+    },
+    "spec": {
+        "nodeName": "n1",
+        "initContainers": [{"name": "setup"}, {"name": "proxy", "restartPolicy": "Always"}],
+    },
+    "status": {
+        "phase": "Running",
+        "conditions": [
+            {"type": "PodScheduled", "status": "True"},
+            {"type": "Ready", "status": "True", "lastTransitionTime": READY},
+        ],
+        "containerStatuses": [{"name": "a", "restartCount": 2}, {"name": "b", "restartCount": 7}],
+        "initContainerStatuses": [{"name": "setup", "restartCount": 9}, {"name": "proxy", "restartCount": 3}],
+    },
+}
+
+
+def changed(**parts):
+    return {part: {**POD[part], **parts.get(part, {})} for part in POD}
+
+
+def test_facts_are_read_from_all_over_the_pod():
+    assert pod_facts(POD) == PodFacts(
+        labels={"app": "web"},
+        phase="Running",
+        node="n1",
+        deleting=False,
+        ready=True,
+        ready_since=parse_time(READY),
+        created=parse_time(CREATED),
+        restarts=7,
+        sidecar_restarts=3,
+        deletion_cost=-5,
+        finalizers=("example.com/track",),
+    )
+
+
+def test_what_is_missing_has_its_zero_value():
+    assert pod_facts({}) == PodFacts(
+        labels={},
+        phase="",
+        node="",
+        deleting=False,
+        ready=False,
+        ready_since=None,
+        created=None,
+        restarts=0,
+        sidecar_restarts=0,
+        deletion_cost=0,
+        finalizers=(),
+    )
+
+
+def test_null_is_as_good_as_missing():
+    nothing = {"metadata": {"labels": None, "creationTimestamp": None}, "spec": None, "status": {"conditions": None}}
+    assert pod_facts(nothing) == pod_facts({})
+
+
+def test_a_pod_that_is_not_ready_is_ready_since_no_time():
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": READY}
+    facts = pod_facts(changed(status={"conditions": [condition]}))
+    assert (facts.ready, facts.ready_since) == (False, None)
+
+
+DELETION_COSTS = {
+    "0": 0,
+    "10": 10,
+    "-10": -10,
+    "2147483647": 2147483647,
+    "-2147483648": -2147483648,
+    "2147483648": 0,
+    "-2147483649": 0,
+    "+10": 0,
+    "010": 0,
+    "00": 0,
+    "": 0,
+    "ten": 0,
+    "1.5": 0,
+    "١": 0,
+    "9" * 5000: 0,
+}
+
+
+@pytest.mark.parametrize(("text", "cost"), DELETION_COSTS.items())
+def test_an_invalid_deletion_cost_counts_as_none(text, cost):
+    assert pod_facts(changed(metadata={"annotations": {DELETION_COST_ANNOTATION: text}})).deletion_cost == cost
+
+
+MALFORMED = [
+    ({"metadata": []}, "metadata"),
+    ({"spec": "x"}, "spec"),
+    ({"status": 1}, "status"),
+    ({"metadata": {"labels": ["app"]}}, "metadata.labels"),
+    ({"metadata": {"labels": {"app": 1}}}, "metadata.labels"),
+    ({"metadata": {"labels": {"app": {}}}}, "metadata.labels"),
+    ({"metadata": {"annotations": "none"}}, "metadata.annotations"),
+    ({"metadata": {"finalizers": {"a": "b"}}}, "metadata.finalizers"),
+    ({"metadata": {"finalizers": [1]}}, "metadata.finalizers"),
+    ({"metadata": {"creationTimestamp": "yesterday"}}, "metadata.creationTimestamp"),
+    ({"metadata": {"creationTimestamp": 17}}, "metadata.creationTimestamp"),
+    ({"spec": {"nodeName": 3}}, "spec.nodeName"),
+    ({"spec": {"initContainers": {"a": 1}}}, "spec.initContainers"),
+    ({"status": {"phase": ["Running"]}}, "status.phase"),
+    ({"status": {"conditions": {"Ready": True}}}, "status.conditions"),
+    ({"status": {"conditions": ["Ready"]}}, "status.conditions"),
+    (
+        {"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "x"}]}},
+        r"status.conditions\[Ready\]",
+    ),
+    ({"status": {"containerStatuses": [None]}}, "status.containerStatuses"),
+    ({"status": {"containerStatuses": [{"restartCount": "3"}]}}, "status.containerStatuses"),
+]
+
+
+@pytest.mark.parametrize(("pod", "field"), MALFORMED)
+def test_a_malformed_pod_is_refused_with_the_name_of_the_field(pod, field):
+    with pytest.raises(ValueError, match=f"^{field}"):
+        pod_facts(pod)
+
+
+PHASES = [
+    # phase, deleting, active, terminating, terminal
+    ("Running", False, True, False, False),
+    ("Pending", False, True, False, False),
+    ("", False, True, False, False),
+    ("Running", True, False, True, False),
+    ("Succeeded", False, False, False, True),
+    ("Failed", False, False, False, True),
+    ("Failed", True, False, False, True),
+]
+
+
+@pytest.mark.parametrize(("phase", "deleting", "active", "terminating", "terminal"), PHASES)
+def test_a_pod_is_active_terminating_or_terminal(phase, deleting, active, terminating, terminal):
+    meta = {"deletionTimestamp": CREATED} if deleting else {}
+    facts = pod_facts(changed(metadata=meta, status={"phase": phase}))
+    assert (is_active(facts), is_terminating(facts), is_terminal(facts)) == (active, terminating, terminal)
+
+
+AVAILABILITY = [
+    # ready, ready for, minReadySeconds, available
+    (False, 100, 0, False),
+    (True, None, 0, True),
+    (True, 0, 0, True),
+    (True, None, 10, False),
+    (True, 9, 10, False),
+    (True, 10, 10, True),
+    (True, 11, 10, True),
+]
+
+
+@pytest.mark.parametrize(("ready", "ready_for", "min_ready_seconds", "available"), AVAILABILITY)
+def test_a_pod_is_available_once_it_has_been_ready_long_enough(ready, ready_for, min_ready_seconds, available):
+    condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": READY if ready_for is not None else None}
+    facts = pod_facts(changed(status={"conditions": [condition]}))
+    now = parse_time(READY) + (ready_for or 0)
+    assert is_available(facts, min_ready_seconds=min_ready_seconds, now=now) is available
+
+
+def test_facts_are_small_and_share_what_is_equal():
+    one, other = pod_facts(changed()), pod_facts(changed(metadata={"name": "web-2", "labels": {"app": "web"}}))
+    assert one.labels is other.labels
+    assert one.created is other.created
+    assert one.finalizers is other.finalizers
+    assert sys.getsizeof(one) <= 160
+
+
+def test_shared_labels_cannot_be_changed():
+    with pytest.raises(TypeError):
+        pod_facts(POD).labels["app"] = "other"
