@@ -25,7 +25,7 @@ class Now(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """suffix: five characters for a generateName. collect_garbage: see garbage.py."""
+    """suffix: five characters for a generateName."""
 
     state: State
     registry: Registry
@@ -33,7 +33,6 @@ class Cluster:
     clock: Now
     uid: Callable[[], str]
     suffix: Callable[[], str]
-    collect_garbage: bool
 
     def timestamp(self) -> str:
         """Now, as objects carry it: RFC 3339, whole seconds."""

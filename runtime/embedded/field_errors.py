@@ -24,7 +24,10 @@ _WORDS = {
 
 
 class FieldError(NamedTuple):
-    """One cause of an Invalid. type: a metav1.CauseType; field: a dotted path, with `[0]` for an item, `[key]` for a key."""
+    """One cause of an Invalid.
+
+    type: a metav1.CauseType. field: a dotted path, with `[0]` for a list's item and `[key]` for a map's.
+    """
 
     type: str
     field: str

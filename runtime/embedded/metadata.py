@@ -28,6 +28,15 @@ def settle_namespace(route: Route, obj: Object) -> None:
         meta.pop("namespace", None)
 
 
+def check_name(route: Route, obj: Object) -> None:
+    """Raises StatusError (400) if the object has another name than its path."""
+    name = obj["metadata"].get("name") or ""
+    if name != route.name:
+        raise status_errors.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({route.name})"
+        )
+
+
 def begin(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
     """What the server alone decides about a new object."""
     meta = obj["metadata"]

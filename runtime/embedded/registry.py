@@ -39,18 +39,21 @@ class Strategy:
 
     name_rule: what is wrong with a name, as texts; None for the rule of all names alone.
     has_status: spec and status are written through different paths; a status in a create or update is ignored.
+    first_status: a new object brings its status along, as nodes do.
     status_keeps: metadata fields that a write of the status takes from the stored object.
     update_keeps: fields of spec that an update takes from the stored object.
     generation: metadata.generation is 1 at first and grows with each change of what is neither metadata nor status;
     annotations_count: and of annotations.
     default: fills in, in place, what a client left out; of new and updated objects alike.
     prepare_create: what only a new object gets, its first status for example.
-    validate: everything wrong with an object; validate_update: and with its change, from (new, old).
+    validate: everything wrong with an object. validate_update: with a change of it; validate_status: with a change of
+    its status. Both get (new, old).
     fields: what field selectors select by, besides metadata.name and metadata.namespace, as text of the object.
     unknown_field: the text for any other field; has one `{}`.
     grace: seconds that an object's deletion leaves it; None where deletion is always immediate.
     held: whether more than finalizers keeps it once it is deleted; terminate: what it then looks like.
-    collected: whether an owner's deletion may be told to orphan, or to wait for, what it owns.
+    collected: whether an owner's deletion may be told to orphan, or to wait for, what it owns. orphans: it orphans
+    unless told otherwise.
     unconditional_update: an update without a resourceVersion overwrites. create_on_update: one of nothing creates.
     returns_deleted: a deletion answers with the object, else with a Status.
     ttl: seconds that an object lives after its last write.
@@ -58,6 +61,7 @@ class Strategy:
 
     name_rule: Callable[[str], list[str]] | None = None
     has_status: bool = False
+    first_status: bool = False
     status_keeps: tuple[str, ...] = ()
     update_keeps: tuple[str, ...] = ()
     generation: bool = False
@@ -66,12 +70,14 @@ class Strategy:
     prepare_create: Callable[[Object], None] = _nothing_to_fill_in
     validate: Callable[[Object], list[FieldError]] = _nothing_to_check
     validate_update: Callable[[Object, Object], list[FieldError]] = _any_change
+    validate_status: Callable[[Object, Object], list[FieldError]] = _any_change
     fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     unknown_field: str = '"{}" is not a known field selector: only "metadata.name", "metadata.namespace"'
     grace: Callable[[Object, int | None], int] | None = None
     held: Callable[[Object], bool] = _is_not_held
     terminate: Callable[[Object], None] = _nothing_to_fill_in
     collected: bool = True
+    orphans: bool = False
     unconditional_update: bool = True
     create_on_update: bool = False
     returns_deleted: bool = False
@@ -128,30 +134,32 @@ class Registry:
 
     def __init__(self, definitions: Iterable[ResourceDefinition] = ()) -> None:
         self._definitions: dict[tuple[str, str, str], ResourceDefinition] = {}
+        self._of_kind: dict[tuple[str, str], ResourceDefinition] = {}
+        self._of_storage: dict[str, ResourceDefinition] = {}
         for definition in definitions:
             self.add(definition)
 
     def add(self, definition: ResourceDefinition) -> None:
         self._definitions[definition.group, definition.version, definition.plural] = definition
+        self._of_kind[definition.api_version, definition.kind] = definition
+        if definition.from_storage is None:
+            self._of_storage[definition.storage] = definition
 
     def remove(self, definition: ResourceDefinition) -> None:
         self._definitions.pop((definition.group, definition.version, definition.plural), None)
+        self._of_kind.pop((definition.api_version, definition.kind), None)
+        if definition.from_storage is None:
+            self._of_storage.pop(definition.storage, None)
 
     def find(self, group: str, version: str, plural: str) -> ResourceDefinition | None:
         return self._definitions.get((group, version, plural))
 
     def of_storage(self, storage: str) -> ResourceDefinition | None:
         """The definition whose form is the stored one."""
-        for definition in self._definitions.values():
-            if definition.storage == storage and definition.from_storage is None:
-                return definition
-        return None
+        return self._of_storage.get(storage)
 
     def of_kind(self, api_version: str, kind: str) -> ResourceDefinition | None:
-        for definition in self._definitions.values():
-            if definition.kind == kind and definition.api_version == api_version:
-                return definition
-        return None
+        return self._of_kind.get((api_version, kind))
 
     def __iter__(self) -> Iterator[ResourceDefinition]:
         return iter(list(self._definitions.values()))

@@ -20,7 +20,7 @@ ORPHAN_FINALIZER, FOREGROUND_FINALIZER = "orphan", "foregroundDeletion"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """grace: seconds; None for the object's own. uid, resource_version: preconditions. propagation: None if not said."""
+    """grace: seconds; None for the object's own. uid, resource_version: preconditions. propagation: None if unsaid."""
 
     grace: int | None = None
     uid: str | None = None
@@ -29,9 +29,18 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def remove(cluster: Cluster, definition: ResourceDefinition, key: Key, obj: Object) -> None:
-    """Take an object out of the state; obj: what it was last."""
-    cluster.state.remove(definition.storage, key, obj)
+def store(cluster: Cluster, definition: ResourceDefinition, key: Key, obj: Object) -> bytes:
+    """Store a changed object, or let it go if nothing keeps it any more; its bytes in either case."""
+    if nothing_keeps(definition, obj):
+        return cluster.state.remove(definition.storage, key, obj)
+    return cluster.state.put(definition.storage, key, obj)
+
+
+def nothing_keeps(definition: ResourceDefinition, obj: Object) -> bool:
+    """Whether it is to be deleted, its grace is over, and its last finalizer is gone."""
+    meta = obj["metadata"]
+    deleting = "deletionTimestamp" in meta and not meta.get("deletionGracePeriodSeconds")
+    return deleting and not meta.get("finalizers") and not definition.strategy.held(obj)
 
 
 def delete_object(
@@ -52,7 +61,7 @@ def delete_object(
         meta.pop("finalizers", None)
     if grace == 0 and not finalizers and not strategy.held(obj):
         if not options.dry_run:
-            remove(cluster, definition, key, obj)
+            cluster.state.remove(definition.storage, key, obj)
         return obj, True
     if strategy.held(obj):
         strategy.terminate(obj)
@@ -94,9 +103,9 @@ def _finalizers(definition: ResourceDefinition, finalizers: list[str], propagati
         return finalizers
     ours = (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)
     kept = [one for one in finalizers if one not in ours]
-    if propagation is None:
-        return kept + [one for one in finalizers if one in ours][:1]
-    if propagation == ORPHAN:
+    if propagation is None and (present := [one for one in finalizers if one in ours]):
+        return kept + present[:1]
+    if propagation == ORPHAN or (propagation is None and definition.strategy.orphans):
         return [*kept, ORPHAN_FINALIZER]
     if propagation == FOREGROUND:
         return [*kept, FOREGROUND_FINALIZER]

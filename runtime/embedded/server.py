@@ -24,17 +24,23 @@ from runtime.api import Request, Response
 from runtime.embedded import status_errors
 from runtime.embedded.built_in import BUILT_IN
 from runtime.embedded.cluster import Call, Cluster, Now
+from runtime.embedded.custom_resources import CustomResources
+from runtime.embedded.expiry import Expiry
+from runtime.embedded.garbage import GarbageCollector
+from runtime.embedded.namespace_cleanup import NamespaceCleanup
 from runtime.embedded.openapi_models import installed_models
 from runtime.embedded.registry import Registry, ResourceDefinition
 from runtime.embedded.routing import Route, route
 from runtime.embedded.shapes import Shapes
 from runtime.embedded.state import State
 from runtime.embedded.status_errors import StatusError
-from runtime.embedded.store import Store
+from runtime.embedded.store import Change, Store
 from runtime.embedded.verbs.create import create, create_object
 from runtime.embedded.verbs.delete import delete, delete_collection
 from runtime.embedded.verbs.patch import patch
+from runtime.embedded.verbs.placing import bind, evict
 from runtime.embedded.verbs.read import get, list_
+from runtime.embedded.verbs.scale import get_scale, patch_scale, update_scale
 from runtime.embedded.verbs.update import update
 from runtime.embedded.verbs.watch import watch
 from runtime.embedded.watches import Watch, WatchCache
@@ -65,7 +71,11 @@ class ApiServer:
         suffix: Callable[[], str] = random_suffix,
         collect_garbage: bool = True,
     ) -> None:
-        """collect_garbage: stand in for the garbage collector and the namespace controller, see garbage.py."""
+        """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters.
+
+        collect_garbage: stand in for the garbage collector and the namespace controller, see garbage.py and
+        namespace_cleanup.py.
+        """
         self.registry = Registry(resources)
         self._cache = WatchCache(store.revision())
         self._state = State(store, self._cache.publish)
@@ -76,9 +86,15 @@ class ApiServer:
             clock=clock,
             uid=uid,
             suffix=suffix,
-            collect_garbage=collect_garbage,
         )
         self._watches = 0
+        self._expiry = Expiry(self._cluster)
+        self._reactions: list[Callable[[Change], None]] = [
+            CustomResources(self._cluster, self._cache).react,
+            self._expiry.react,
+        ]
+        if collect_garbage:
+            self._reactions += [GarbageCollector(self._cluster).react, NamespaceCleanup(self._cluster).react]
         self._create_first_namespaces()
 
     @property
@@ -94,6 +110,7 @@ class ApiServer:
         except StatusError as err:
             return err.response()
         finally:
+            self._react()
             self._state.commit()
 
     def watch(
@@ -124,6 +141,9 @@ class ApiServer:
 
     def tick(self, now: float) -> None:
         """Do what time has made due: bookmarks, ends of watches, old events. now: unix seconds."""
+        self._expiry.tick(now)
+        self._react()
+        self._state.commit()
         for one in self._cache.watches():
             one.tick(now)
         self._cache.age(now)
@@ -139,23 +159,42 @@ class ApiServer:
         except StatusError:
             return None
 
+    def _react(self) -> None:
+        """Whatever follows from the changes of this request becomes part of it, and what follows from that."""
+        done = 0
+        while done < len(self._state.staged):
+            change = self._state.staged[done]
+            for react in self._reactions:
+                react(change)
+            done += 1
+
     def _carry_out(self, call: Call) -> Response:
-        found = call.route
+        cluster, found = self._cluster, call.route
         match call.request.method, bool(found.name), found.subresource:
             case "GET", True, "" | "status":
-                return get(self._cluster, call)
+                return get(cluster, call)
             case "GET", False, "":
-                return list_(self._cluster, self._cache, call)
+                return list_(cluster, self._cache, call)
             case "POST", False, "":
-                return create(self._cluster, call)
-            case "PUT", True, "" | "status":
-                return update(self._cluster, call)
+                return create(cluster, call)
+            case "PUT", True, "" | "status" | "finalize":
+                return update(cluster, call)
             case "PATCH", True, "" | "status":
-                return patch(self._cluster, call)
+                return patch(cluster, call)
             case "DELETE", True, "":
-                return delete(self._cluster, call)
-            case "DELETE", False, "":
-                return delete_collection(self._cluster, call)
+                return delete(cluster, call)
+            case "DELETE", False, "" if "deletecollection" in found.definition.verbs:
+                return delete_collection(cluster, call)
+            case "GET", True, "scale":
+                return get_scale(cluster, call)
+            case "PUT", True, "scale":
+                return update_scale(cluster, call)
+            case "PATCH", True, "scale":
+                return patch_scale(cluster, call)
+            case "POST", True, "binding":
+                return bind(cluster, call)
+            case "POST", True, "eviction":
+                return evict(cluster, call)
         raise status_errors.method_not_allowed()
 
     def _create_first_namespaces(self) -> None:
@@ -166,4 +205,5 @@ class ApiServer:
             if self._state.get(definition.storage, name) is None:
                 namespace: Object = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
                 create_object(self._cluster, definition, namespace)
+        self._react()
         self._state.commit()

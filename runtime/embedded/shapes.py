@@ -1,7 +1,7 @@
 """The types of built-in kinds' fields, checked, so that all code behind the decoder can trust what it is handed.
 
 A shape goes over an object in place: nulls and fields that the kind does not have go, as upstream's decoder drops them;
-a number given for a quantity becomes text; a value of another type is a ShapeError that names the field as Go's decoder
+quantities are written canonically; a value of another type is a ShapeError that names the field as Go's decoder
 would. What a kind's fields are is known to openapi_models.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from protocols.objects import Object
+from protocols.quantities import canonical_quantity
 from runtime.embedded.openapi_models import Field, ModelName, Models, model_of
 from runtime.embedded.registry import ResourceDefinition
 
@@ -51,9 +53,10 @@ _OTHER_MAPS = {"definitions", "dependencies", "disruptedPods", "extra", "pattern
 class ShapeError(ValueError):
     """A value of the wrong type. The field's place is added on the way out of the object."""
 
-    def __init__(self, found: str, wanted: str) -> None:
+    def __init__(self, found: str, wanted: str, *, why: str = "") -> None:
+        """why: the whole text, where it is no type that is wrong."""
         super().__init__()
-        self._found, self._wanted, self._struct = found, wanted, ""
+        self._found, self._wanted, self._struct, self._why = found, wanted, "", why
         self._fields: list[str] = []
 
     def inside(self, struct: str, field: str) -> None:
@@ -61,6 +64,8 @@ class ShapeError(ValueError):
         self._fields.insert(0, field)
 
     def __str__(self) -> str:
+        if self._why:
+            return self._why
         where = f"Go struct field {self._struct}.{'.'.join(self._fields)}" if self._fields else "Go value"
         return f"json: cannot unmarshal {self._found} into {where} of type {self._wanted}"
 
@@ -93,6 +98,7 @@ class Shapes:
     def _compile(self, name: ModelName, fields: dict[str, Field]) -> Check:
         struct, wanted = name.name, _go_name(name)
         checks: dict[str, Check] = {}
+        quantities = {field for field, described in fields.items() if described.type.kind == "quantity"}
 
         def check(value: Any) -> None:
             if type(value) is not dict:
@@ -110,6 +116,8 @@ class Shapes:
                 except ShapeError as err:
                     err.inside(struct, field)
                     raise
+                if field in quantities:
+                    value[field] = _canonical(item)
             for field in gone:
                 del value[field]
 
@@ -210,6 +218,14 @@ def _quantity_map(value: Any) -> None:
     if type(value) is not dict:
         raise ShapeError(json_type(value), "v1.ResourceList")
     for name, amount in value.items():
-        if type(amount) is not str:
-            _quantity(amount)
-            value[name] = str(amount)
+        _quantity(amount)
+        value[name] = _canonical(amount)
+
+
+@lru_cache(maxsize=4096)
+def _canonical(quantity: str | float) -> str:
+    try:
+        return canonical_quantity(quantity)
+    except ValueError as err:
+        pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+        raise ShapeError("", "", why=f"quantities must match the regular expression '{pattern}'") from err

@@ -53,6 +53,9 @@ class Collection:
         last = bisect_left(self._keys, f"{namespace}0") if namespace else len(self._keys)
         return self._keys[first:last]
 
+    def raw_objects(self) -> list[bytes]:
+        return [self.records[key].raw for key in self._keys]
+
     def __len__(self) -> int:
         return len(self.records)
 
@@ -64,7 +67,7 @@ class State:
         self._store, self._publish = store, publish
         self._collections: dict[str, Collection] = {}
         self.revision = self.durable = store.revision()
-        self._uncommitted: list[Change] = []
+        self.staged: list[Change] = []  # by the request that is being handled
         self._unpublished: deque[Change] = deque()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         for stored in store.load():
@@ -90,7 +93,7 @@ class State:
         raw = self._encode(obj)
         collection.put(key, Record(raw, self.revision, labels_of(obj)))
         type_, previous = (ADDED, b"") if before is None else (MODIFIED, before.raw)
-        self._uncommitted.append(Change(type_, storage, key, self.revision, raw, previous))
+        self.staged.append(Change(type_, storage, key, self.revision, raw, previous))
         return raw
 
     def remove(self, storage: str, key: Key, obj: Object) -> bytes:
@@ -99,7 +102,7 @@ class State:
         previous = collection.records[key].raw
         raw = self._encode(obj)
         collection.remove(key)
-        self._uncommitted.append(Change(DELETED, storage, key, self.revision, raw, previous))
+        self.staged.append(Change(DELETED, storage, key, self.revision, raw, previous))
         return raw
 
     def _encode(self, obj: Object) -> bytes:
@@ -109,7 +112,7 @@ class State:
 
     def commit(self) -> None:
         """Hand what was staged since the last call to the store, as one."""
-        changes, self._uncommitted = self._uncommitted, []
+        changes, self.staged = self.staged, []
         if changes:
             self._unpublished.extend(changes)
             self._store.commit(changes, lambda: self._became_durable(changes[-1].revision))
@@ -123,7 +126,7 @@ class State:
 
     def unpublished(self, storage: str) -> list[Change]:
         """Changes of a collection that watchers have not heard of, oldest first."""
-        return [change for change in (*self._unpublished, *self._uncommitted) if change.storage == storage]
+        return [change for change in (*self._unpublished, *self.staged) if change.storage == storage]
 
     def _became_durable(self, revision: int) -> None:
         changes = []

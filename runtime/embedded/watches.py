@@ -259,8 +259,11 @@ class WatchCache:
             watches.remove(watch)
 
     def watches(self) -> Iterator[Watch]:
-        for watches in list(self._watches.values()):
-            yield from list(watches)
+        for storage in list(self._watches):
+            yield from self.watches_of(storage)
+
+    def watches_of(self, storage: str) -> list[Watch]:
+        return list(self._watches.get(storage, ()))
 
     def age(self, now: float) -> None:
         for history in self._histories.values():

@@ -34,7 +34,7 @@ def validate_metadata(definition: ResourceDefinition, meta: Object) -> list[Fiel
             problems = dns_label(meta["namespace"])
             errors += [invalid("metadata.namespace", meta["namespace"], text) for text in problems]
     errors += validate_labels(meta.get("labels") or {}, "metadata.labels")
-    errors += _validate_annotations(meta.get("annotations") or {})
+    errors += validate_annotations(meta.get("annotations") or {}, "metadata.annotations")
     errors += _validate_owner_references(meta.get("ownerReferences") or [])
     finalizers = meta.get("finalizers") or []
     errors += [invalid("metadata.finalizers", one, text) for one in finalizers for text in label_key(one)]
@@ -73,10 +73,9 @@ def _masked(base: str) -> str:
     return f"{base[:-1]}a" if len(base) > 1 and base.endswith("-") else base
 
 
-def _validate_annotations(annotations: Mapping[str, str]) -> list[FieldError]:
+def validate_annotations(annotations: Mapping[str, str], field: str) -> list[FieldError]:
     if not annotations:
         return []
-    field = "metadata.annotations"
     errors = [invalid(field, key, text) for key in annotations for text in label_key(key.lower())]
     if sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
         errors.append(too_long(field, ANNOTATIONS_LIMIT))

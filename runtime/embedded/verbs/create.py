@@ -33,13 +33,13 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     generated = not meta.get("name") and bool(meta.get("generateName"))
     if generated:
         meta["name"] = metadata.generated_name(cluster, meta["generateName"])
-    admission.admit_create(cluster, definition, obj)
     strategy = definition.strategy
-    if strategy.has_status:
-        obj.pop("status", None)
     strategy.default(obj)
+    admission.admit_create(cluster, definition, obj)
+    if strategy.has_status and not strategy.first_status:
+        obj.pop("status", None)
     strategy.prepare_create(obj)
-    errors = [*strategy.validate(obj), *validate_metadata(definition, meta)]
+    errors = [*validate_metadata(definition, meta), *strategy.validate(obj)]
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)
     key = _free_key(cluster, definition, obj, generated=generated)

@@ -65,6 +65,11 @@ def parse_options(call: Call) -> DeleteOptions:
             raise status_errors.bad_request(f"couldn't get version/kind; json parse error: {err}") from err
         if not isinstance(given, dict):
             raise status_errors.bad_request("decoded object cannot be converted to DeleteOptions")
+    return options_in(given, dry_run=call.dry_run)
+
+
+def options_in(given: dict[str, Any], *, dry_run: bool) -> DeleteOptions:
+    """A DeleteOptions object, or query parameters of the same names. Raises StatusError (400, 422)."""
     kind = given.get("kind") or "DeleteOptions"
     preconditions = given.get("preconditions") or {}
     if kind != "DeleteOptions" or not isinstance(preconditions, dict):
@@ -74,7 +79,7 @@ def parse_options(call: Call) -> DeleteOptions:
         uid=_text(preconditions, "uid"),
         resource_version=_text(preconditions, "resourceVersion"),
         propagation=_propagation(given),
-        dry_run=call.dry_run or given.get("dryRun") == ["All"],
+        dry_run=dry_run or given.get("dryRun") == ["All"],
     )
 
 

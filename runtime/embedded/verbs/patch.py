@@ -21,6 +21,7 @@ from runtime.api import Response
 from runtime.embedded import metadata, status_errors
 from runtime.embedded.cluster import Call, Cluster, stored_form
 from runtime.embedded.decoding import settle_types
+from runtime.embedded.registry import ResourceDefinition
 from runtime.embedded.verbs.create import create_object
 from runtime.embedded.verbs.update import replace
 
@@ -30,54 +31,60 @@ SUPPORTED = tuple(PatchType)
 def patch(cluster: Cluster, call: Call) -> Response:
     """Raises StatusError: 415 on an unknown patch type, 400 on an unreadable patch, 422 on one that does not apply."""
     definition = call.definition
-    patch_type = call.request.content_type.partition(";")[0].strip()
-    if patch_type not in SUPPORTED or (definition.dynamic and patch_type == PatchType.STRATEGIC):
-        raise status_errors.unsupported_media_type(patch_type, SUPPORTED)
-    body = _decode(call.request.body, patch_type)
+    patch_type, body = decode_patch(call)
     record = cluster.state.get(definition.storage, call.key)
     if record is None and patch_type == PatchType.APPLY and not call.route.subresource:
         return Response(status=201, body=_create_applied(cluster, call, body))
     record = cluster.record(definition, call.key)
     old = decode_object(record.raw)
-    base = old if definition.from_storage is None else definition.from_storage(old)
-    patched = apply(call, base, body, patch_type)
-    return Response(status=200, body=store_patched(cluster, call, patched, old, record))
-
-
-def store_patched(cluster: Cluster, call: Call, patched: Object, old: Object, record: Any) -> bytes:
-    """patched may share parts with old, which stays as it is."""
+    patched = apply(
+        definition, old if definition.from_storage is None else definition.from_storage(old), body, patch_type
+    )
+    # A copy: what was patched shares parts with the stored object, and is about to be changed.
     patched = orjson.loads(orjson.dumps(patched))
-    settle_types(cluster.shapes, call.definition, patched)
-    metadata.settle_namespace(call.route, patched)
-    name = patched["metadata"].get("name") or ""
-    if name != call.route.name:
-        raise status_errors.bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({call.route.name})"
-        )
-    return replace(cluster, call, record, old, stored_form(call.definition, patched))
+    _settle(cluster, call, patched)
+    shown = replace(cluster, call, record, old, stored_form(definition, patched))
+    return Response(status=200, body=shown)
 
 
-def apply(call: Call, obj: Object, body: Any, patch_type: str) -> Object:
+def decode_patch(call: Call) -> tuple[str, Any]:
+    """The patch's media type, and the patch. Raises StatusError (400, 415)."""
+    patch_type = call.request.content_type.partition(";")[0].strip()
+    if patch_type not in SUPPORTED or (call.definition.dynamic and patch_type == PatchType.STRATEGIC):
+        raise status_errors.unsupported_media_type(patch_type, SUPPORTED)
+    try:
+        if patch_type == PatchType.APPLY:
+            return patch_type, _decode_yaml(call.request.body)
+        return patch_type, orjson.loads(call.request.body)
+    except ValueError as err:
+        raise status_errors.bad_request(f"error decoding patch: {err}") from err
+
+
+def apply(definition: ResourceDefinition, obj: Object, body: Any, patch_type: str) -> Object:
     """The patched object; obj is left alone. Raises StatusError (422)."""
-    definition = call.definition
     try:
         if patch_type == PatchType.JSON:
             return apply_json_patch(obj, body)
         if patch_type == PatchType.MERGE or definition.dynamic:
             return apply_merge_patch(obj, body)
-        schema = merge_schema_of(definition.kind)
-        return apply_strategic_merge(obj, body, schema=schema)
+        return apply_strategic_merge(obj, body, schema=merge_schema_of(definition.kind))
     except ValueError as err:
         raise status_errors.unprocessable(str(err)) from err
 
 
-def _decode(body: bytes, patch_type: str) -> Any:
-    try:
-        if patch_type == PatchType.APPLY:
-            return _decode_yaml(body)
-        return orjson.loads(body)
-    except ValueError as err:
-        raise status_errors.bad_request(f"error decoding patch: {err}") from err
+def _settle(cluster: Cluster, call: Call, obj: Object) -> None:
+    """Nothing that a patch does may make the object another one."""
+    settle_types(cluster.shapes, call.definition, obj)
+    metadata.settle_namespace(call.route, obj)
+    metadata.check_name(call.route, obj)
+
+
+def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
+    obj = apply(call.definition, {}, body, PatchType.MERGE)
+    settle_types(cluster.shapes, call.definition, obj)
+    obj["metadata"].setdefault("name", call.route.name)
+    _settle(cluster, call, obj)
+    return create_object(cluster, call.definition, obj, dry_run=call.dry_run)
 
 
 def _decode_yaml(body: bytes) -> Any:
@@ -91,18 +98,3 @@ def _decode_yaml(body: bytes) -> Any:
             return yaml.safe_load(body)
         except yaml.YAMLError as err:
             raise ValueError(f"error converting YAML to JSON: {err}") from err
-
-
-def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
-    if not isinstance(body, dict):
-        raise status_errors.bad_request("error decoding patch: not an object")
-    obj = apply(call, {}, body, PatchType.MERGE)
-    settle_types(cluster.shapes, call.definition, obj)
-    metadata.settle_namespace(call.route, obj)
-    obj["metadata"].setdefault("name", call.route.name)
-    if obj["metadata"]["name"] != call.route.name:
-        name = obj["metadata"]["name"]
-        raise status_errors.bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({call.route.name})"
-        )
-    return create_object(cluster, call.definition, obj, dry_run=call.dry_run)

@@ -13,7 +13,7 @@ from runtime.embedded.cluster import Call, Cluster, served, stored_form
 from runtime.embedded.decoding import decode_body
 from runtime.embedded.field_errors import invalid
 from runtime.embedded.registry import ResourceDefinition
-from runtime.embedded.removal import remove
+from runtime.embedded.removal import store
 from runtime.embedded.state import Record
 from runtime.embedded.validation.objectmeta import validate_metadata, validate_metadata_update
 from runtime.embedded.verbs.create import create_object
@@ -25,11 +25,7 @@ def update(cluster: Cluster, call: Call) -> Response:
     definition = call.definition
     obj = decode_body(cluster.shapes, definition, call.request.body)
     metadata.settle_namespace(call.route, obj)
-    name = obj["metadata"].get("name") or ""
-    if name != call.route.name:
-        raise status_errors.bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({call.route.name})"
-        )
+    metadata.check_name(call.route, obj)
     record = cluster.state.get(definition.storage, call.key)
     if record is None and definition.strategy.create_on_update and not call.route.subresource:
         obj["metadata"].pop("resourceVersion", None)
@@ -47,37 +43,31 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
     definition = call.definition
     _check_preconditions(definition, call.key, record, old, new)
     metadata.carry_over(new, old)
+    strategy = definition.strategy
+    errors = validate_metadata(definition, new["metadata"])
+    errors += validate_metadata_update(new["metadata"], old["metadata"])
     if call.route.subresource == STATUS:
         _keep_all_but_status(definition, new, old)
+        strategy.default(new)
+        errors += strategy.validate_status(new, old)
     else:
-        _keep_status(definition, new, old)
-        admission.admit_update(cluster, definition, new, old)
-    strategy = definition.strategy
-    strategy.default(new)
-    if call.route.subresource != STATUS and strategy.generation and _counts_as_generation(definition, new, old):
-        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-    errors = [
-        *validate_metadata(definition, new["metadata"]),
-        *validate_metadata_update(new["metadata"], old["metadata"]),
-        *strategy.validate_update(new, old),
-    ]
-    errors += strategy.validate(new)
+        _keep_status(definition, new, old, finalizing=call.route.subresource == "finalize")
+        strategy.default(new)
+        admission.admit_update(definition, new, old)
+        if strategy.generation and _counts_as_generation(definition, new, old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        errors += [*strategy.validate_update(new, old), *strategy.validate(new)]
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
     return _store(cluster, call, record, old, new)
 
 
 def _store(cluster: Cluster, call: Call, record: Record, old: Object, new: Object) -> bytes:
-    definition, meta = call.definition, new["metadata"]
-    meta["resourceVersion"] = str(record.revision)
-    deleting = old["metadata"].get("deletionTimestamp") and not old["metadata"].get("deletionGracePeriodSeconds")
-    if deleting and not meta.get("finalizers") and not definition.strategy.held(new):
-        if not call.dry_run:
-            remove(cluster, definition, call.key, new)
-        return served(definition, encode_object(new))
+    definition = call.definition
+    new["metadata"]["resourceVersion"] = str(record.revision)
     if new == old:
         return served(definition, record.raw)
-    raw = encode_object(new) if call.dry_run else cluster.state.put(definition.storage, call.key, new)
+    raw = encode_object(new) if call.dry_run else store(cluster, definition, call.key, new)
     return served(definition, raw)
 
 
@@ -102,12 +92,11 @@ def _check_preconditions(definition: ResourceDefinition, key: str, record: Recor
         raise status_errors.conflict(definition.group, definition.plural, name)
 
 
-def _keep_status(definition: ResourceDefinition, new: Object, old: Object) -> None:
-    """A write of the object leaves its status, and what else only the server writes, as it is."""
-    parts = [STATUS] if definition.strategy.has_status else []
-    for part in parts:
-        _take(new, old, part)
-    if definition.strategy.update_keeps:
+def _keep_status(definition: ResourceDefinition, new: Object, old: Object, *, finalizing: bool) -> None:
+    """A write of the object leaves its status as it is, and what else has a path of its own."""
+    if definition.strategy.has_status:
+        _take(new, old, STATUS)
+    if definition.strategy.update_keeps and not finalizing:
         new["spec"] = dict(new.get("spec") or {})
         for part in definition.strategy.update_keeps:
             _take(new["spec"], old.get("spec") or {}, part)

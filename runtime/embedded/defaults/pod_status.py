@@ -1,0 +1,63 @@
+"""The first status of a pod, and its quality of service.
+
+Source: kubernetes pkg/registry/core/pod/strategy.go, pkg/apis/core/v1/helper/qos/qos.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from protocols.objects import Object
+from protocols.quantities import parse_quantity
+
+GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
+_COUNTED = ("cpu", "memory")
+
+
+def prepare_pod(pod: Object) -> None:
+    """A pod is pending from the start; one with scheduling gates says that it waits for them."""
+    status: Object = {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+    pod["status"] = status
+
+
+def quality_of_service(spec: Object) -> str:
+    """Guaranteed: every container limits cpu and memory and requests as much. BestEffort: none says anything.
+
+    spec: with defaults and valid quantities. Where the pod as a whole has resources, they alone count.
+    """
+    if spec.get("resources"):
+        holders = [spec["resources"]]
+    else:
+        containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        holders = [container.get("resources") or {} for container in containers]
+        if not any(holders):
+            return BEST_EFFORT
+    requests = [_counted(holder.get("requests") or {}) for holder in holders]
+    limits = [_counted(holder.get("limits") or {}) for holder in holders]
+    if not any(requests) and not any(limits):
+        return BEST_EFFORT
+    all_limited = all(len(limit) == len(_COUNTED) for limit in limits)
+    return GUARANTEED if all_limited and _sums(requests) == _sums(limits) else BURSTABLE
+
+
+def _counted(amounts: Mapping[str, str]) -> dict[str, Decimal]:
+    parsed = {name: parse_quantity(amounts[name]) for name in _COUNTED if name in amounts}
+    return {name: amount for name, amount in parsed.items() if amount > 0}
+
+
+def _sums(amounts: list[dict[str, Decimal]]) -> dict[str, Decimal]:
+    return {
+        name: sum((one.get(name, Decimal(0)) for one in amounts), Decimal(0))
+        for name in _COUNTED
+        if any(name in one for one in amounts)
+    }

@@ -1,0 +1,128 @@
+"""Pods and pod templates.
+
+Source: kubernetes pkg/apis/core/v1/{defaults,zz_generated.defaults}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from protocols.objects import Object
+
+CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_FILE_MODE = 0o644
+_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
+
+
+def default_pod(pod: Object) -> None:
+    """A pod gets more than a template: requests follow limits, and host network ports are host ports."""
+    spec = pod.setdefault("spec", {})
+    default_pod_spec(spec)
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        limits = container["resources"].get("limits")
+        if limits:
+            requests = container["resources"].setdefault("requests", {})
+            for name, amount in limits.items():
+                requests.setdefault(name, amount)
+        if spec.get("hostNetwork"):
+            for port in container.get("ports") or ():
+                port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
+    spec.setdefault("enableServiceLinks", True)
+
+
+def default_pod_template(template: Object) -> None:
+    """The template of a workload; metadata is there even when empty, as upstream's encoder writes it."""
+    template.setdefault("metadata", {})
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def default_pod_spec(spec: Object) -> None:
+    for container in _containers(spec):
+        _default_container(container)
+    for volume in spec.get("volumes") or ():
+        _default_volume(volume)
+    _fill(spec, "restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    _fill(spec, "dnsPolicy", "ClusterFirst")
+    # Two names of one field; the old one is still written for old readers.
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    spec.setdefault("securityContext", {})
+    _fill(spec, "schedulerName", "default-scheduler")
+
+
+def pull_policy(image: str) -> str:
+    """Always for :latest, said or not; a digest or any other tag cannot change."""
+    name, _, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
+
+
+def _containers(spec: Object) -> Iterator[Object]:
+    for part in CONTAINER_LISTS:
+        yield from spec.get(part) or ()
+
+
+def _fill(obj: Object, field: str, value: Any) -> None:
+    if not obj.get(field):
+        obj[field] = value
+
+
+def _default_container(container: Object) -> None:
+    for port in container.get("ports") or ():
+        _fill(port, "protocol", "TCP")
+    for variable in container.get("env") or ():
+        source = variable.get("valueFrom")
+        if source and source.get("fieldRef"):
+            _fill(source["fieldRef"], "apiVersion", "v1")
+    container.setdefault("resources", {})
+    for name in _PROBES:
+        if container.get(name):
+            _default_probe(container[name])
+    for hook in (container.get("lifecycle") or {}).values():
+        if isinstance(hook, dict) and hook.get("httpGet"):
+            _default_http_get(hook["httpGet"])
+    _fill(container, "terminationMessagePath", "/dev/termination-log")
+    _fill(container, "terminationMessagePolicy", "File")
+    if not container.get("imagePullPolicy"):
+        container["imagePullPolicy"] = pull_policy(container.get("image") or "")
+
+
+def _default_probe(probe: Object) -> None:
+    if probe.get("httpGet"):
+        _default_http_get(probe["httpGet"])
+    if probe.get("grpc"):
+        probe["grpc"].setdefault("service", "")
+    for field, value in _PROBE.items():
+        _fill(probe, field, value)
+
+
+def _default_http_get(action: Object) -> None:
+    _fill(action, "path", "/")
+    _fill(action, "scheme", "HTTP")
+
+
+def _default_volume(volume: Object) -> None:
+    if not volume.keys() - {"name"}:
+        volume["emptyDir"] = {}
+        return
+    for kind in _WITH_MODE:
+        if kind in volume:
+            volume[kind].setdefault("defaultMode", _FILE_MODE)
+    if "hostPath" in volume:
+        volume["hostPath"].setdefault("type", "")
+    for item in (volume.get("downwardAPI") or {}).get("items") or ():
+        if item.get("fieldRef"):
+            _fill(item["fieldRef"], "apiVersion", "v1")
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        if source.get("serviceAccountToken"):
+            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+        for item in (source.get("downwardAPI") or {}).get("items") or ():
+            if item.get("fieldRef"):
+                _fill(item["fieldRef"], "apiVersion", "v1")
+    if "image" in volume and not volume["image"].get("pullPolicy"):
+        volume["image"]["pullPolicy"] = pull_policy(volume["image"].get("reference") or "")
