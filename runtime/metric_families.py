@@ -90,15 +90,6 @@ REST_CLIENT_EXEC_PLUGIN_CALLS = Family(
     help="Runs of credential plugins, by exit code and outcome.",
     labels=("code", "call_status"),
 )
-REST_CLIENT = (
-    REST_CLIENT_REQUESTS,
-    REST_CLIENT_REQUEST_DURATION,
-    REST_CLIENT_RATE_LIMITER_DURATION,
-    REST_CLIENT_REQUEST_SIZE,
-    REST_CLIENT_RESPONSE_SIZE,
-    REST_CLIENT_RETRIES,
-    REST_CLIENT_EXEC_PLUGIN_CALLS,
-)
 
 LEADER_ELECTION_MASTER_STATUS = Family(
     name="leader_election_master_status", kind="gauge", help="1 while this process leads.", labels=("name",)

@@ -12,7 +12,7 @@ sum is an observation ahead of its buckets; the next reading is right.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -144,21 +144,3 @@ class Metrics:
             found = series.setdefault(labels, make())
         assert isinstance(found, kind)
         return found
-
-
-class NamedMetrics:
-    """The same metrics for those who name a family by its string, and the labels with their names. Any thread."""
-
-    def __init__(self, metrics: Metrics, families: Iterable[Family]) -> None:
-        self._metrics = metrics
-        self._families = {family.name: family for family in families}
-
-    def count(self, name: str, labels: Mapping[str, str]) -> None:
-        """One more. Raises KeyError for a family or a label that was not declared."""
-        family = self._families[name]
-        self._metrics.counter(family, *(labels[label] for label in family.labels)).inc()
-
-    def observe(self, name: str, value: float, labels: Mapping[str, str]) -> None:
-        """One more value. Raises KeyError for a family or a label that was not declared."""
-        family = self._families[name]
-        self._metrics.histogram(family, *(labels[label] for label in family.labels)).observe(value)

@@ -1,4 +1,4 @@
-"""What /configz shows: the options as upstream's component configuration, KubeControllerManagerConfiguration."""
+"""Options as they are shown: flag by flag in logs and /flagz, as a component configuration in /configz."""
 
 from __future__ import annotations
 
@@ -6,13 +6,26 @@ from typing import Any
 
 from actors.options.table import FLAGS, Options
 from runtime.flag_values import DURATION, format_duration
+from runtime.flags import Flag
 
 CONFIGZ_KEY = "kubecontrollermanager.config.k8s.io"
 COLLECTED_NEVER = [{"Group": "", "Resource": "events"}, {"Group": "events.k8s.io", "Resource": "events"}]
 
 
+def flag_values(options: Options) -> dict[str, str]:
+    """Every flag's value, given or not, in the words in which it could be given; by name."""
+    values = {}
+    for flag in FLAGS:
+        value = _value(options, flag)
+        values[flag.name] = value if isinstance(value, str) else flag.kind.show(value)
+    return dict(sorted(values.items()))
+
+
 def configuration(options: Options) -> dict[str, Any]:
-    """JSON-able. Durations are strings as Go prints them. What kcm has no flag for is left out."""
+    """Upstream's KubeControllerManagerConfiguration, JSON-able. What kcm has no flag for is left out.
+
+    Durations are strings as Go prints them.
+    """
     blocks: dict[str, Any] = {
         "kind": "KubeControllerManagerConfiguration",
         "apiVersion": f"{CONFIGZ_KEY}/v1alpha1",
@@ -23,7 +36,7 @@ def configuration(options: Options) -> dict[str, Any]:
     for flag in FLAGS:
         if not flag.config:
             continue
-        value = getattr(getattr(options, flag.path[0]), flag.path[1])
+        value = _value(options, flag)
         if flag.kind is DURATION:
             value = format_duration(value)
         *outer, name = flag.config.split(".")
@@ -32,3 +45,8 @@ def configuration(options: Options) -> dict[str, Any]:
             block = block.setdefault(part, {})
         block[name] = list(value) if isinstance(value, tuple) else value
     return blocks
+
+
+def _value(options: Options, flag: Flag) -> Any:
+    group, field = flag.path
+    return getattr(getattr(options, group), field)

@@ -36,16 +36,10 @@ def validate(options: Options, *, known_controllers: Collection[str], aliases: M
 def _unknown_controllers(
     items: Collection[str], known_controllers: Collection[str], aliases: Mapping[str, str]
 ) -> Iterator[str]:
-    unknown = [item for item in items if item != "*" and _canonical(item, aliases) not in known_controllers]
-    for item in unknown:
-        yield f"{quote(item)} is not in the list of known controllers"
-    if unknown:
-        yield f"known controllers: {' '.join(sorted(known_controllers))}"
-
-
-def _canonical(item: str, aliases: Mapping[str, str]) -> str:
-    name = item.removeprefix("-")
-    return aliases.get(name, name)
+    for item in items:
+        name = item.removeprefix("-")
+        if item != "*" and aliases.get(name, name) not in known_controllers:
+            yield f"{quote(item)} is not in the list of known controllers"
 
 
 def _leader_election(options: Options) -> Iterator[str]:

@@ -7,9 +7,6 @@ import pytest
 from runtime.meters import WorkQueueMeter, rate_limiter_use, report_build
 from runtime.metric_families import (
     BUILD_INFO,
-    REST_CLIENT,
-    REST_CLIENT_REQUEST_DURATION,
-    REST_CLIENT_REQUESTS,
     WORKQUEUE_ADDS,
     WORKQUEUE_DEPTH,
     WORKQUEUE_LONGEST_RUNNING,
@@ -18,7 +15,7 @@ from runtime.metric_families import (
     WORKQUEUE_UNFINISHED_WORK,
     WORKQUEUE_WORK_DURATION,
 )
-from runtime.metrics import Counter, Family, Gauge, Histogram, Metrics, NamedMetrics
+from runtime.metrics import Counter, Family, Gauge, Histogram, Metrics
 from runtime.version import Version
 from runtime.work_queue import WorkQueue
 
@@ -178,19 +175,6 @@ def test_two_queues_of_one_name_share_their_series() -> None:
     for _ in range(2):
         WorkQueue(now=0.0, meter=WorkQueueMeter(metrics, "certificate")).add("a", now=0.0)
     assert readings(metrics)[WORKQUEUE_ADDS.name, "certificate"] == 2.0
-
-
-def test_families_can_be_named_by_their_string() -> None:
-    metrics = Metrics()
-    named = NamedMetrics(metrics, REST_CLIENT)
-    named.count("rest_client_requests_total", {"method": "GET", "code": "200", "host": "h:1"})
-    named.observe("rest_client_request_duration_seconds", 0.1, {"verb": "GET", "host": "h:1"})
-    assert readings(metrics) == {
-        (REST_CLIENT_REQUESTS.name, "200", "GET", "h:1"): 1.0,
-        (REST_CLIENT_REQUEST_DURATION.name, "GET", "h:1"): 1.0,
-    }
-    with pytest.raises(KeyError):
-        named.count("rest_client_made_up_total", {})
 
 
 def test_the_build_is_a_label() -> None:

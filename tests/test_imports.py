@@ -1,0 +1,46 @@
+"""What an import brings along, measured in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("aiohttp", "cryptography", "sqlite3", "prometheus_client", "kubernetes", "yaml", "jwt", "runtime.embedded")
+
+
+def imported_with(*modules: str) -> set[str]:
+    """Names of all modules that are there after these were imported."""
+    code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [
+        ("actors",),
+        ("runtime", "protocols"),
+        ("protocols.codec", "protocols.objects", "protocols.resources"),
+        ("actors.options", "runtime.flags"),
+        ("actors.reconciliation", "actors.controller", "actors.informer", "actors.dispatcher"),
+        ("actors.controller_manager", "actors.elector", "actors.event_recorder"),
+        ("runtime.metrics", "runtime.meters", "runtime.logging"),
+        ("runtime.client", "runtime.serving", "runtime.simulation"),
+    ],
+    ids=" ".join,
+)
+def test_the_light_parts_bring_along_no_heavy_library(modules: tuple[str, ...]) -> None:
+    imported = imported_with(*modules)
+    assert imported.issuperset(modules)
+    assert [heavy for heavy in HEAVY if heavy in imported] == []
+
+
+def test_reading_flags_needs_neither_actors_nor_logs() -> None:
+    imported = imported_with("actors.options")
+    assert [name for name in ("pykka", "structlog", "msgpack", "asyncio") if name in imported] == []
