@@ -74,7 +74,7 @@ class Loopback:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
 
     async def _serve(self, handler: Handler, tls: ssl.SSLContext | None) -> str:
-        runner = web.ServerRunner(web.Server(handler, access_log=None), shutdown_timeout=0)
+        runner = web.ServerRunner(web.Server(handler, access_log=None), shutdown_timeout=0.01)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
         self._closers.append(runner.cleanup)
@@ -100,6 +100,22 @@ class Loopback:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Gate:
+    """Holds handlers back until the test opens it. arrived: told of each one that comes."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self.arrived: queue.Queue[str] = queue.Queue()
+
+    def open(self) -> None:
+        self._open.set()
+
+    async def __call__(self, request: web.BaseRequest) -> web.Response:
+        self.arrived.put(request.path)
+        await asyncio.to_thread(self._open.wait, PATIENCE)
+        return web.Response()
 
 
 class Client:
@@ -158,6 +174,13 @@ def loopback() -> Iterator[Loopback]:
 
 
 @pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate()
+    yield made
+    made.open()
+
+
+@pytest.fixture
 def hand_clock() -> HandClock:
     return HandClock()
 
@@ -167,12 +190,12 @@ def client_config(server: str, **fields: Any) -> ClientConfig:
 
 
 @pytest.fixture
-def connect(loopback: Loopback, log: FilteringBoundLogger) -> Iterator[Callable[..., Client]]:
-    """connect(url, config=…, clock=…, timeout=…): a started client."""
+def connect(loopback: Loopback, gate: Gate, log: FilteringBoundLogger) -> Iterator[Callable[..., Client]]:
+    """connect(url, config=…, clock=…, timeout=…): a client, started or not."""
     clients: list[Client] = []
     clock = SystemClock()
 
-    def start(server: str, *, config: dict[str, Any] | None = None, **arguments: Any) -> Client:
+    def start(server: str, *, config: dict[str, Any] | None = None, started: bool = True, **arguments: Any) -> Client:
         metrics = Metrics()
         transport = HttpTransport(
             client_config(server, **(config or {})),
@@ -185,7 +208,8 @@ def connect(loopback: Loopback, log: FilteringBoundLogger) -> Iterator[Callable[
                 **arguments,
             },
         )
-        transport.start()
+        if started:
+            transport.start()
         clients.append(Client(transport, metrics))
         return clients[-1]
 

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from runtime.client.loop_thread import LoopThread
+
+PATIENCE = 10.0
+
+
+async def nothing() -> None:
+    pass
+
+
+@pytest.fixture
+def thread(log: FilteringBoundLogger) -> Iterator[LoopThread]:
+    made = LoopThread(name="loop", log=log)
+    yield made
+    made.stop(nothing, timeout=PATIENCE)
+
+
+def passed(thread: LoopThread) -> None:
+    """Returns when everything posted so far has run."""
+    done = threading.Event()
+    thread.post(done.set)
+    assert done.wait(PATIENCE)
+
+
+def test_what_is_posted_runs_in_order_on_the_loops_thread(thread: LoopThread) -> None:
+    thread.start(nothing)
+    ran: list[tuple[int, str]] = []
+    for number in range(1000):
+        thread.post(lambda number=number: ran.append((number, threading.current_thread().name)))
+    passed(thread)
+    assert ran == [(number, "loop") for number in range(1000)]
+    assert not thread.is_current
+
+
+def test_what_was_posted_before_the_start_runs_after_the_opening(thread: LoopThread) -> None:
+    ran: list[str] = []
+
+    async def opening() -> None:
+        ran.append("opening")
+
+    thread.post(lambda: ran.append("posted"))
+    assert ran == []
+    thread.start(opening)
+    passed(thread)
+    assert ran == ["opening", "posted"]
+
+
+def test_what_is_posted_after_the_end_runs_at_once_on_the_callers_thread(thread: LoopThread) -> None:
+    thread.start(nothing)
+    thread.stop(nothing, timeout=PATIENCE)
+    ran: list[str] = []
+    thread.post(lambda: ran.append(threading.current_thread().name))
+    assert ran == [threading.current_thread().name]
+
+
+def test_stopping_what_never_started_runs_what_was_posted(thread: LoopThread) -> None:
+    ran: list[int] = []
+    thread.post(lambda: ran.append(1))
+    thread.stop(nothing, timeout=PATIENCE)
+    assert ran == [1]
+
+
+def test_nothing_is_lost_when_many_threads_post_while_it_stops(thread: LoopThread) -> None:
+    thread.start(nothing)
+    ran: list[int] = []
+    begin = threading.Barrier(5)
+
+    def post_many(first: int) -> None:
+        begin.wait(PATIENCE)
+        for number in range(first, first + 500):
+            thread.post(lambda number=number: ran.append(number))
+
+    posters = [threading.Thread(target=post_many, args=(first,)) for first in range(0, 2000, 500)]
+    for poster in posters:
+        poster.start()
+    begin.wait(PATIENCE)
+    thread.stop(nothing, timeout=PATIENCE)
+    for poster in posters:
+        poster.join()
+    assert sorted(ran) == list(range(2000))
+
+
+def test_what_raises_is_logged_and_the_next_runs(thread: LoopThread, logs: LogCapture) -> None:
+    thread.start(nothing)
+    thread.post(lambda: 1 / 0)  # type: ignore[arg-type,return-value]
+    passed(thread)
+    assert [entry["event"] for entry in logs.entries] == ["call failed"]
+
+
+def test_an_opening_that_fails_is_told_to_whoever_starts_it(thread: LoopThread) -> None:
+    async def opening() -> None:
+        raise ValueError("no such file")
+
+    with pytest.raises(ValueError, match="no such file"):
+        thread.start(opening)
+    assert not thread.is_running
+
+
+def test_a_closing_that_hangs_is_cut_off(thread: LoopThread, logs: LogCapture) -> None:
+    async def closing() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    thread.start(nothing)
+    thread.stop(closing, timeout=0.01)
+    assert not thread.is_running
+    assert [entry["event"] for entry in logs.entries] == ["not closed in order"]
+
+
+def test_it_starts_once(thread: LoopThread) -> None:
+    thread.start(nothing)
+    with pytest.raises(RuntimeError, match="started twice"):
+        thread.start(nothing)

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+import asyncio
+import queue
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from runtime.api import Response
+from runtime.client.credential_cache import HOLD_OFF
+from runtime.client.credentials import TokenFile
+from runtime.client.exec_plugin import ExecPlugin, ExecSpec
+from runtime.client.retries import MAX_RETRIES
+from runtime.metrics import Metrics
+
+PATIENCE = 10.0
+CLOSED = "the client is closed"
+WRITES = ["POST", "PUT", "PATCH", "DELETE"]
+Connect = Callable[..., Any]
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    """The URL of a port that nobody listens on."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+class Script:
+    """A raw server that answers the requests as they come with these bytes; None closes the connection instead.
+
+    seen: the methods. The last answer is given again and again.
+    """
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self._answers = list(answers)
+        self.seen: list[str] = []
+        self.connections = 0
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while True:
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                return
+            self.seen.append(head.split(b" ", 1)[0].decode())
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            await reader.readexactly(int(length or b"0"))
+            answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+            if answer is None:
+                return
+            writer.write(answer)
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def test_a_refused_connection_carried_nothing(connect: Connect, refusing: str) -> None:
+    response = connect(refusing).ask("POST", body=b"{}")
+    assert response == Response(status=0, error=f"cannot connect to {refusing}: connection refused", sent=False)
+
+
+def test_a_host_that_does_not_exist_is_named(connect: Connect) -> None:
+    response = connect("http://no-such-host.invalid:6443").ask("GET")
+    assert (response.status, response.sent) == (0, False)
+    assert response.error.startswith("cannot connect to http://no-such-host.invalid:6443: ")
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_a_write_whose_connection_breaks_goes_out_once_and_may_have_been_carried_out(
+    connect: Connect, loopback: Any, method: str
+) -> None:
+    server = Script(None)
+    url = loopback.serve_raw(server)
+    response = connect(url).ask(method, body=b"{}")
+    assert response == Response(status=0, error=f"{url} closed the connection before it answered", sent=True)
+    assert server.seen == [method]
+
+
+def test_a_read_whose_connection_breaks_goes_out_twice(connect: Connect, loopback: Any) -> None:
+    server = Script(None)
+    client = connect(loopback.serve_raw(server))
+    assert client.ask("GET").status == 0
+    assert server.seen == ["GET", "GET"]
+    assert client.counted()["rest_client_request_retries_total", "<error>", "GET"] == 1
+
+
+@pytest.mark.parametrize(("method", "status", "sent"), [("GET", 200, True), *((method, 0, True) for method in WRITES)])
+def test_on_a_kept_connection_that_the_server_closes_only_a_read_begins_again(
+    connect: Connect, loopback: Any, method: str, status: int, sent: bool
+) -> None:
+    server = Script(OK, None, OK)
+    client = connect(loopback.serve_raw(server))
+    assert client.ask("GET").status == 200
+    response = client.ask(method, body=b"" if method == "GET" else b"{}")
+    assert (response.status, response.sent) == (status, sent)
+    assert server.seen == ["GET", method, *(["GET"] if method == "GET" else [])]
+
+
+def test_connections_are_kept_and_used_again(connect: Connect, loopback: Any) -> None:
+    server = Script(OK)
+    client = connect(loopback.serve_raw(server))
+    for _ in range(5):
+        client.ask("POST", body=b"{}")
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", "the answer of {url} was cut off"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "{url} does not speak HTTP: "),
+    ],
+)
+def test_an_answer_that_is_none_is_no_answer(connect: Connect, loopback: Any, answer: bytes, says: str) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+
+    url = loopback.serve_raw(handle)
+    response = connect(url).ask("POST")
+    assert (response.status, response.sent) == (0, True)
+    assert response.error.startswith(says.format(url=url))
+    assert "\n" not in response.error
+
+
+def throttled(retry_after: int, *, status: int = 429) -> bytes:
+    return f"HTTP/1.1 {status} Wait\r\nRetry-After: {retry_after}\r\nContent-Length: 4\r\n\r\nbusy".encode()
+
+
+def test_a_throttled_write_goes_out_again_when_the_server_says(
+    connect: Connect, loopback: Any, hand_clock: Any
+) -> None:
+    server = Script(throttled(1), throttled(3, status=503), OK)
+    client = connect(loopback.serve_raw(server), clock=hand_clock)
+    client.send("POST", body=b"{}")
+    for delay in (1.0, 3.0):
+        _, when = hand_clock.alarms.get(timeout=PATIENCE)
+        assert when == hand_clock.monotonic() + delay
+        hand_clock.advance(delay)
+    assert client.answer() == Response(status=200, body=b"{}")
+    assert server.seen == ["POST"] * 3
+    counted = client.counted()
+    assert counted["rest_client_request_retries_total", "503", "POST"] == 1
+    assert counted["rest_client_request_retries_total", "200", "POST"] == 1
+    assert counted["rest_client_request_duration_seconds", "POST"] == 1
+
+
+def test_after_ten_retries_the_servers_answer_stands(connect: Connect, loopback: Any, hand_clock: Any) -> None:
+    server = Script(throttled(1))
+    client = connect(loopback.serve_raw(server), clock=hand_clock, timeout=1000.0)
+    client.send("GET")
+    for _ in range(MAX_RETRIES):
+        hand_clock.alarms.get(timeout=PATIENCE)
+        hand_clock.advance(1.0)
+    assert client.answer() == Response(status=429, body=b"busy", retry_after=1.0)
+    assert len(server.seen) == 1 + MAX_RETRIES
+
+
+def test_a_retry_that_would_come_after_the_timeout_is_left_to_the_sender(
+    connect: Connect, loopback: Any, hand_clock: Any
+) -> None:
+    client = connect(loopback.serve_raw(Script(throttled(5))), clock=hand_clock)
+    assert client.ask("GET", timeout=5.0) == Response(status=429, body=b"busy", retry_after=5.0)
+
+
+def test_a_write_that_ended_in_a_server_error_is_left_to_the_sender(connect: Connect, loopback: Any) -> None:
+    server = Script(throttled(1, status=504))
+    assert connect(loopback.serve_raw(server)).ask("PUT").status == 504
+    assert server.seen == ["PUT"]
+
+
+def test_a_throttled_request_leaves_its_turn_to_others(connect: Connect, loopback: Any, hand_clock: Any) -> None:
+    server = Script(throttled(1), OK)
+    client = connect(loopback.serve_raw(server), clock=hand_clock, connections=1)
+    client.send("POST", "/throttled")
+    hand_clock.alarms.get(timeout=PATIENCE)
+    assert client.ask("GET", "/other").status == 200
+
+
+def bearer_of_the_day(good: str, seen: list[str]) -> Any:
+    async def serve(request: web.BaseRequest) -> web.Response:
+        seen.append(request.headers.get("Authorization", ""))
+        return web.Response(status=200 if seen[-1] == f"Bearer {good}" else 401)
+
+    return serve
+
+
+def test_a_write_refused_for_its_token_goes_out_again_with_the_new_one(
+    connect: Connect, loopback: Any, hand_clock: Any, tmp_path: Path
+) -> None:
+    path, seen = tmp_path / "token", list[str]()
+    path.write_text("old")
+    config = {"credentials": TokenFile(str(path), origin="test")}
+    client = connect(loopback.serve(bearer_of_the_day("new", seen)), config=config, clock=hand_clock)
+    assert client.ask("POST", body=b"{}").status == 401
+    path.write_text("new")
+    hand_clock.advance(HOLD_OFF)
+    assert client.ask("POST", body=b"{}").status == 200
+    assert client.ask("POST", body=b"{}").status == 200
+    assert seen == ["Bearer old", "Bearer old", "Bearer new", "Bearer new"]
+
+
+def test_a_token_that_stays_wrong_is_answered_401_after_one_try(
+    connect: Connect, loopback: Any, hand_clock: Any, tmp_path: Path
+) -> None:
+    path, seen = tmp_path / "token", list[str]()
+    path.write_text("wrong")
+    config = {"credentials": TokenFile(str(path), origin="test")}
+    client = connect(loopback.serve(bearer_of_the_day("right", seen)), config=config, clock=hand_clock)
+    for _ in range(3):
+        hand_clock.advance(HOLD_OFF)
+        assert client.ask("GET").status == 401
+    assert seen == ["Bearer wrong"] * 3
+
+
+def test_without_credentials_nothing_is_sent_and_the_plugin_is_named(
+    connect: Connect, loopback: Any, hand_clock: Any
+) -> None:
+    server = Script(OK)
+    spec = ExecSpec(origin="config: exec", api_version="client.authentication.k8s.io/v1", command="no-such-plugin")
+    source = ExecPlugin(spec, environ={}, clock=hand_clock, metrics=Metrics())
+    client = connect(loopback.serve_raw(server), config={"credentials": source}, clock=hand_clock)
+    assert client.ask("POST") == Response(
+        status=0,
+        error="no credentials: config: exec: cannot run no-such-plugin: No such file or directory",
+        sent=False,
+    )
+    assert server.seen == []
+
+
+def test_credentials_that_do_not_come_in_time_are_said(connect: Connect, loopback: Any, gate: Any) -> None:
+    released = threading.Event()
+
+    class Slow:
+        def load(self) -> Any:
+            released.wait(PATIENCE)
+            raise AssertionError("nobody waits any more")
+
+    client = connect(loopback.serve(gate), config={"credentials": Slow()})
+    assert client.ask("GET", timeout=0.01) == Response(status=0, error="no credentials in time", sent=False)
+    released.set()
+
+
+def test_close_lets_requests_under_way_finish(connect: Connect, loopback: Any, gate: Any) -> None:
+    client = connect(loopback.serve(gate))
+    client.send("POST")
+    gate.arrived.get(timeout=PATIENCE)
+    closing = threading.Thread(target=client.transport.close, args=(PATIENCE,))
+    closing.start()
+    gate.open()
+    assert client.answer().status == 200
+    closing.join(PATIENCE)
+    assert not closing.is_alive()
+
+
+def test_close_answers_everything(connect: Connect, loopback: Any, gate: Any, hand_clock: Any) -> None:
+    script = Script(throttled(5))
+    client = connect(loopback.serve(gate), connections=1)
+    other = connect(loopback.serve_raw(script), clock=hand_clock)
+    client.send("POST", "/under-way")
+    gate.arrived.get(timeout=PATIENCE)
+    client.send("POST", "/waits")
+    other.send("POST", "/throttled")
+    hand_clock.alarms.get(timeout=PATIENCE)
+    for one in (client, other):
+        one.transport.close(0.01)
+        one.transport.close(0.01)
+    assert [client.answers.get_nowait() for _ in range(2)] == [
+        Response(status=0, error=CLOSED, sent=False),
+        Response(status=0, error=CLOSED, sent=True),
+    ]
+    assert other.answers.get_nowait() == Response(status=429, body=b"busy", retry_after=5.0)
+    assert hand_clock.next_alarm() is None
+
+
+def test_after_close_requests_are_refused_at_once(connect: Connect, loopback: Any) -> None:
+    server = Script(OK)
+    client = connect(loopback.serve_raw(server))
+    client.transport.close(PATIENCE)
+    client.send("POST")
+    assert client.answers.get_nowait() == Response(status=0, error=CLOSED, sent=False)
+    assert server.seen == []
+
+
+def test_closing_what_never_started_refuses_what_was_sent(connect: Connect, refusing: str) -> None:
+    client = connect(refusing, started=False)
+    client.send("POST")
+    client.transport.close(PATIENCE)
+    assert client.answers.get_nowait() == Response(status=0, error=CLOSED, sent=False)
+
+
+def test_requests_pass_through_a_proxy(connect: Connect, loopback: Any) -> None:
+    targets: queue.Queue[str] = queue.Queue()
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        targets.put(head.partition(b"\r\n")[0].decode())
+        writer.write(OK)
+        await reader.read()
+
+    client = connect("http://api.invalid:8080", config={"proxy": loopback.serve_raw(proxy)})
+    assert client.ask("GET", "/version").status == 200
+    assert targets.get_nowait() == "GET http://api.invalid:8080/version HTTP/1.1"
+
+
+def test_a_proxy_that_is_not_there_is_named(connect: Connect, refusing: str) -> None:
+    response = connect("http://api.invalid:8080", config={"proxy": refusing}).ask("GET")
+    address = refusing.removeprefix("http://")
+    assert response == Response(
+        status=0, error=f"cannot connect to the proxy {address}: connection refused", sent=False
+    )
+
+
+def test_a_proxy_that_refuses_the_way_to_a_tls_server_is_quoted(connect: Connect, loopback: Any) -> None:
+    refusal = b"HTTP/1.1 403 Not Allowed\r\nContent-Length: 0\r\n\r\n"
+    client = connect("https://api.invalid", config={"proxy": loopback.serve_raw(Script(refusal))})
+    response = client.ask("GET")
+    assert response == Response(
+        status=0, error="cannot connect to https://api.invalid: the proxy answered 403 Not Allowed", sent=False
+    )
+
+
+def test_a_bug_in_here_is_an_answer_too(connect: Connect, loopback: Any) -> None:
+    client = connect(loopback.serve_raw(Script(OK)))
+    response = client.ask("GET", "/\ud800")  # no UTF-8 can say this
+    assert response.status == 0
+    assert response.error.startswith("internal error: UnicodeEncodeError")
+    assert client.ask("GET").status == 200

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+from structlog.testing import LogCapture
+
+from runtime.api import Request, Response
+from runtime.client.config import Credential
+from runtime.client.credentials import FixedCredential
+
+PATIENCE = 10.0
+PODS = "/api/v1/namespaces/default/pods"
+Connect = Callable[..., Any]
+
+
+async def echo(request: web.BaseRequest) -> web.Response:
+    """What arrived, as JSON."""
+    body = await request.read()
+    return web.json_response(
+        {
+            "path": request.raw_path,
+            "headers": [[name.title(), value] for name, value in request.headers.items()],
+            "body": body.decode(),
+        },
+        status=201 if request.method == "POST" else 200,
+    )
+
+
+def header(response: Response, name: str) -> list[str]:
+    return [value for key, value in orjson.loads(response.body)["headers"] if key == name]
+
+
+def test_a_request_arrives_as_it_was_said(connect: Connect, loopback: Any) -> None:
+    client = connect(loopback.serve(echo))
+    response = client.ask("POST", PODS, body=b'{"kind":"Pod"}', client="replicaset-controller")
+    assert (response.status, response.sent, response.error) == (201, True, "")
+    assert response.content_type.startswith("application/json")
+    assert orjson.loads(response.body)["body"] == '{"kind":"Pod"}'
+    assert header(response, "User-Agent") == ["kcm/1.2 (linux/amd64) replicaset-controller"]
+    assert header(response, "Content-Type") == ["application/json"]
+    assert header(response, "Accept") == ["application/json"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "target"),
+    [
+        (PODS, {}, PODS),
+        ("/api/v1/nodes/system:node a%b", {}, "/api/v1/nodes/system:node%20a%25b"),
+        ("/apis/x/v1/things/ä", {}, "/apis/x/v1/things/%C3%A4"),
+        ("/api/v1/x?y#z", {}, "/api/v1/x%3Fy%23z"),
+        (PODS, {"labelSelector": "a in (b,c),d!=e"}, f"{PODS}?labelSelector=a%20in%20%28b%2Cc%29%2Cd%21%3De"),
+        (PODS, {"continue": "a+b/c==", "limit": "500"}, f"{PODS}?continue=a%2Bb%2Fc%3D%3D&limit=500"),
+    ],
+)
+def test_paths_and_queries_are_escaped_once(
+    connect: Connect, loopback: Any, path: str, query: dict[str, str], target: str
+) -> None:
+    response = connect(loopback.serve(echo)).ask("GET", path, query=query)
+    assert orjson.loads(response.body)["path"] == target
+
+
+def test_a_server_below_a_path_is_reached(connect: Connect, loopback: Any) -> None:
+    response = connect(loopback.serve(echo) + "/k8s/clusters/c-1").ask("GET", "/version")
+    assert orjson.loads(response.body)["path"] == "/k8s/clusters/c-1/version"
+
+
+def test_a_patch_says_what_kind_it_is_and_a_get_has_no_content(connect: Connect, loopback: Any) -> None:
+    client = connect(loopback.serve(echo))
+    patch = client.ask("PATCH", body=b"{}", content_type="application/merge-patch+json", accept="application/yaml")
+    assert header(patch, "Content-Type") == ["application/merge-patch+json"]
+    assert header(patch, "Accept") == ["application/yaml"]
+    assert header(client.ask("GET"), "Content-Type") == []
+
+
+def test_credentials_and_impersonation_go_with_every_request(connect: Connect, loopback: Any) -> None:
+    config = {
+        "credentials": FixedCredential(Credential(authorization="Bearer T")),
+        "impersonation": (("Impersonate-User", "jane"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b")),
+    }
+    response = connect(loopback.serve(echo), config=config).ask("DELETE")
+    assert header(response, "Authorization") == ["Bearer T"]
+    assert header(response, "Impersonate-User") == ["jane"]
+    assert header(response, "Impersonate-Group") == ["a", "b"]
+
+
+def test_bodies_and_answers_of_megabytes_pass(connect: Connect, loopback: Any) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b"Content-Length: 3000000\r\n" in head
+        body = await reader.readexactly(3_000_000)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6000000\r\n\r\n" + body * 2)
+        await writer.drain()
+
+    response = connect(loopback.serve_raw(handle)).ask("PUT", body=b"xyz" * 1_000_000)
+    assert response.body == b"xyz" * 2_000_000
+
+
+def test_a_redirect_is_an_answer_and_not_followed(connect: Connect, loopback: Any) -> None:
+    async def elsewhere(request: web.BaseRequest) -> web.Response:
+        return web.Response(status=302, headers={"Location": "/elsewhere"})
+
+    assert connect(loopback.serve(elsewhere)).ask("GET").status == 302
+
+
+def test_an_error_is_an_answer_with_its_body(connect: Connect, loopback: Any) -> None:
+    async def conflict(request: web.BaseRequest) -> web.Response:
+        return web.Response(status=409, body=b'{"reason":"Conflict"}', content_type="application/json")
+
+    response = connect(loopback.serve(conflict)).ask("PUT", body=b"{}")
+    assert response == Response(status=409, body=b'{"reason":"Conflict"}')
+
+
+def test_callbacks_run_on_the_clients_own_thread_and_one_that_raises_harms_nobody(
+    connect: Connect, loopback: Any, logs: LogCapture
+) -> None:
+    client = connect(loopback.serve(echo))
+    names: list[str] = []
+
+    def on_response(response: Response) -> None:
+        names.append(threading.current_thread().name)
+        raise ValueError("a bug of somebody else's")
+
+    client.transport.send(Request(method="GET", path="/a"), client="tester", on_response=on_response)
+    assert client.ask("GET", "/b").status == 200
+    assert names == ["http"]
+    assert [(entry["event"], entry["path"]) for entry in logs.entries] == [("callback failed", "/a")]
+
+
+def test_a_callback_may_send_the_next_request(connect: Connect, loopback: Any) -> None:
+    client = connect(loopback.serve(echo))
+    client.transport.send(
+        Request(method="GET", path="/first"),
+        client="tester",
+        on_response=lambda _: client.send("GET", "/second"),
+    )
+    assert orjson.loads(client.answer().body)["path"] == "/second"
+
+
+def test_what_is_sent_before_the_start_goes_out_at_the_start(connect: Connect, loopback: Any) -> None:
+    client = connect(loopback.serve(echo), started=False)
+    client.send("GET", "/early")
+    client.transport.start()
+    assert client.answer().status == 200
+
+
+def test_requests_beyond_the_limit_wait_but_a_client_with_none_under_way_goes(
+    connect: Connect, loopback: Any, gate: Any
+) -> None:
+    client = connect(loopback.serve(gate), connections=2)
+    for number in range(5):
+        client.send("GET", f"/busy/{number}", client="replicaset-controller")
+    client.send("GET", "/lease", client="leader-election")
+    assert sorted(gate.arrived.get(timeout=PATIENCE) for _ in range(3)) == ["/busy/0", "/busy/1", "/lease"]
+    gate.open()
+    assert [client.answer().status for _ in range(6)] == [200] * 6
+    assert sorted(gate.arrived.get_nowait() for _ in range(3)) == ["/busy/2", "/busy/3", "/busy/4"]
+
+
+def test_a_request_whose_turn_does_not_come_in_time_was_not_sent(connect: Connect, loopback: Any, gate: Any) -> None:
+    client = connect(loopback.serve(gate), connections=1)
+    client.send("POST", "/slow")
+    client.send("POST", "/late", timeout=0.01)
+    assert client.answer() == Response(status=0, error="timed out before its turn came", sent=False)
+    gate.open()
+    assert client.answer().status == 200
+    assert [gate.arrived.get_nowait()] == ["/slow"]
+    assert gate.arrived.empty()
+
+
+def test_a_request_without_an_answer_in_time_may_have_been_carried_out(
+    connect: Connect, loopback: Any, gate: Any
+) -> None:
+    url = loopback.serve(gate)
+    response = connect(url).ask("POST", body=b"{}", timeout=0.05)
+    assert response == Response(status=0, error=f"no answer from {url} in time", sent=True)
+
+
+def test_request_waits_for_its_answer(connect: Connect, loopback: Any, gate: Any) -> None:
+    client = connect(loopback.serve(echo))
+    assert (
+        client.transport.request(Request(method="GET", path="/version"), client="kcm", timeout=PATIENCE).status == 200
+    )
+    held = connect(loopback.serve(gate))
+    assert held.transport.request(Request(method="GET", path="/version"), client="kcm", timeout=0.01).status == 0
+
+
+def test_request_refuses_to_wait_for_itself(connect: Connect, loopback: Any) -> None:
+    client = connect(loopback.serve(echo))
+    caught: list[BaseException] = []
+    done = threading.Event()
+
+    def on_response(response: Response) -> None:
+        try:
+            client.transport.request(Request(method="GET", path="/version"), client="kcm", timeout=1.0)
+        except RuntimeError as err:
+            caught.append(err)
+        done.set()
+
+    client.transport.send(Request(method="GET", path="/"), client="tester", on_response=on_response)
+    assert done.wait(PATIENCE)
+    assert len(caught) == 1
+    with pytest.raises(RuntimeError, match="not running"):
+        connect("http://unused", started=False).transport.request(
+            Request(method="GET", path="/version"), client="kcm", timeout=1.0
+        )
+
+
+def test_requests_are_counted_with_client_gos_names(connect: Connect, loopback: Any) -> None:
+    client = connect(loopback.serve(echo))
+    client.ask("POST", body=b"{}")
+    client.ask("GET")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        refusing = connect(f"http://127.0.0.1:{unused.getsockname()[1]}")
+        refusing.ask("GET")
+    assert client.counted() == {
+        ("rest_client_requests_total", "201", "POST"): 1,
+        ("rest_client_requests_total", "200", "GET"): 1,
+        ("rest_client_request_duration_seconds", "POST"): 1,
+        ("rest_client_request_duration_seconds", "GET"): 1,
+        ("rest_client_request_size_bytes", "POST"): 1,
+        ("rest_client_request_size_bytes", "GET"): 0,
+        ("rest_client_response_size_bytes", "POST"): 1,
+        ("rest_client_response_size_bytes", "GET"): 1,
+    }
+    assert refusing.counted() == {("rest_client_requests_total", "<error>", "GET"): 1}
