@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import LogCapture
+
+from actors.options import parse_options
+from actors.serving import build_server
+from runtime.clock import SystemClock
+from runtime.logging import LogControl, LogSettings, Sink
+from runtime.metrics import Metrics
+from runtime.serving.certificates import CertificateError
+from runtime.serving.health import HealthChecks
+from runtime.serving.server import ServerThread
+from runtime.version import Version
+
+LOOPBACK = "127.0.0.1"
+
+
+def server_for(*argv: str) -> ServerThread | None:
+    log: Any = structlog.wrap_logger(
+        None, processors=[LogCapture()], wrapper_class=structlog.make_filtering_bound_logger(0)
+    )
+    clock = SystemClock()
+    sink = Sink(stderr=io.StringIO(), directory="", now=clock.now)
+    return build_server(
+        parse_options(argv, known_controllers=(), aliases={}),
+        health=HealthChecks(log=log),
+        metrics=Metrics(),
+        control=LogControl(LogSettings(), sink=sink, now=clock.now),
+        version=Version(kubernetes="1.36.2", kcm="0.1.0"),
+        clock=clock,
+        log=log,
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nothing listens on now."""
+    probes = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+@contextmanager
+def running(*argv: str) -> Iterator[list[tuple[str, int]]]:
+    server = server_for(*argv)
+    assert server is not None
+    server.start()
+    try:
+        yield server.addresses
+    finally:
+        server.stop()
+
+
+def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, str]:
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def over_https(address: tuple[str, int], path: str) -> tuple[int, str]:
+    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+    return get(http.client.HTTPSConnection(*address, timeout=10, context=unverified), path)
+
+
+def over_http(address: tuple[str, int], path: str) -> tuple[int, str]:
+    return get(http.client.HTTPConnection(*address, timeout=10), path)
+
+
+def test_https_shows_health_to_all_and_the_rest_to_nobody_and_plain_http_shows_everything() -> None:
+    secure_port, plain_port = free_ports(2)
+    with running(
+        f"--bind-address={LOOPBACK}", f"--secure-port={secure_port}", f"--address={LOOPBACK}", f"--port={plain_port}"
+    ) as (secure, plain):
+        assert (secure, plain) == ((LOOPBACK, secure_port), (LOOPBACK, plain_port))
+        assert over_https(secure, "/healthz") == (200, "ok")
+        assert over_https(secure, "/metrics")[0] == 403
+        assert over_http(plain, "/healthz") == (200, "ok")
+        status, shown = over_http(plain, "/configz")
+        assert status == 200
+        assert json.loads(shown)["kubecontrollermanager.config.k8s.io"]["kind"] == "KubeControllerManagerConfiguration"
+        assert f"secure-port: {secure_port}\n" in over_http(plain, "/flagz")[1]
+
+
+def test_profiling_can_be_switched_off() -> None:
+    (port,) = free_ports(1)
+    flags = ("--secure-port=0", f"--address={LOOPBACK}", f"--port={port}")
+    with running(*flags) as (plain,):
+        assert over_http(plain, "/debug/pprof/")[0] == 200
+    with running(*flags, "--profiling=false") as (plain,):
+        assert over_http(plain, "/debug/pprof/")[0] == 404
+
+
+def test_more_paths_can_be_for_everybody() -> None:
+    (port,) = free_ports(1)
+    paths = "--authorization-always-allow-paths=/healthz,/metrics*"
+    with running(f"--bind-address={LOOPBACK}", f"--secure-port={port}", paths) as (secure,):
+        assert over_https(secure, "/metrics/slis")[0] == 200
+        assert over_https(secure, "/configz")[0] == 403
+
+
+def test_nothing_is_served_when_nothing_is_asked_for() -> None:
+    assert server_for("--secure-port=0") is None
+
+
+def test_a_certificate_that_is_not_there_is_named() -> None:
+    with pytest.raises(CertificateError, match=r"^/nowhere/c: No such file or directory$"):
+        server_for("--tls-cert-file=/nowhere/c", "--tls-private-key-file=/nowhere/k")
