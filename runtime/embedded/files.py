@@ -1,10 +1,16 @@
-"""Files that only their owner may read, written whole or not at all."""
+"""Files that only their owner may read, written whole or not at all, and a directory that one process has."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+
+class DirectoryInUse(Exception):
+    """Another process has the directory; the text says which."""
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -23,3 +29,25 @@ def write_private(path: Path, content: bytes) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def sole_use(directory: Path) -> Iterator[None]:
+    """Make the directory, mode 0700, if it is not there, and keep every other process that asks out of it.
+
+    The kernel lets go of the lock when the process ends, however it ends. Raises DirectoryInUse, and OSError when the
+    directory cannot be made or written.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as err:
+            holder = os.read(descriptor, 32).decode(errors="replace").strip()
+            raise DirectoryInUse(f"{directory} is in use by process {holder or '(unknown)'}") from err
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)

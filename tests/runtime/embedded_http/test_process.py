@@ -1,0 +1,111 @@
+import asyncio
+import base64
+import os
+import signal
+import socket
+import ssl
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+
+from runtime.embedded.launch import EmbeddedServer, LaunchError, launch
+from tests.runtime.embedded_http.served import PODS, pod
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    running = launch(tmp_path_factory.mktemp("shared") / "kcm")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    """A server of the test's own, which may end it."""
+    running = launch(tmp_path / "kcm")
+    yield running
+    running.stop()
+
+
+def ask(kubeconfig: Path, method: str, path: str, *, tls: ssl.SSLContext | None = None, **options: Any) -> Any:
+    """(status, JSON) of one request, sent as the kubeconfig says; with a TLS context, without its token."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    headers = {"Authorization": f"Bearer {user['token']}"} if tls is None else {}
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    context = tls or ssl.create_default_context(cadata=authority)
+
+    async def exchange() -> Any:
+        async with aiohttp.ClientSession(headers=headers) as session:
+            async with session.request(method, cluster["server"] + path, ssl=context, **options) as response:
+                return response.status, await response.json(content_type=None)
+
+    return asyncio.run(exchange())
+
+
+def test_the_kubeconfig_is_the_owners_and_leads_to_the_server(server: EmbeddedServer) -> None:
+    assert stat.S_IMODE(server.kubeconfig.stat().st_mode) == 0o600
+    assert yaml.safe_load(server.kubeconfig.read_text())["clusters"][0]["cluster"]["server"] == server.url
+    assert ask(server.kubeconfig, "GET", "/api/v1/namespaces/default")[0] == 200
+    private = {path for path in server.kubeconfig.parent.rglob("*") if path.is_file()}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
+
+
+def test_the_admins_certificate_is_as_good_as_the_token(server: EmbeddedServer) -> None:
+    certificates = server.kubeconfig.parent / "certificates"
+    context = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
+    assert ask(server.kubeconfig, "GET", "/api/v1/pods", tls=context)[0] == 401
+    context.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
+    assert ask(server.kubeconfig, "GET", "/api/v1/pods", tls=context)[0] == 200
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> None:
+    assert ask(mortal.kubeconfig, "POST", PODS, json=pod("a"))[0] == 201
+    mortal.process.send_signal(signal.SIGKILL)
+    mortal.process.wait()
+    again = launch(mortal.kubeconfig.parent)
+    try:
+        status, found = ask(again.kubeconfig, "GET", f"{PODS}/a")
+        assert (status, found["metadata"]["name"]) == (200, "a")
+    finally:
+        again.stop()
+
+
+def test_a_directory_serves_one_server(server: EmbeddedServer) -> None:
+    with pytest.raises(LaunchError, match=rf"kcm is in use by process {server.process.pid}$"):
+        launch(server.kubeconfig.parent)
+    assert ask(server.kubeconfig, "GET", "/api/v1/pods")[0] == 200
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(LaunchError, match=rf"cannot listen on 127\.0\.0\.1:{port}: .*in use"):
+            launch(tmp_path / "kcm", port=port)
+
+
+def test_a_place_that_cannot_be_a_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LaunchError, match="file"):
+        launch(tmp_path / "file")
+
+
+def test_it_ends_with_whoever_started_it(mortal: EmbeddedServer) -> None:
+    assert mortal.process.stdin is not None
+    mortal.process.stdin.close()  # as the kernel does when we die
+    assert mortal.process.wait(timeout=15) == 0
+
+
+def test_it_ends_in_good_order_when_asked_to(mortal: EmbeddedServer) -> None:
+    os.kill(mortal.process.pid, signal.SIGTERM)
+    assert mortal.process.wait(timeout=15) == 0
+
+
+def test_a_server_that_says_nothing_is_given_up(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"no sign of life for 0\.001 s"):
+        launch(tmp_path / "kcm", ready_within=0.001)
