@@ -162,6 +162,9 @@ class Lister:
     def entries(self, namespace: str | None = None) -> list[Entry]:
         return self._overlay.entries() if namespace is None else self._overlay.indexed(NAMESPACE, namespace)
 
+    def indexed_entries(self, index: str, value: str) -> list[Entry]:
+        return self._overlay.indexed(index, value)
+
     def entries_owned_by(self, uid: str) -> list[Entry]:
         return self._overlay.indexed(OWNER, uid)
 

@@ -17,27 +17,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.reconciliation import Reconciler, RequeueAfter
+from actors.tables import NODE, node_of
+from protocols.merge_schemas import merge_schema_of
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import Done, Forbidden, Invalid, NotFound, Outcome
 from protocols.messages.recording import Record
 from protocols.objects import Key, Object, decode_object, encode_object, key_of, make_key, name_of
 from protocols.pods import pod_facts
 from protocols.resources import PODS, Resource
-from protocols.strategic_merge import MergeField, MergeSchema, apply_strategic_merge
+from protocols.strategic_merge import apply_strategic_merge
 from protocols.times import format_time
 from runtime.overlay import Tables
 from runtime.table import Table, TableWriter
 
 Answer = Callable[[Command], Outcome]
 NOW = 1_800_000_000.0
-
-_METADATA = MergeSchema(
-    {
-        "ownerReferences": MergeField(merge=True, merge_key="uid"),
-        "finalizers": MergeField(merge=True),
-    }
-)
-_OBJECT = MergeSchema({"metadata": MergeField(schema=_METADATA)})
 
 
 @dataclass
@@ -103,7 +97,12 @@ class Bench:
         self.clock = StillClock()
         self._version = 100
         self._by_id = {
-            resource.id: Table(resource, derive=pod_facts if resource == PODS else None, freeze=Frozen)
+            resource.id: Table(
+                resource,
+                derive=pod_facts if resource == PODS else None,
+                indexes={NODE: node_of} if resource == PODS else None,
+                freeze=Frozen,
+            )
             for resource in objects
         }
         self._writers: dict[str, TableWriter] = {}
@@ -141,6 +140,8 @@ class Bench:
     def accept(self, command: Command) -> Outcome:
         """What a server answers that has no objections."""
         match command:
+            case Create(subresource="binding"):
+                return Done(_SUCCESS)
             case Create(_, namespace, body):
                 obj = decode_object(body)
                 self._version += 1
@@ -158,7 +159,9 @@ class Bench:
                 known = self._known(resource, key)
                 if known is None:
                     return NotFound(f'"{key}" not found')
-                patched = apply_strategic_merge(known, decode_object(body), schema=_OBJECT)
+                patched = apply_strategic_merge(
+                    known, decode_object(body), schema=merge_schema_of(self._kind(resource))
+                )
                 return Done(encode_object(self._newer(patched)))
             case Delete(resource, key):
                 return NotFound(f'"{key}" not found') if self._known(resource, key) is None else Done(_SUCCESS)
@@ -260,7 +263,7 @@ def apply(tables: Tables, command: Command, outcome: Outcome) -> None:
     if overlay is None:
         return
     match command, outcome:
-        case ((Create() | Update() | Patch() | Get()), Done(body)):
+        case ((Create(subresource="") | Update() | Patch() | Get()), Done(body)):
             overlay.wrote(body)
         case Delete(_, key, uid), (Done() | NotFound()):
             answered = decode_object(outcome.body) if isinstance(outcome, Done) else {}

@@ -1,0 +1,1 @@
+"""Hollow nodes: kubelets without machines and a small scheduler, so that the embedded cluster's pods run."""

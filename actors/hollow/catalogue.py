@@ -1,0 +1,52 @@
+"""The controllers that make the embedded cluster's pods run."""
+
+from __future__ import annotations
+
+from actors.hollow.fleet import make_fleet
+from actors.hollow.kubelet import HollowKubelet, kubelet_watches
+from actors.hollow.nodes import HollowNodes, node_watches
+from actors.hollow.scheduler import SCHEDULER_NAME, HollowScheduler, scheduler_watches
+from actors.options import Options
+from actors.specs import ControllerSpec
+
+CONCURRENCY = 64  # keys in work at once: they wait for the server, hardly for the processor
+
+
+def _many(_options: Options) -> int:
+    return CONCURRENCY
+
+
+def hollow_specs(
+    *, nodes: int, zones: int, cpu: str = "32", memory: str = "128Gi", pods_per_node: int = 110
+) -> tuple[ControllerSpec, ...]:
+    """nodes, zones: --hollow-nodes, --hollow-zones. cpu, memory: quantities, of each node.
+
+    Raises ValueError as make_fleet.
+    """
+    fleet = make_fleet(nodes=nodes, zones=zones, cpu=cpu, memory=memory, pods=pods_per_node)
+    return (
+        ControllerSpec(
+            name="hollow-nodes-controller",
+            watches=node_watches(fleet),
+            build=lambda s: HollowNodes(tables=s.tables, clock=s.clock, fleet=fleet),
+            client="hollow-nodes",
+            component="kubelet",
+            concurrency=_many,
+        ),
+        ControllerSpec(
+            name="hollow-kubelet-controller",
+            watches=kubelet_watches(fleet),
+            build=lambda s: HollowKubelet(tables=s.tables, clock=s.clock, fleet=fleet),
+            client="hollow-kubelet",
+            component="kubelet",
+            concurrency=_many,
+        ),
+        ControllerSpec(
+            name="hollow-scheduler-controller",
+            watches=scheduler_watches(),
+            build=lambda s: HollowScheduler(tables=s.tables, clock=s.clock),
+            client="hollow-scheduler",
+            component=SCHEDULER_NAME,
+            concurrency=_many,
+        ),
+    )

@@ -1,0 +1,222 @@
+"""What a pod asks of the node that it is to run on.
+
+Source: kubernetes v1.36 component-helpers/resource/helpers.go, PodRequests; component-helpers/scheduling/corev1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from protocols.objects import Object, OwnerRef
+from protocols.quantities import milli_value, whole_value
+from protocols.selectors import Operator, Requirement, requirement
+
+# What a pod that asks for nothing is counted as when nodes are compared. Source: pkg/scheduler/util/pod_resources.go.
+UNASKED_CPU, UNASKED_MEMORY = 100, 200 * 1024 * 1024
+HOST_NAME_FIELD = "metadata.name"
+_ANY_ADDRESS = ("", "0.0.0.0", "::")
+
+_OPERATORS = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+    "Gt": Operator.GREATER_THAN,
+    "Lt": Operator.LESS_THAN,
+}
+
+
+class Taint(NamedTuple):
+    """effect: NoSchedule, PreferNoSchedule or NoExecute."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class Toleration(NamedTuple):
+    """key "": of all taints; effect "": of all effects. exists: whatever the value."""
+
+    key: str
+    value: str
+    effect: str
+    exists: bool
+
+    def tolerates(self, taint: Taint) -> bool:
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        return self.exists or (self.key != "" and self.value == taint.value)
+
+
+class Port(NamedTuple):
+    """A port of the host. address: "" for all of its addresses."""
+
+    protocol: str
+    address: str
+    number: int
+
+
+class Term(NamedTuple):
+    """One of the alternatives of a node affinity: labels and fields all have to match."""
+
+    labels: tuple[Requirement, ...]
+    fields: tuple[Requirement, ...]
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        if not self.labels and not self.fields:
+            return False
+        if not all(one.matches(labels) for one in self.labels):
+            return False
+        return all(one.matches({HOST_NAME_FIELD: name}) for one in self.fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What one pod asks for; pods of one owner usually share theirs.
+
+    requests: amounts by resource: cpu in thousandths, all else in units; what is not asked for is not there.
+    cpu, memory: the same, or what a pod that does not ask is counted as. selector: nodeSelector's pairs.
+    terms: of the required node affinity, one of which has to match; None without one. names: the only nodes that the
+    terms' fields allow; None for no such limit. owner: uid of its controller, "" for none.
+    """
+
+    requests: tuple[tuple[str, int], ...] = ()
+    cpu: int = UNASKED_CPU
+    memory: int = UNASKED_MEMORY
+    selector: tuple[tuple[str, str], ...] = ()
+    terms: tuple[Term, ...] | None = None
+    names: frozenset[str] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    ports: tuple[Port, ...] = ()
+    owner: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        return any(toleration.tolerates(taint) for toleration in self.tolerations)
+
+
+def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
+    """Raises ValueError on a malformed quantity."""
+    spec = pod["spec"]
+    requests = pod_requests(spec)
+    terms = _terms(spec.get("affinity"))
+    return Demand(
+        requests=tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
+        cpu=requests.get("cpu") or UNASKED_CPU,
+        memory=requests.get("memory") or UNASKED_MEMORY,
+        selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
+        terms=terms,
+        names=_names(terms),
+        tolerations=tuple(_toleration(one) for one in spec.get("tolerations") or ()),
+        ports=tuple(_ports(spec)),
+        owner=controller.uid if controller is not None else "",
+    )
+
+
+def pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:
+    """The most that the pod needs at any moment: of its containers and sidecars together, or while it is prepared.
+
+    Pod-level requests, where given, stand in for the sum. Raises ValueError on a malformed quantity.
+    """
+    total: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        _add(total, _requests(container))
+    sidecars: dict[str, int] = {}
+    preparing: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        own = _requests(container)
+        if container.get("restartPolicy") == "Always":
+            _add(sidecars, own)
+            own = sidecars
+        else:
+            _add(own, sidecars)
+        for name, amount in own.items():
+            preparing[name] = max(preparing.get(name, 0), amount)
+    _add(total, sidecars)
+    for name, amount in preparing.items():
+        total[name] = max(total.get(name, 0), amount)
+    total.update(_requests(spec))
+    _add(total, _amounts(spec.get("overhead")))
+    return total
+
+
+@lru_cache(maxsize=4096)
+def amount_of(resource: str, quantity: str | int | float) -> int:
+    """cpu in thousandths, all else in units, rounded up."""
+    return milli_value(quantity) if resource == "cpu" else whole_value(quantity)
+
+
+def _amounts(quantities: Mapping[str, Any] | None) -> dict[str, int]:
+    return {name: amount_of(name, quantity) for name, quantity in (quantities or {}).items()}
+
+
+def _requests(of: Mapping[str, Any]) -> dict[str, int]:
+    return _amounts((of.get("resources") or {}).get("requests"))
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _toleration(toleration: Mapping[str, Any]) -> Toleration:
+    operator = toleration.get("operator") or "Equal"
+    key = toleration.get("key") or ""
+    if operator not in ("Exists", "Equal"):
+        key = f"{key} {operator}"  # no taint has such a key: an operator that we do not know tolerates nothing
+    return Toleration(key, toleration.get("value") or "", toleration.get("effect") or "", operator == "Exists")
+
+
+def _ports(spec: Mapping[str, Any]) -> Iterable[Port]:
+    for container in spec.get("containers") or ():
+        for port in container.get("ports") or ():
+            number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") else 0)
+            if number:
+                address = port.get("hostIP") or ""
+                yield Port(port.get("protocol") or "TCP", "" if address in _ANY_ADDRESS else address, number)
+
+
+def _terms(affinity: Mapping[str, Any] | None) -> tuple[Term, ...] | None:
+    required = ((affinity or {}).get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return None
+    terms = []
+    for term in required.get("nodeSelectorTerms") or ():
+        try:
+            labels = tuple(_label_requirement(one) for one in term.get("matchExpressions") or ())
+            fields = tuple(_field_requirement(one) for one in term.get("matchFields") or ())
+        except ValueError:  # as upstream: a term that cannot be understood matches nothing
+            continue
+        terms.append(Term(labels, fields))
+    return tuple(terms)
+
+
+def _label_requirement(expression: Mapping[str, Any]) -> Requirement:
+    operator = _OPERATORS.get(expression.get("operator") or "")
+    if operator is None:
+        raise ValueError(f"{expression.get('operator')!r} is not a valid node selector operator")
+    return requirement(expression.get("key") or "", operator, expression.get("values") or ())
+
+
+def _field_requirement(expression: Mapping[str, Any]) -> Requirement:
+    operator, values = _OPERATORS.get(expression.get("operator") or ""), expression.get("values") or ()
+    if operator not in (Operator.IN, Operator.NOT_IN) or expression.get("key") != HOST_NAME_FIELD or len(values) != 1:
+        raise ValueError(f"not a requirement on a node's fields: {expression!r}")
+    return Requirement(HOST_NAME_FIELD, operator, tuple(values))
+
+
+def _names(terms: tuple[Term, ...] | None) -> frozenset[str] | None:
+    """Which nodes are left if each alternative names some; DaemonSets bind their pods so."""
+    if not terms:
+        return None
+    names: set[str] = set()
+    for term in terms:
+        named = [set(one.values) for one in term.fields if one.operator is Operator.IN]
+        if not named:
+            return None
+        names |= set.intersection(*named)
+    return frozenset(names)

@@ -1,0 +1,64 @@
+"""Which hollow nodes there are, and what each is like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+
+# Addresses that are routed nowhere: of benchmarks (RFC 2544) for nodes, and shared address space (RFC 6598) for the
+# pods of nodes that were given no podCIDR.
+NODE_RANGE = IPv4Network("198.18.0.0/15")
+POD_RANGE = IPv4Network("100.64.0.0/10")
+REGION = "hollow"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HollowNode:
+    """One node. cpu, memory: quantities; pods: how many it takes. pod_range: its pods' addresses without a podCIDR."""
+
+    name: str
+    zone: str
+    address: str
+    pod_range: str
+    cpu: str
+    memory: str
+    pods: int
+
+
+def zone_name(index: int) -> str:
+    """zone-a to zone-z, then zone-aa."""
+    letters = ""
+    index += 1
+    while index:
+        index, letter = divmod(index - 1, 26)
+        letters = chr(ord("a") + letter) + letters
+    return f"zone-{letters}"
+
+
+def make_fleet(
+    *, nodes: int, zones: int, cpu: str = "32", memory: str = "128Gi", pods: int = 110
+) -> Mapping[str, HollowNode]:
+    """By name, hollow-node-0 and on, dealt to the zones in turn. Raises ValueError on counts that make no sense,
+    or for which there are not enough addresses.
+    """
+    if nodes < 0 or zones < 1 or pods < 1:
+        raise ValueError(f"hollow nodes: nodes >= 0, zones >= 1, pods >= 1; got {nodes=} {zones=} {pods=}")
+    # Twice as many addresses as pods: those on their way out still have theirs.
+    bits = max(8, (2 * pods + 1).bit_length())
+    if nodes > NODE_RANGE.num_addresses - 2 or nodes << bits > POD_RANGE.num_addresses:
+        raise ValueError(f"there are not enough addresses for {nodes} hollow nodes of {pods} pods")
+    fleet = {}
+    for index in range(nodes):
+        name = f"hollow-node-{index}"
+        first = IPv4Address(int(POD_RANGE.network_address) + (index << bits))
+        fleet[name] = HollowNode(
+            name=name,
+            zone=zone_name(index % zones),
+            address=str(NODE_RANGE[index + 1]),
+            pod_range=f"{first}/{32 - bits}",
+            cpu=cpu,
+            memory=memory,
+            pods=pods,
+        )
+    return fleet

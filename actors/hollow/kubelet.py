@@ -1,0 +1,164 @@
+"""The kubelets of all hollow nodes: run the pods that are bound to them, in appearance. Key: pod.
+
+A pod without delays is Running and Ready after one write of its status. A pod that is being deleted is stopped, said to
+be over, and deleted for good. Pods of nodes that do not exist, or are silent, are left alone.
+
+Source: kubernetes v1.36 pkg/kubelet/pod_workers.go, status/status_manager.go. What people may ask of a
+hollow pod is in behaviour.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from actors.hollow import behaviour, pod_status
+from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
+from actors.hollow.fleet import HollowNode
+from actors.hollow.pod_status import PodPlan, status_patch
+from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, delete, must, patch, record
+from actors.tables import NODE
+from protocols.messages.outcomes import Conflict, NotFound
+from protocols.messages.watching import EventType
+from protocols.objects import Key, Object, metadata, name_of
+from protocols.pods import is_terminal
+from protocols.quantities import milli_value
+from protocols.resources import NODES, PODS
+from runtime.clock import Clock
+from runtime.overlay import Tables
+from runtime.table import Entry
+
+
+def kubelet_watches(nodes: Collection[str]) -> tuple[Watch, ...]:
+    """nodes: the names of the hollow ones."""
+    return (Watch(PODS, to=_bound_to(nodes)), Watch(NODES, to=_pods_of(nodes)))
+
+
+def _bound_to(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key]]:
+    def keys(change: Change, tables: Tables) -> Iterable[Key]:
+        entry = tables[PODS].entry(change.key)
+        return (change.key,) if entry is None or entry.facts.node in nodes else ()
+
+    return keys
+
+
+def _pods_of(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key]]:
+    """All pods of a node that has come, or has fallen silent, or speaks again."""
+
+    def keys(change: Change, tables: Tables) -> Iterable[Key]:
+        if change.key not in nodes or change.deleted:
+            return ()
+        old = change.old
+        if change.type != EventType.ADDED and old is not None:
+            if behaviour.is_silent(change.new) == behaviour.is_silent(old):
+                return ()
+        return [entry.key for entry in tables[PODS].indexed_entries(NODE, change.key)]
+
+    return keys
+
+
+class _Stopping(NamedTuple):
+    """Since when the containers of the pod with this uid stop, by the monotonic clock."""
+
+    uid: str
+    since: float
+
+
+class HollowKubelet:
+    """See the module."""
+
+    def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
+        self.watches: Sequence[Watch] = kubelet_watches(fleet)
+        self._pods, self._nodes, self._clock, self._fleet = tables[PODS], tables[NODES], clock, fleet
+        self._addresses = AddressBook()
+        self._stopping: dict[Key, _Stopping] = {}
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        entry = self._pods.entry(key)
+        if entry is None:
+            self._forget(key)
+            return None
+        facts = entry.facts
+        hollow = self._fleet.get(facts.node)
+        node = self._nodes.get(facts.node) if hollow is not None else None
+        if hollow is None or node is None or behaviour.is_silent(node):
+            return None
+        pod = self._pods.object_of(entry)
+        if facts.deleting:
+            return (yield from self._stop(entry, pod, node))
+        if is_terminal(facts):
+            self._forget(key)
+            return None
+        now = self._clock.now()
+        if behaviour.is_set(pod, behaviour.REJECT) and not pod_status.has_started(pod):
+            plan = pod_status.rejected(pod, capacity_milli_cpu=milli_value(hollow.cpu), now=now)
+            yield record(PODS, pod, "Warning", plan.status["reason"], plan.status["message"])
+        else:
+            host_ips = [hollow.address]
+            plan = pod_status.running(pod, host_ips=host_ips, pod_ips=self._pod_ips(entry, pod, node), now=now)
+        yield from self._write(key, pod, plan)
+        return None if plan.due is None else RequeueAfter(max(0.0, plan.due - now))
+
+    def _write(self, key: Key, pod: Object, plan: PodPlan) -> Step[None]:
+        changes = status_patch(pod, plan.status)
+        if changes is not None:
+            yield from must(patch(PODS, key, changes, subresource="status"), but=(NotFound,))
+
+    def _stop(self, entry: Entry, pod: Object, node: Object) -> Step[RequeueAfter | None]:
+        key, uid = entry.key, entry.uid
+        grace = metadata(pod).get("deletionGracePeriodSeconds") or 0
+        if pod_status.has_started(pod) and not is_terminal(entry.facts):
+            now = self._clock.monotonic()
+            stopping = self._stopping.get(key)
+            if stopping is None or stopping.uid != uid:
+                stopping = self._stopping[key] = _Stopping(uid, now)
+            needed = _seconds_to_stop(pod, node)
+            left = stopping.since + min(needed, grace) - now
+            if left > 0:
+                return RequeueAfter(left)
+            yield from self._write(key, pod, pod_status.ended(pod, killed=needed > grace, now=self._clock.now()))
+        self._forget(key)
+        if grace == 0 and metadata(pod).get("finalizers"):
+            return None  # as good as deleted: only its finalizers hold it
+        yield from must(delete(PODS, key, uid=uid, grace_seconds=0), but=(NotFound, Conflict))
+        return None
+
+    def _pod_ips(self, entry: Entry, pod: Object, node: Object) -> list[str]:
+        """Those that it has, or new ones of the node's range. Raises ValueError if there are none left."""
+        name, spec = name_of(node), node.get("spec") or {}
+        hollow = self._fleet[name]
+        if pod["spec"].get("hostNetwork"):
+            return [hollow.address]
+        known = _ips_of(pod)
+        if known:
+            return known
+        ranges = pod_ranges(tuple(spec.get("podCIDRs") or [spec.get("podCIDR") or hollow.pod_range]))
+        if not self._addresses.knows(name):
+            self._addresses.open(
+                name,
+                [
+                    (other.key, other.uid, offset)
+                    for other in self._pods.indexed_entries(NODE, name)
+                    if not is_terminal(other.facts)
+                    for address in _ips_of(self._pods.object_of(other))[:1]
+                    if (offset := offset_of(ranges, address)) is not None
+                ],
+            )
+        size = min(one.num_addresses for one in ranges)
+        return addresses_at(ranges, self._addresses.assign(entry.key, entry.uid, name, size=size))
+
+    def _forget(self, key: Key) -> None:
+        self._addresses.release(key)
+        self._stopping.pop(key, None)
+
+
+def _ips_of(pod: Object) -> list[str]:
+    return [one["ip"] for one in (pod.get("status") or {}).get("podIPs") or ()]
+
+
+def _seconds_to_stop(pod: Object, node: Object) -> float:
+    for asked in (pod, node):
+        seconds = behaviour.seconds(asked, behaviour.TERMINATE_AFTER)
+        if seconds is not None:
+            return seconds
+    return 0.0

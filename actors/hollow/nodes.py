@@ -1,0 +1,155 @@
+"""Hollow nodes: registers them and keeps their heartbeats going. Key: node name.
+
+Every 10 s it renews its Lease, and writes its status if it is not what it should be or was last written 5 min ago; both
+are spread over time, so that a thousand nodes do not write at once. As with a real kubelet, a node that was deleted is
+not registered again before a restart (of this controller's actor); its heartbeats go on if somebody creates it by hand. Hollow nodes that
+an earlier, larger fleet has left are deleted: nobody would run their pods.
+
+Source: kubernetes v1.36 pkg/kubelet/kubelet_node_status.go, component-helpers/apimachinery/lease/controller.go. Unlike
+there, the Lease is not read: each renewal is a patch, and one that finds nothing creates it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from actors.hollow.behaviour import is_silent
+from actors.hollow.fleet import HollowNode
+from actors.hollow.node_objects import (
+    LEASE_NAMESPACE,
+    default_labels,
+    is_hollow,
+    lease_spec,
+    machine_status,
+    new_lease,
+    new_node,
+    status_changes,
+)
+from actors.reconciliation import (
+    Change,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    create,
+    delete,
+    itself,
+    must,
+    patch,
+    together,
+)
+from protocols.messages.commands import Command
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
+from protocols.messages.watching import EventType
+from protocols.objects import Key, Object, labels_of, make_key, uid_of
+from protocols.resources import LEASES, NAMESPACES, NODES
+from runtime.clock import Clock
+from runtime.overlay import Tables
+
+LEASE_INTERVAL = 10.0  # seconds
+STATUS_INTERVAL = 300.0
+JITTER = 0.04  # of an interval
+RETRY = 1.0
+
+
+def node_watches(fleet: Mapping[str, HollowNode]) -> tuple[Watch, ...]:
+    """Each node is looked at when it changes, and all once there is a namespace for their Leases: that starts them."""
+
+    def all_nodes(change: Change, _tables: Tables) -> Iterable[Key]:
+        return fleet if change.key == LEASE_NAMESPACE and change.type == EventType.ADDED else ()
+
+    def ours(change: Change, tables: Tables) -> Iterable[Key]:
+        """And strange ones when they come: they may be left over from an earlier fleet."""
+        return itself(change, tables) if change.key in fleet or change.type == EventType.ADDED else ()
+
+    return (Watch(NAMESPACES, to=all_nodes), Watch(NODES, to=ours))
+
+
+def spread(name: str, beat: int) -> float:
+    """Evenly distributed over [0, 1), and the same again for the same node and beat."""
+    return zlib.crc32(f"{name}/{beat}".encode()) / 2**32
+
+
+@dataclass(slots=True)
+class _Kubelet:
+    """What a kubelet remembers while it runs. due, status_due: when it speaks next, and when its status is due even
+    if unchanged; by the monotonic clock.
+    """
+
+    machine: Object
+    beats: int = 0
+    due: float = 0.0
+    status_beats: int = 0
+    status_due: float = 0.0
+
+
+class HollowNodes:
+    """See the module."""
+
+    def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
+        self.watches: Sequence[Watch] = node_watches(fleet)
+        self._nodes, self._clock, self._fleet = tables[NODES], clock, fleet
+        self._kubelets: dict[str, _Kubelet] = {}  # those that have registered their node
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        hollow = self._fleet.get(key)
+        node = self._nodes.get(key)
+        if hollow is None:
+            if node is not None and is_hollow(node):
+                yield from must(delete(NODES, key, uid=uid_of(node)), but=(NotFound, Conflict))
+            return None
+        if node is not None and is_silent(node):
+            return None  # its next change brings us back
+        kubelet = self._kubelets.get(key)
+        if kubelet is None:
+            node = yield from self._register(hollow, node)
+            if node is None:
+                return RequeueAfter(RETRY)
+            kubelet = self._kubelets[key] = _Kubelet(machine_status(hollow))
+        if node is None:
+            return None
+        now = self._clock.monotonic()
+        if now >= kubelet.due:
+            yield from self._speak(kubelet, node, key, now)
+        return RequeueAfter(kubelet.due - now)
+
+    def _register(self, hollow: HollowNode, node: Object | None) -> Step[Object | None]:
+        """The node as it is then; None if another has just created it, and the table does not show it yet."""
+        if node is None:
+            outcome = yield from must(create(NODES, new_node(hollow, now=self._clock.now())), but=(AlreadyExists,))
+            return self._nodes.get(hollow.name) if isinstance(outcome, Done) else None
+        labels = labels_of(node)
+        missing = {name: value for name, value in default_labels(hollow).items() if labels.get(name) != value}
+        if missing:
+            yield from must(patch(NODES, hollow.name, {"metadata": {"uid": uid_of(node), "labels": missing}}))
+        return node
+
+    def _speak(self, kubelet: _Kubelet, node: Object, name: str, started: float) -> Step[None]:
+        """Renew the Lease and, if there is something to say, write the status; together."""
+        now = self._clock.now()
+        commands: list[Command] = [
+            patch(LEASES, make_key(LEASE_NAMESPACE, name), {"spec": lease_spec(name, now=now)}),
+        ]
+        changes = status_changes(node, kubelet.machine, now=now, heartbeat=started >= kubelet.status_due)
+        if changes:
+            commands.append(patch(NODES, name, {"status": changes}, subresource="status"))
+        renewed, *written = yield from together(commands)
+        if isinstance(renewed, NotFound):
+            commands[0] = create(LEASES, new_lease(node, now=now))
+            renewed = yield commands[0]
+        for command, outcome in zip(commands, (renewed, *written), strict=True):
+            # A node that is not found was deleted: its event tells us.
+            if not isinstance(outcome, Done | NotFound):
+                raise CommandFailed(command, outcome)
+        kubelet.beats, kubelet.due = _next(name, kubelet.beats, LEASE_INTERVAL, started)
+        if changes:
+            kubelet.status_beats, kubelet.status_due = _next(name, kubelet.status_beats, STATUS_INTERVAL, started)
+
+
+def _next(name: str, beats: int, interval: float, now: float) -> tuple[int, float]:
+    """The number of the next beat, and when it is due."""
+    share = spread(name, beats)
+    # The first interval is cut short at random: nodes that started together drift apart.
+    return beats + 1, now + interval * (share if beats == 0 else 1 + JITTER * share)

@@ -1,0 +1,75 @@
+"""The hollow cluster as a process of its own: `python -m actors.hollow.process --kubeconfig FILE --nodes 3 --zones 2`.
+
+Its nodes, kubelets and scheduler are controllers like any other, in an actor system of their own: nothing that happens
+to the controller manager happens to them. It ends with the process that started it, however that ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+
+from actors.connection import connect
+from actors.controller_system import ControllerSystem
+from actors.hollow.catalogue import hollow_specs
+from actors.options import Options
+from runtime.client.config import ConfigError
+from runtime.client.loading import load_config
+from runtime.clock import SystemClock
+from runtime.log_settings import LogSettings
+from runtime.logging import configure_logging, logger_for
+from runtime.metrics import Metrics
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="hollow-cluster", description="Nodes that run pods in appearance only.")
+    parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--zones", type=int, default=2)
+    arguments = parser.parse_args(argv)
+    clock = SystemClock()
+    configure_logging(LogSettings(verbosity=-1), now=clock.now)
+    log = logger_for("hollow")
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us
+    threading.Thread(target=_until_stdin_closes, args=(ended,), name="stdin", daemon=True).start()
+    metrics = Metrics()
+    try:
+        specs = hollow_specs(nodes=arguments.nodes, zones=arguments.zones)
+        config = load_config(
+            kubeconfig=arguments.kubeconfig, master=None, environ=os.environ, clock=clock, metrics=metrics
+        )
+    except (ConfigError, ValueError) as err:
+        log.error("hollow cluster cannot start", error=str(err))
+        return 1
+    transport = connect(config, clock=clock, metrics=metrics, log=log)
+    system = ControllerSystem(
+        transport=transport, log=log, controllers=specs, options=unlimited(Options()), clock=clock, metrics=metrics
+    )
+    system.start()
+    while system.wait(timeout=0.5) is None and not ended.is_set():
+        pass
+    system.halt()
+    transport.close(timeout=1.0)
+    return 0
+
+
+def unlimited(options: Options) -> Options:
+    """Every kubelet has a rate limit of its own, so all of them together have none."""
+    return replace(options, client_limits=replace(options.client_limits, qps=-1.0))
+
+
+def _until_stdin_closes(ended: threading.Event) -> None:
+    while os.read(0, 4096):
+        pass
+    ended.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+"""A small scheduler: binds pods to nodes. Key: pod.
+
+Looks at requests, nodeSelector, required node affinity, taints, cordons and host ports; spreads the pods of one owner
+over zones and nodes, and prefers the emptier node. First come, first served. A pod that fits nowhere waits for a change
+of nodes or for pods that go, at least as long as its backoff (1 to 10 s), as upstream.
+
+Source: kubernetes v1.36 pkg/scheduler/{schedule_one.go,eventhandlers.go}, pkg/scheduler/backend/queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from actors.hollow.demand import Demand, demand_of
+from actors.hollow.fitting import (
+    UNUSED,
+    NodeView,
+    best,
+    failure_message,
+    interleaved,
+    misfits,
+    node_view,
+    nodes_to_find,
+)
+from actors.hollow.placements import Placement, Placements
+from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, must, patch, record
+from actors.tables import NODE
+from protocols.conditions import find_condition
+from protocols.messages.commands import Create
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from protocols.messages.watching import EventType
+from protocols.objects import Key, Object, encode_object, split_key
+from protocols.pods import is_terminal
+from protocols.resources import NODES, PODS
+from protocols.times import format_time
+from runtime.clock import Clock
+from runtime.overlay import Tables
+from runtime.table import Entry
+
+SCHEDULER_NAME = "default-scheduler"
+FIRST_BACKOFF, MOST_BACKOFF = 1.0, 10.0
+# Waiting pods that one change wakes; the others look by themselves, every MOST_BACKOFF seconds at the latest.
+MOST_WOKEN = 500
+
+
+def scheduler_watches() -> tuple[Watch, ...]:
+    return (Watch(PODS, to=_pod_and_who_waits_for_room), Watch(NODES, to=_who_waits_for_a_node))
+
+
+def _pod_and_who_waits_for_room(change: Change, tables: Tables) -> Iterable[Key]:
+    yield change.key
+    entry = None if change.deleted else tables[PODS].entry(change.key)
+    if change.deleted or (entry is not None and is_terminal(entry.facts)):
+        yield from _waiting(tables)
+
+
+def _who_waits_for_a_node(change: Change, tables: Tables) -> Iterable[Key]:
+    if change.deleted:
+        return ()
+    if change.type != EventType.ADDED and change.old is not None and node_view(change.old) == node_view(change.new):
+        return ()  # a heartbeat
+    return _waiting(tables)
+
+
+def _waiting(tables: Tables) -> Iterable[Key]:
+    return (entry.key for entry in islice(tables[PODS].indexed_entries(NODE, ""), MOST_WOKEN))
+
+
+@dataclass(slots=True)
+class _Wait:
+    """A pod that fitted nowhere. changes: how many the cluster had seen then; until: not tried before, monotonic."""
+
+    demand: Demand
+    attempts: int = 0
+    changes: int = -1
+    until: float = 0.0
+    looks: int = 0
+
+    def backoff(self, tries: int) -> float:
+        return min(MOST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(tries - 1, 10))
+
+
+class HollowScheduler:
+    """See the module."""
+
+    watches: Sequence[Watch] = scheduler_watches()
+
+    def __init__(self, *, tables: Tables, clock: Clock) -> None:
+        self._pods, self._nodes, self._clock = tables[PODS], tables[NODES], clock
+        self._placements: Placements | None = None
+        self._views: dict[str, tuple[Entry, NodeView]] = {}
+        self._order: list[NodeView] = []
+        self._node_changes = 0
+        self._start = 0  # where the next search through the nodes begins
+        self._waits: dict[Key, _Wait] = {}
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        placements = self._placements
+        if placements is None:
+            placements = self._placements = self._all_placements()
+        entry = self._pods.entry(key)
+        self._account(placements, key, entry)
+        if entry is None or not _is_unassigned(entry) or placements.get(key) is not None:
+            self._waits.pop(key, None)
+            return None
+        pod = self._pods.object_of(entry)
+        if not _is_ours(pod):
+            return None
+        demand = placements.shared(demand_of(pod, controller=entry.controller))
+        self._look_at_nodes()
+        delay = self._too_early(key, demand, placements)
+        if delay is not None:
+            return RequeueAfter(delay)
+        chosen, reasons = self._choose(demand, placements)
+        if chosen is None:
+            return (yield from self._wait(key, pod, demand, placements, reasons))
+        self._waits.pop(key, None)
+        yield from self._bind(key, entry, pod, Placement(entry.uid, chosen.name, demand, assumed=True), placements)
+        return None
+
+    def _all_placements(self) -> Placements:
+        placements = Placements()
+        for entry in self._pods.entries():
+            with contextlib.suppress(ValueError):  # a malformed pod: its own key says so, and stops nobody else
+                self._account(placements, entry.key, entry)
+        return placements
+
+    def _account(self, placements: Placements, key: Key, entry: Entry | None) -> None:
+        """Count this pod as the table shows it, but for a binding that it does not show yet."""
+        known = placements.get(key)
+        if entry is None or is_terminal(entry.facts):
+            placements.remove(key)
+        elif entry.facts.node:
+            demand = demand_of(self._pods.object_of(entry), controller=entry.controller)
+            placements.put(key, Placement(entry.uid, entry.facts.node, demand, assumed=False))
+        elif known is not None and not (known.assumed and known.uid == entry.uid):
+            placements.remove(key)
+
+    def _look_at_nodes(self) -> None:
+        """Keep what we look at in nodes up to date."""
+        entries = self._nodes.entries()
+        changed = len(entries) != len(self._views)
+        for entry in entries:
+            known = self._views.get(entry.key)
+            if known is None or known[0] is not entry:
+                view = node_view(self._nodes.object_of(entry))
+                changed = changed or known is None or known[1] != view
+                self._views[entry.key] = (entry, view)
+        if changed:
+            there = {entry.key for entry in entries}
+            self._views = {name: known for name, known in self._views.items() if name in there}
+            self._order = interleaved([view for _, view in self._views.values()])
+            self._node_changes += 1
+
+    def _too_early(self, key: Key, demand: Demand, placements: Placements) -> float | None:
+        """Seconds to wait before this pod is worth another try; None if it is now."""
+        wait = self._waits.get(key)
+        if wait is None or wait.demand != demand:
+            return None
+        now = self._clock.monotonic()
+        if now < wait.until:
+            return wait.until - now
+        if wait.changes == self._node_changes + placements.releases:
+            wait.looks += 1
+            return wait.backoff(wait.looks)
+        return None
+
+    def _choose(self, demand: Demand, placements: Placements) -> tuple[NodeView | None, Counter[str]]:
+        """The node to bind to; None, and the reasons with how many nodes they hold on, if the pod fits nowhere."""
+        order, usages = self._order, placements.usages
+        enough = nodes_to_find(len(order))
+        fitting: list[NodeView] = []
+        reasons: Counter[str] = Counter()
+        looked_at = 0
+        for looked_at in range(1, len(order) + 1):
+            node = order[(self._start + looked_at - 1) % len(order)]
+            why = misfits(demand, node, usages.get(node.name, UNUSED))
+            if why:
+                reasons.update(why)
+                continue
+            fitting.append(node)
+            if len(fitting) >= enough:
+                break
+        if order:  # all were looked at: one step on, so that equals take turns
+            self._start = (self._start + (looked_at if looked_at < len(order) else 1)) % len(order)
+        if not fitting:
+            return None, reasons
+        return best(demand, fitting, usages, placements.siblings(demand.owner)), reasons
+
+    def _bind(self, key: Key, entry: Entry, pod: Object, placement: Placement, placements: Placements) -> Step[None]:
+        namespace, name = split_key(key)
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": entry.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": placement.node},
+        }
+        command = Create(PODS.id, namespace, encode_object(binding), name=name, subresource="binding")
+        placements.put(key, placement)
+        outcome = yield command
+        if isinstance(outcome, Done):
+            yield record(PODS, pod, "Normal", "Scheduled", f"Successfully assigned {key} to {placement.node}")
+            return
+        placements.remove(key)
+        # Gone, assigned by somebody else, or another pod by now: its event brings us back.
+        if not isinstance(outcome, NotFound | Conflict):
+            raise CommandFailed(command, outcome)
+
+    def _wait(
+        self, key: Key, pod: Object, demand: Demand, placements: Placements, reasons: Counter[str]
+    ) -> Step[RequeueAfter]:
+        """Say why it fits nowhere, and try again later."""
+        wait = self._waits.get(key)
+        if wait is None or wait.demand != demand:
+            wait = self._waits[key] = _Wait(demand)
+        wait.attempts, wait.looks = wait.attempts + 1, 0
+        wait.changes = self._node_changes + placements.releases
+        backoff = wait.backoff(wait.attempts)
+        wait.until = self._clock.monotonic() + backoff
+        message = failure_message(len(self._order), reasons)
+        yield record(PODS, pod, "Warning", "FailedScheduling", message)
+        condition = _unschedulable(pod, message, now=self._clock.now())
+        if condition is not None:
+            changes = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [condition]}}
+            yield from must(patch(PODS, key, changes, subresource="status"), but=(NotFound, Conflict))
+        return RequeueAfter(backoff)
+
+
+def _is_unassigned(entry: Entry) -> bool:
+    facts = entry.facts
+    return not facts.node and not facts.deleting and not is_terminal(facts)
+
+
+def _is_ours(pod: Object) -> bool:
+    spec = pod["spec"]
+    return (spec.get("schedulerName") or SCHEDULER_NAME) == SCHEDULER_NAME and not spec.get("schedulingGates")
+
+
+def _unschedulable(pod: Object, message: str, *, now: float) -> Object | None:
+    """The condition to write; None if the pod has it."""
+    known = find_condition((pod.get("status") or {}).get("conditions"), "PodScheduled")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    if known is not None and known.get("status") == "False":
+        if known.get("reason") == "Unschedulable" and known.get("message") == message:
+            return None
+        if known.get("lastTransitionTime"):
+            return {**condition, "lastTransitionTime": known["lastTransitionTime"]}
+    return {**condition, "lastTransitionTime": format_time(now)}
