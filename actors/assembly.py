@@ -22,6 +22,7 @@ from protocols.resources import Resource
 from runtime.api import Transport
 from runtime.clock import Clock
 from runtime.ledger import Ledger
+from runtime.meters import WorkQueueMeter
 from runtime.metric_families import (
     LEADER_ELECTION_MASTER_STATUS,
     LEADER_ELECTION_SLOWPATH,
@@ -29,7 +30,6 @@ from runtime.metric_families import (
 )
 from runtime.metrics import Metrics
 from runtime.overlay import Tables
-from runtime.queue_metrics import MeteredQueue
 from runtime.system import ActorSpec
 from runtime.table import Table
 from runtime.vitals import Vitals
@@ -168,7 +168,7 @@ def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> Contr
                 "watches": spec.watches,
                 "build": build,
                 "vitals": assembly.vitals,
-                "meter": MeteredQueue(assembly.metrics, spec.queue or short),
+                "meter": WorkQueueMeter(assembly.metrics, spec.queue or short),
                 "seed": seed,
             },
         ),

@@ -6,43 +6,66 @@ after anything else, with one line that says what was wrong.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import platform
 import shutil
 import signal
 import socket
 import sys
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actors.catalogue import BUILT_IN
+from actors.connection import ServerUnavailableError, connect, wait_for_server
 from actors.controller_system import ControllerSystem
 from actors.elector import Election
+from actors.greeting import LiveLine, greeting, summary
+from actors.local_cluster import LocalCluster, start_local_cluster
+from actors.manifests import ManifestError, apply, read_manifest
 from actors.names import UPSTREAM, aliases_of
 from actors.options import InvalidOptions, Options, help_text, parse_options
-from actors.version import KUBERNETES, VERSION
-from runtime.api import Request
-from runtime.client.config import ClientConfig, ConfigError
+from actors.serving import build_server
+from runtime.client.config import ConfigError
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.loading import load_config
-from runtime.client.transport import HttpTransport
-from runtime.client.user_agent import base_user_agent
 from runtime.clock import SystemClock
+from runtime.embedded.launch import LaunchError
 from runtime.flags import FlagError
-from runtime.logging import configure_logging, logger_for
+from runtime.logging import LogControl, configure_logging, logger_for
+from runtime.meters import report_build
 from runtime.metrics import Metrics
+from runtime.serving.certificates import CertificateError
+from runtime.serving.health import HealthChecks
+from runtime.serving.server import ServingError
+from runtime.version import this_version
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-SERVER_WAIT = 10.0  # seconds for an API server to answer at the start, as upstream waits for it
-POLL = 1.0
+GLANCE = 0.2  # seconds between two looks at whether it is over
+REFUSALS = (ConfigError, ServerUnavailableError, LaunchError, ManifestError, CertificateError, ServingError)
 
 
 class StartError(Exception):
     """The command cannot begin its work; the text is one line for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the process gives the command."""
+
+    options: Options
+    clock: SystemClock
+    environ: Mapping[str, str]
+    control: LogControl
+    log: FilteringBoundLogger
+    stopping: threading.Event
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,19 +74,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = {name.canonical for name in UPSTREAM} | {spec.name for spec in BUILT_IN}
     try:
         options = parse_options(arguments, known_controllers=known, aliases=aliases_of(UPSTREAM))
-    except FlagError as err:
-        print(f"Error: {err}", file=sys.stderr)
-        return 1
-    except InvalidOptions as err:
+    except (FlagError, InvalidOptions) as err:
         print(f"Error: {err}", file=sys.stderr)
         if "is not in the list of known controllers" in str(err):
-            print(f"known controllers: {', '.join(sorted(known))}", file=sys.stderr)
+            print(f"Known controllers: {', '.join(sorted(known))}", file=sys.stderr)
         return 1
     if options.process.help:
         print(help_text(columns=shutil.get_terminal_size().columns))
         return 0
     if options.process.version in ("true", "raw"):
-        print(f"Kubernetes {KUBERNETES} (kcm {VERSION})")
+        print(this_version().describe(options.process.version))
         return 0
     clock = SystemClock()
     try:
@@ -73,72 +93,64 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     log = logger_for("kcm")
     try:
-        return run(options, clock=clock, environ=os.environ, log=log)
-    except (StartError, ConfigError) as err:
+        return run(Surroundings(options, clock, os.environ, control, log, _stop_on_signals()))
+    except (StartError, *REFUSALS) as err:
         log.error("command failed", error=str(err))
-        return 1
-    except KeyboardInterrupt:
         return 1
     finally:
         control.close()
         clock.close()
 
 
-def run(options: Options, *, clock: SystemClock, environ: Mapping[str, str], log: FilteringBoundLogger) -> int:
+def run(around: Surroundings) -> int:
     """Connect, serve, lead and work, until a signal or the loss of the lease."""
-    log.info("Starting", version=VERSION, kubernetes=KUBERNETES, pid=os.getpid())
+    options, log = around.options, around.log
+    version = this_version()
+    log.info("Starting", version=version.git_version, pid=os.getpid())
     for warning in options.warnings:
         log.warning(warning)
-    metrics = Metrics()
-    stopping = _stop_on_signals()
-    config = load_config(
-        kubeconfig=options.client.kubeconfig,
-        master=options.client.master,
-        environ=environ,
-        clock=clock,
-        metrics=metrics,
-    )
-    transport = connect(config, clock=clock, metrics=metrics, log=log)
-    try:
-        wait_for_server(transport, config, clock=clock, stopping=stopping)
+    manifests = [(path, read_manifest(Path(path))) for path in options.embedded.apply]
+    metrics, health = Metrics(), HealthChecks(log=log)
+    report_build(metrics, version)
+    with ExitStack() as closing:
+        server = build_server(
+            options,
+            health=health,
+            metrics=metrics,
+            control=around.control,
+            version=version,
+            clock=around.clock,
+            log=log,
+        )
+        if server is not None:
+            server.start()
+            closing.callback(server.stop)
+        local = _local_cluster(around, closing)
+        config = load_config(
+            kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig,
+            master=options.client.master,
+            environ=around.environ,
+            clock=around.clock,
+            metrics=metrics,
+        )
+        transport = connect(config, clock=around.clock, metrics=metrics, log=log)
+        closing.callback(transport.close, timeout=2.0)
+        wait_for_server(transport, config, clock=around.clock, stopping=around.stopping)
+        applied = []
+        for path, objects in manifests:
+            applied += apply(objects, partial(transport.request, client="kcm", timeout=30.0), where=path)
         system = ControllerSystem(
             transport=transport,
             log=log,
             options=options,
             election=election(options),
-            clock=clock,
+            clock=around.clock,
             metrics=metrics,
         )
-        return work(system, stopping=stopping, log=log)
-    finally:
-        transport.close(timeout=2.0)
-
-
-def needs_local_cluster(options: Options, environ: Mapping[str, str]) -> bool:
-    return not options.client.kubeconfig and not options.client.master and not is_in_cluster(environ)
-
-
-def connect(config: ClientConfig, *, clock: SystemClock, metrics: Metrics, log: FilteringBoundLogger) -> HttpTransport:
-    agent = base_user_agent(VERSION, system=platform.system().lower(), machine=platform.machine())
-    transport = HttpTransport(config, user_agent_base=agent, metrics=metrics, clock=clock, log=log)
-    transport.start()
-    return transport
-
-
-def wait_for_server(
-    transport: HttpTransport, config: ClientConfig, *, clock: SystemClock, stopping: threading.Event
-) -> None:
-    """Raises StartError if the server does not answer, or does not know us."""
-    deadline = clock.monotonic() + SERVER_WAIT
-    while True:
-        response = transport.request(Request(method="GET", path="/version"), client="kcm", timeout=5.0)
-        if response.status == 200:
-            return
-        if response.status in (401, 403):
-            raise StartError(f"{config.server} does not let us in ({response.status}): check the credentials")
-        why = response.error or f"it answered {response.status}"
-        if clock.monotonic() >= deadline or stopping.wait(POLL):
-            raise StartError(f"failed to wait for apiserver being healthy at {config.server}: {why}")
+        health.set(system.checks())
+        if local is not None:
+            print(_greeting(local, options, applied), flush=True)
+        return work(system, around, local)
 
 
 def election(options: Options) -> Election | None:
@@ -159,21 +171,68 @@ def election(options: Options) -> Election | None:
         raise StartError(str(err)) from err
 
 
-def work(system: ControllerSystem, *, stopping: threading.Event, log: FilteringBoundLogger) -> int:
-    """Run the system until it ends or somebody wants it to."""
+def work(system: ControllerSystem, around: Surroundings, local: LocalCluster | None) -> int:
+    """Run the system until it ends, or somebody wants it to, or its own cluster is gone."""
+    log, chosen = around.log, system.options.generic.controllers
     built = {spec.name for spec in system.controllers}
-    for name in UPSTREAM:
-        if name.canonical not in built:
-            log.debug("controller is not part of this release", controller=name.canonical)
-    system.start()
-    while system.wait(timeout=0.2) is None:
-        if stopping.is_set():
-            log.info("shutting down, asked by a signal")
-            drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)
-            return 0 if drained else 1
+    for name in chosen:
+        if name not in built and name != "*" and not name.startswith("-"):
+            log.warning("this controller is not part of this release yet", controller=name)
+    with _live_line(local) as show:
+        system.start()
+        while system.wait(timeout=GLANCE) is None:
+            show(summary(system.tables))
+            if around.stopping.is_set():
+                log.info("shutting down, asked by a signal")
+                drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)
+                return 0 if drained else 1
+            trouble = local.trouble() if local is not None else None
+            if trouble is not None:
+                system.halt()
+                raise StartError(trouble)
     log.error(system.end or "ended")
     system.halt()
     return 1
+
+
+def _local_cluster(around: Surroundings, closing: ExitStack) -> LocalCluster | None:
+    """The embedded cluster, if no other is named; it is stopped last."""
+    options = around.options
+    if not options.embeds_cluster or is_in_cluster(around.environ):
+        if options.embedded.apply:
+            raise StartError(
+                "--apply is for the embedded cluster: leave --kubeconfig and --master away, or use kubectl"
+            )
+        return None
+    embedded = options.embedded
+    local = start_local_cluster(
+        Path(embedded.directory), port=embedded.port, nodes=embedded.hollow_nodes, zones=embedded.hollow_zones
+    )
+    closing.callback(local.stop)
+    return local
+
+
+def _greeting(local: LocalCluster, options: Options, applied: list[str]) -> str:
+    return greeting(
+        url=local.server.url,
+        kubeconfig=local.server.kubeconfig,
+        nodes=options.embedded.hollow_nodes,
+        zones=options.embedded.hollow_zones,
+        applied=applied,
+    )
+
+
+@contextlib.contextmanager
+def _live_line(local: LocalCluster | None) -> Iterator[Callable[[str], None]]:
+    """Shows a summary on a terminal, at most once a glance; nowhere else."""
+    if local is None or not sys.stdout.isatty():
+        yield lambda _text: None
+        return
+    line = LiveLine(sys.stdout)
+    try:
+        yield line.show
+    finally:
+        line.end()
 
 
 def _stop_on_signals() -> threading.Event:

@@ -144,7 +144,7 @@ class Controller(Actor):
         self._tables = Tables(self._shared)
         self._reconciler = self._build(self._tables)
         self._queue = WorkQueue(now=now, meter=self._meter, chance=self._random.random)
-        self._meter.begin(self._queue, self.clock.monotonic)
+        self._meter.follow(self._queue, self.clock)
         self._tidied = now
         self.tell(dispatcher.NAME, Attach(self.name, self.context.incarnation))
         for resource_id in self._shared:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from protocols.objects import Key
 from runtime.backoff import Backoff
+from runtime.clock import Clock
 from runtime.limiters import TokenBucket
 
 PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
@@ -20,7 +21,7 @@ PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
 class QueueMeter:
     """What a queue reports; the default says nothing. Times are seconds."""
 
-    def begin(self, queue: WorkQueue, monotonic: Callable[[], float]) -> None:
+    def follow(self, queue: WorkQueue, clock: Clock) -> None:
         """This is the queue that reports from now on, by this clock."""
 
     def added(self, depth: int) -> None:

@@ -1,0 +1,97 @@
+"""Loads manifests (--apply): each document is applied to the server as `kubectl apply --server-side` would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from protocols.objects import Object, encode_object, name_of, namespace_of
+from protocols.resources import resource_path
+from runtime.api import Request, Response
+
+Ask = Callable[[Request], Response]
+MANAGER = "kcm-apply"
+
+
+class ManifestError(Exception):
+    """A manifest that cannot be loaded; the text names the file, the document and what is wrong."""
+
+
+def read_manifest(path: Path) -> list[Object]:
+    """The objects of a YAML or JSON file; a List stands for its items. Raises ManifestError."""
+    try:
+        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    except OSError as err:
+        raise ManifestError(f"cannot read {path}: {err.strerror or err}") from err
+    except (yaml.YAMLError, UnicodeDecodeError) as err:
+        raise ManifestError(f"{path} is no YAML: {' '.join(str(err).split())}") from err
+    objects = []
+    for number, document in enumerate(documents, 1):
+        if document is not None:
+            objects.extend(_objects(document, f"{path}, document {number}"))
+    return objects
+
+
+def _objects(document: Any, where: str) -> Iterator[Object]:
+    if not isinstance(document, dict):
+        raise ManifestError(f"{where}: an object is a map, got {type(document).__name__}")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str):
+            raise ManifestError(f"{where}: {field} is missing")
+    if document["kind"] == "List" and isinstance(document.get("items"), list):
+        for item in document["items"]:
+            yield from _objects(item, where)
+        return
+    if not isinstance(document.get("metadata"), dict) or not name_of(document):
+        raise ManifestError(f"{where}: metadata.name is missing")
+    yield document
+
+
+def apply(objects: list[Object], ask: Ask, *, where: str) -> list[str]:
+    """Apply each object; answers what to say of each ("replicationcontroller/nginx-server"). Raises ManifestError."""
+    said = []
+    known: dict[str, list[Object]] = {}
+    for obj in objects:
+        api_version, kind = obj["apiVersion"], obj["kind"]
+        if api_version not in known:
+            known[api_version] = _resources(ask, api_version)
+        resource = next((r for r in known[api_version] if r["kind"] == kind and "/" not in r["name"]), None)
+        if resource is None:
+            raise ManifestError(f"{where}: the server knows no {kind} in {api_version}")
+        namespace = (namespace_of(obj) or "default") if resource["namespaced"] else ""
+        path = resource_path(f"{api_version}/{resource['name']}", namespace, name_of(obj))
+        response = ask(
+            Request(
+                method="PATCH",
+                path=path,
+                query={"fieldManager": MANAGER, "force": "true"},
+                body=encode_object(obj),
+                content_type="application/apply-patch+yaml",
+            )
+        )
+        if not 200 <= response.status < 300:
+            raise ManifestError(f"{where}: {kind} {name_of(obj)}: {_complaint(response)}")
+        said.append(f"{kind.lower()}/{name_of(obj)}")
+    return said
+
+
+def _resources(ask: Ask, api_version: str) -> list[Object]:
+    """What discovery says of a group version; nothing if there is none."""
+    root = "apis" if "/" in api_version else "api"
+    response = ask(Request(method="GET", path=f"/{root}/{api_version}"))
+    if response.status != 200:
+        return []
+    resources: list[Object] = orjson.loads(response.body).get("resources") or []
+    return resources
+
+
+def _complaint(response: Response) -> str:
+    try:
+        message = orjson.loads(response.body).get("message")
+    except (orjson.JSONDecodeError, AttributeError):
+        message = None
+    return str(message or response.error or f"the server answered {response.status}")
