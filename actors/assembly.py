@@ -139,20 +139,25 @@ def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> Contr
             assembly.tables[resource.id] = assembly.make_table(resource)
     short = spec.name.removesuffix("-controller")
 
-    def build(tables: Tables) -> Reconciler:
-        log = assembly.log.bind(controller=spec.name)
-        return spec.build(
-            Surroundings(
-                tables=tables,
-                clock=assembly.clock,
-                log=log,
-                metrics=assembly.metrics,
-                options=assembly.options,
-            )
+    def surroundings(tables: Tables) -> Surroundings:
+        return Surroundings(
+            tables=tables,
+            clock=assembly.clock,
+            log=assembly.log.bind(source=spec.name),
+            metrics=assembly.metrics,
+            options=assembly.options,
         )
 
+    def build(own_tables: Tables) -> Reconciler:
+        return spec.build(surroundings(own_tables))
+
     tables: Mapping[str, Table] = {resource.id: assembly.tables[resource.id] for resource in spec.resources}
+
+    def child(kind: str, name: str) -> ActorSpec:
+        return spec.children[kind](name, surroundings(Tables(tables)))
+
     return ControllerPlan(
+        child=child,
         spec=ActorSpec(
             name=controller_name(spec.name),
             actor=Controller,

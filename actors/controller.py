@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from actors import dispatcher
-from actors.reconciliation import Change, Reconciler, Reconciliation, RequeueAfter, Watch
+from actors.reconciliation import Change, Listening, Reconciler, Reconciliation, RequeueAfter, Tell, Watch
 from protocols.codec import encode
 from protocols.messages.commands import (
     Command,
@@ -165,6 +165,7 @@ class Controller(Actor):
                 self._take_attached(message)
             case Restarted(name=name):
                 self._peer_restarted(name)
+                self._hear(message)
             case Pause():
                 self._paused = True
             case Resume():
@@ -173,6 +174,8 @@ class Controller(Actor):
                 self._draining = True
             case Describe():
                 return encode(Description(self.name, orjson.dumps(self._facts())))
+            case _ if self._hear(message):
+                pass
             case _:
                 super().receive(message)
         self._since_pump += 1
@@ -234,6 +237,15 @@ class Controller(Actor):
         for resource_id in self._shared:
             if name == informer_name(resource_id):
                 self.tell(name, Subscribe(self.name))
+
+    def _hear(self, message: Any) -> bool:
+        """Let the reconciler have it, if it listens at all; answers whether it does."""
+        if not isinstance(self._reconciler, Listening):
+            return False
+        now = self.clock.monotonic()
+        for key in self._reconciler.hear(message):
+            self._queue.add(key, now)
+        return True
 
     # Keys.
 
@@ -300,6 +312,8 @@ class Controller(Actor):
             answer = None
             if isinstance(yielded, Record):
                 self._record(yielded)
+            elif isinstance(yielded, Tell):
+                self.tell(yielded.to, yielded.message)
             elif isinstance(yielded, Sequence):
                 if yielded:
                     self._submit(run, list(yielded), single=False)

@@ -37,6 +37,8 @@ from protocols.messages.lifecycle import (
     Restart,
     Restarted,
     Resume,
+    StartChild,
+    StopChild,
     Wake,
 )
 from protocols.messages.watching import Unsubscribe
@@ -53,10 +55,13 @@ STEADY = 600.0  # seconds a child has to live for its failures to be forgotten
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerPlan:
-    """One controller: how to build its actor, and which resources it reads (by Resource.id)."""
+    """One controller: how to build its actor, which resources it reads (by Resource.id), and how to build a child of
+    its own by kind and name; raises KeyError on a kind that it does not have.
+    """
 
     spec: ActorSpec
     resources: tuple[str, ...]
+    child: Callable[[str, str], ActorSpec]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +130,7 @@ class ControllerManager(Actor):
         self._drain_until: float | None = None
         self._draining: set[str] = set()
         self._paused: set[str] = set()
+        self._owners: dict[str, str] = {}  # children of controllers: their name → the controller's
 
     def started(self) -> None:
         now = self.clock.monotonic()
@@ -137,6 +143,7 @@ class ControllerManager(Actor):
             if self.context.system.is_alive(controller.spec.name):
                 self._children[controller.spec.name] = _Child(controller.spec, started_at=now)
                 self._start_informers(name, now)
+                self.tell(controller.spec.name, Restarted(self.name, self.context.incarnation))  # it may have children
         if self._leading:
             self._schedule_controllers(now)
         self._look_around()
@@ -173,6 +180,10 @@ class ControllerManager(Actor):
             case Resume(controller=name):
                 self._paused.discard(name)
                 self.tell(controller_name(name), message)
+            case StartChild(owner=owner, kind=kind, name=name):
+                self._start_child(owner, kind, name)
+            case StopChild(kind=kind, name=name):
+                self._forget(f"{kind}:{name}")
             case Drain():
                 self._drain()
             case Drained(name=name):
@@ -204,8 +215,7 @@ class ControllerManager(Actor):
             for name in self._children:
                 if name != spec.name and not name.startswith("informer:") and name != "dispatcher":
                     self.tell(name, Restarted(spec.name, incarnation))
-            if spec.name == controller_name(spec.name.removeprefix("controller:")):
-                self._pause_again(spec.name.removeprefix("controller:"))
+            self._pause_again(spec.name.removeprefix("controller:"))
 
     def _pause_again(self, name: str) -> None:
         if name in self._paused:
@@ -226,6 +236,13 @@ class ControllerManager(Actor):
                 continue
             due += start_delay(self._plan.start_interval, self._random.random())
             self._children[spec.name] = _Child(spec, start_at=due)
+
+    def _start_child(self, owner: str, kind: str, name: str) -> None:
+        if controller_name(owner) not in self._children or f"{kind}:{name}" in self._children:
+            return
+        spec = self._plan.controllers[owner].child(kind, name)
+        self._owners[spec.name] = owner
+        self._start(spec, self.clock.monotonic())
 
     # Watching over them.
 
@@ -303,13 +320,20 @@ class ControllerManager(Actor):
             self._look_around()
 
     def _disable(self, name: str) -> None:
-        if self._children.pop(controller_name(name), None) is None:
+        if controller_name(name) not in self._children:
             return
-        self.context.system.fence(controller_name(name))
+        self._forget(controller_name(name))
+        for child in [child for child, owner in self._owners.items() if owner == name]:
+            self._forget(child)
         for resource_id in self._plan.controllers[name].resources:
             self.tell(informer_name(resource_id), Unsubscribe(controller_name(name)))
         self._vitals.forget(controller_name(name))
         self.log.info("controller disabled", controller=name)
+
+    def _forget(self, name: str) -> None:
+        if self._children.pop(name, None) is not None:
+            self._owners.pop(name, None)
+            self.context.system.fence(name)
 
     def _restart(self, name: str) -> None:
         child = self._children.get(name) or self._children.get(controller_name(name))

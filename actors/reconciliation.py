@@ -14,16 +14,16 @@
             return RequeueAfter(60.0)
 
 `reconcile` is a generator. It yields a Command and is sent its Outcome; or a list of commands, which go together, and
-is sent the list of their outcomes in the same order; or a Record, an event for people that nobody waits for. It may be
-closed between any two yields and run again later: it looks at what is, never at what happened. What it raises is
-logged, counted, and the key retried with backoff.
+is sent the list of their outcomes in the same order; or a Record (an event for people) or a Tell (a message to another
+actor), which nobody waits for. It may be closed between any two yields and run again later: it looks at what is, never
+at what happened. What it raises is logged, counted, and the key retried with backoff.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from protocols.messages.commands import Command, Create, Delete, Get, List, Patch, PatchType, Update
 from protocols.messages.outcomes import CommandFailed, Done, Outcome
@@ -52,7 +52,15 @@ class RequeueAfter:
     seconds: float
 
 
-Yielded = Command | Record | Sequence[Command]
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Yielded: put a message into another actor's mailbox (a child's, or the manager's); nobody waits for it."""
+
+    to: str
+    message: Any
+
+
+Yielded = Command | Record | Tell | Sequence[Command]
 Reconciliation = Generator[Yielded, Any, RequeueAfter | None]
 T = TypeVar("T")
 Step = Generator[Yielded, Any, T]  # a part of a reconciliation that answers a T
@@ -64,6 +72,17 @@ class Reconciler(Protocol):
     watches: Sequence[Watch]
 
     def reconcile(self, key: Key) -> Reconciliation: ...
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A reconciler that other actors talk to: its children, or the manager."""
+
+    def hear(self, message: Any) -> Iterable[Key]:
+        """A message for this controller that is not the driver's own business (also Restarted, for any peer).
+
+        Answers the keys that it concerns. Raises TypeError on one that it has no business with.
+        """
 
 
 class Change:

@@ -7,8 +7,8 @@ GREETER = ControllerSpec(
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.options import Options
@@ -17,6 +17,7 @@ from protocols.resources import Resource
 from runtime.clock import Clock
 from runtime.metrics import Metrics
 from runtime.overlay import Tables
+from runtime.system import ActorSpec
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -46,6 +47,8 @@ class ControllerSpec:
     client: the API client in whose name and rate limit it writes; component: the source of its events; queue: its name
     in workqueue_* metrics; each is the name's first part where left empty. concurrency: keys in work at once.
     max_retries: failures in a row after which a key waits for its next event; None is never.
+    children: kinds of actors that it may ask the manager for (StartChild): how to build one, by its name. Its
+    surroundings have no overlay in common with the controller's.
     """
 
     name: str
@@ -59,6 +62,7 @@ class ControllerSpec:
     concurrency: Callable[[Options], int] = _five
     on_by_default: bool = True
     max_retries: int | None = None
+    children: Mapping[str, Callable[[str, Surroundings], ActorSpec]] = field(default_factory=dict)
 
     @property
     def resources(self) -> tuple[Resource, ...]:

@@ -65,6 +65,8 @@ TAGS: tuple[tuple[int, type], ...] = (
     (96, lifecycle.Description),
     (97, lifecycle.Attached),
     (98, lifecycle.Restarted),
+    (99, lifecycle.StartChild),
+    (100, lifecycle.StopChild),
 )
 
 # Fields that hold messages or named tuples: how they go onto the wire and come back. All others go as they are.

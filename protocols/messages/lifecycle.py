@@ -73,6 +73,28 @@ class Restarted:
 
 
 @dataclass(frozen=True, slots=True)
+class StartChild:
+    """Bring an actor of this kind to life, as `<kind>:<name>`, unless it lives; supervised like any other.
+
+    Controller → manager. owner: the controller that asks, by its canonical name; kind: one of its spec's `children`.
+    The child is stopped with its owner's being switched off; the owner hears Restarted when it is a new incarnation.
+    """
+
+    owner: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopChild:
+    """That actor is needed no more. Controller → manager."""
+
+    owner: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Begin nothing new, finish what is under way, then answer Drained. Manager → controllers."""
 
