@@ -28,10 +28,9 @@ from runtime.embedded.custom_resources import CustomResources
 from runtime.embedded.expiry import Expiry
 from runtime.embedded.garbage import GarbageCollector
 from runtime.embedded.namespace_cleanup import NamespaceCleanup
-from runtime.embedded.openapi_models import installed_models
 from runtime.embedded.registry import Registry, ResourceDefinition
 from runtime.embedded.routing import Route, route
-from runtime.embedded.shapes import Shapes
+from runtime.embedded.shapes import built_in_shapes
 from runtime.embedded.state import State
 from runtime.embedded.status_errors import StatusError
 from runtime.embedded.store import Change, Store
@@ -82,7 +81,7 @@ class ApiServer:
         self._cluster = Cluster(
             state=self._state,
             registry=self.registry,
-            shapes=Shapes(installed_models()),
+            shapes=built_in_shapes(),
             clock=clock,
             uid=uid,
             suffix=suffix,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from protocols.objects import Object
 from protocols.quantities import canonical_quantity
-from runtime.embedded.openapi_models import Field, ModelName, Models, model_of
+from runtime.embedded.openapi_models import Field, ModelName, Models, installed_models, model_of
 from runtime.embedded.registry import ResourceDefinition
 
 Check = Callable[[Any], None]
@@ -134,6 +134,12 @@ class Shapes:
         else:
             one, wanted = _KINDS[kind], kind
         return _list_of(one, f"[]{wanted}") if field.type.many else one
+
+
+@cache
+def built_in_shapes() -> Shapes:
+    """Of the installed models; all servers of a process share them. Raises ModuleNotFoundError without models."""
+    return Shapes(installed_models())
 
 
 def json_type(value: Any) -> str:
