@@ -159,9 +159,8 @@ class Bench:
                 known = self._known(resource, key)
                 if known is None:
                     return NotFound(f'"{key}" not found')
-                patched = apply_strategic_merge(
-                    known, decode_object(body), schema=merge_schema_of(self._kind(resource))
-                )
+                schema = merge_schema_of(self._by_id[resource].resource.kind)
+                patched = apply_strategic_merge(known, decode_object(body), schema=schema)
                 return Done(encode_object(self._newer(patched)))
             case Delete(resource, key):
                 return NotFound(f'"{key}" not found') if self._known(resource, key) is None else Done(_SUCCESS)
