@@ -29,6 +29,8 @@ from runtime.embedded.field_validation import STRICT, WARN, FieldValidator
 from runtime.embedded.http_streams import WatchStream
 from runtime.embedded.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
 from runtime.embedded.openapi import OpenApi
+from runtime.embedded.openapi_models import Models
+from runtime.embedded.protobuf_bodies import ProtobufDecoder
 from runtime.embedded.representations import INCLUDES, Representation
 from runtime.embedded.request_bodies import json_body
 from runtime.embedded.routing import is_watch
@@ -58,14 +60,14 @@ class ApiHttp:
         api: ApiServer,
         *,
         authenticator: Authenticator,
-        validator: FieldValidator,
-        openapi: OpenApi,
+        models: Models,
         version: Version,
         clock: Now,
         log: FilteringBoundLogger,
     ) -> None:
         self._api, self._authenticator, self._clock, self._log = api, authenticator, clock, log
-        self._validator, self._openapi, self._version = validator, openapi, version
+        self._validator, self._openapi = FieldValidator(models), OpenApi(api.registry, models)
+        self._protobuf, self._version = ProtobufDecoder(models), version
         self._streams: set[WatchStream] = set()
 
     def server(self) -> web.Server:
@@ -135,7 +137,7 @@ class ApiHttp:
             return _http_response(response, body=representation.body(response.body))
         content_type = headers.get("Content-Type", "")
         media_type = content_type.partition(";")[0].strip().lower()
-        body = json_body(method, media_type, await request.read())
+        body = json_body(method, media_type, await request.read(), self._protobuf)
         asked = Request(method=method, path=path, query=query, body=body, content_type=media_type or JSON)
         warnings = self._stray_fields(asked) if "fieldValidation" in query else []
         response = self._api.handle(asked, user=user)

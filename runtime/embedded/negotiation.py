@@ -1,7 +1,7 @@
 """In which form a client wants its answer: what its Accept header says, and what comes of it.
 
-Source: apiserver pkg/endpoints/handlers/negotiation/negotiate.go (v1.36). Protobuf and CBOR are never spoken; whoever
-accepts JSON as well, as all clients of Kubernetes do, gets that.
+Source: apiserver pkg/endpoints/handlers/negotiation/negotiate.go (v1.36). Answers are JSON, never protobuf or CBOR: all
+clients of Kubernetes that like those better take JSON as well.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from runtime.embedded.status_errors import StatusError
 
-JSON, YAML = "application/json", "application/yaml"
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 
 
 class Form(NamedTuple):

@@ -27,11 +27,9 @@ from aiohttp import web
 from runtime.clock import SystemClock
 from runtime.embedded.authentication import Authenticator
 from runtime.embedded.certificates import ADMIN, Certificates, ensure_certificates
-from runtime.embedded.field_validation import FieldValidator
 from runtime.embedded.files import DirectoryInUse, sole_use
 from runtime.embedded.http import ApiHttp
 from runtime.embedded.kubeconfig import admin_token, write_kubeconfig
-from runtime.embedded.openapi import OpenApi
 from runtime.embedded.openapi_models import installed_models
 from runtime.embedded.server import ApiServer
 from runtime.embedded.sqlite_store import SqliteStore, StoreUnusable
@@ -147,12 +145,10 @@ def _open_store(path: Path, ending: asyncio.Future[None]) -> SqliteStore:
 
 
 def _front(api: ApiServer, token: str, *, clock: SystemClock, log: FilteringBoundLogger) -> ApiHttp:
-    models = installed_models()
     return ApiHttp(
         api,
         authenticator=Authenticator({token: ADMIN}),
-        validator=FieldValidator(models),
-        openapi=OpenApi(api.registry, models),
+        models=installed_models(),
         version=this_version(),
         clock=clock,
         log=log,

@@ -1,4 +1,4 @@
-"""What may stand in a request's body, and YAML made JSON, so that all that comes after sees JSON only."""
+"""What may stand in a request's body. YAML and protobuf become JSON, so that all that comes after sees JSON only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import yaml
 
 from protocols.messages.commands import PatchType
 from runtime.embedded import status_errors
-from runtime.embedded.negotiation import JSON, YAML
+from runtime.embedded.negotiation import JSON, PROTOBUF, YAML
+from runtime.embedded.protobuf_bodies import ProtobufDecoder, UnknownType
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
@@ -22,11 +23,11 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def json_body(method: str, media_type: str, body: bytes) -> bytes:
+def json_body(method: str, media_type: str, body: bytes, protobuf: ProtobufDecoder) -> bytes:
     """The body as JSON. media_type: without parameters, "" for none.
 
-    Raises StatusError: 415 on a type that the method does not take (types of patches are not looked at), 400 on YAML
-    that cannot be read.
+    Raises StatusError: 415 on a type that the method does not take (types of patches are not looked at) or a kind that
+    cannot be had in protobuf, 400 on what cannot be read.
     """
     if not body:
         return body
@@ -36,7 +37,18 @@ def json_body(method: str, media_type: str, body: bytes) -> bytes:
         return body
     if media_type == YAML:
         return _from_yaml(body)
-    raise status_errors.unsupported_media_type(media_type, (JSON, YAML))
+    if media_type == PROTOBUF:
+        return _from_protobuf(body, protobuf)
+    raise status_errors.unsupported_media_type(media_type, (JSON, YAML, PROTOBUF))
+
+
+def _from_protobuf(body: bytes, protobuf: ProtobufDecoder) -> bytes:
+    try:
+        return orjson.dumps(protobuf.decode(body))
+    except UnknownType as err:
+        raise status_errors.unsupported_media_type(PROTOBUF, (JSON, YAML)) from err
+    except ValueError as err:
+        raise status_errors.bad_request(f"error decoding {PROTOBUF}: {err}") from err
 
 
 def _from_yaml(body: bytes) -> bytes:

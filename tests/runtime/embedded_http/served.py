@@ -15,9 +15,7 @@ from aiohttp import web
 from structlog.testing import LogCapture
 
 from runtime.embedded.authentication import Authenticator
-from runtime.embedded.field_validation import FieldValidator
 from runtime.embedded.http import ApiHttp
-from runtime.embedded.openapi import OpenApi
 from runtime.embedded.openapi_models import installed_models
 from runtime.embedded.registry import ResourceDefinition
 from runtime.embedded.server import ApiServer
@@ -111,13 +109,11 @@ def pod(name: str, **fields: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def serving(store: Store) -> AsyncIterator[Served]:
     clock, logs = SetClock(), LogCapture()
-    models = installed_models()
     api = ApiServer(store=store, clock=clock, resources=RESOURCES)
     front = ApiHttp(
         api,
         authenticator=Authenticator({TOKEN: "admin"}),
-        validator=FieldValidator(models),
-        openapi=OpenApi(api.registry, models),
+        models=installed_models(),
         version=Version(kubernetes="1.36.2", kcm="1"),
         clock=clock,
         log=structlog.wrap_logger(None, processors=[logs]),
