@@ -83,9 +83,10 @@ def tls_context(config: ClientConfig, credential: Credential) -> ssl.SSLContext:
 
 def reason(err: ssl.SSLError) -> str:
     """What OpenSSL says, without where in its source it says so."""
-    if isinstance(err, ssl.SSLCertVerificationError) and err.verify_message:
-        return f"certificate verify failed: {err.verify_message}"
-    return (err.reason or str(err)).replace("_", " ").lower()
+    # An error that Python's own code raises has none of these attributes.
+    if message := getattr(err, "verify_message", ""):
+        return f"certificate verify failed: {message}"
+    return (getattr(err, "reason", "") or str(err)).replace("_", " ").lower()
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes, *, origin: str) -> None:

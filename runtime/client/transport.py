@@ -113,8 +113,7 @@ class HttpTransport:
 
     async def _close(self, timeout: float) -> None:
         session, self._session = self._session, None  # from here on whatever begins is refused
-        for stream, following in list(self._watches.items()):
-            following.cancel()
+        for stream in list(self._watches):
             self._end_watch(stream, Response(status=0, error=CLOSED))
         for alarm, (call, response) in list(self._delayed.items()):
             self._clock.cancel(alarm)
@@ -213,7 +212,7 @@ class HttpTransport:
     def _begin_watch(self, stream: WatchStream) -> None:
         if self._session is None:
             self._end_watch(stream, _refusal(CLOSED))
-        elif not stream.over:
+        else:
             task = asyncio.create_task(self._follow(stream, self._session))
             self._watches[stream] = task
             task.add_done_callback(lambda _: self._watches.pop(stream))

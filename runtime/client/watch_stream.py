@@ -54,10 +54,6 @@ class WatchStream:
         self._lock = threading.RLock()
         self._over = False
 
-    @property
-    def over(self) -> bool:
-        return self._over
-
     def cancel(self) -> None:
         with self._lock:
             if self._over:

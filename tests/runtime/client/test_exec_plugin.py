@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -86,6 +86,20 @@ def calls(metrics: Metrics, code: str, status: str) -> float:
     return metrics.counter(REST_CLIENT_EXEC_PLUGIN_CALLS, code, status).value
 
 
+@pytest.fixture
+def typed() -> Iterator[None]:
+    """Somebody has typed something at our terminal."""
+    terminal, keyboard = os.pipe()
+    os.write(keyboard, b"yes\n")
+    before = os.dup(0)
+    os.dup2(terminal, 0)
+    yield
+    os.dup2(before, 0)
+    for file in (terminal, keyboard, before):
+        os.close(file)
+
+
+@pytest.mark.usefixtures("typed")
 def test_the_plugin_runs_in_our_environment_without_our_terminal(plugin: Callable[[str], str]) -> None:
     script = f"read line && exit 9; echo '{printed({'token': 'X'}).decode()}' | sed s/X/$WHO/"
     metrics = Metrics()

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from runtime.api import Response
+from runtime.client.config import Credential
 from runtime.client.credential_cache import HOLD_OFF
 from runtime.client.credentials import TokenFile
 from runtime.client.exec_plugin import ExecPlugin, ExecSpec
@@ -221,6 +222,28 @@ def test_a_token_that_stays_wrong_is_answered_401_after_one_try(
     assert seen == ["Bearer wrong"] * 3
 
 
+def test_a_request_is_refused_twice_at_most_however_many_tokens_there_are(
+    connect: Connect, loopback: Any, hand_clock: Any
+) -> None:
+    class Source:
+        given = 0
+
+        def load(self) -> Credential:
+            self.given += 1
+            return Credential(authorization=f"Bearer {self.given}")
+
+    seen: list[str] = []
+
+    async def refuse(request: web.BaseRequest) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        hand_clock.advance(HOLD_OFF)
+        return web.Response(status=401)
+
+    client = connect(loopback.serve(refuse), config={"credentials": Source()}, clock=hand_clock, timeout=1000.0)
+    assert client.ask("POST").status == 401
+    assert seen == ["Bearer 1", "Bearer 2"]
+
+
 def test_without_credentials_nothing_is_sent_and_the_plugin_is_named(
     connect: Connect, loopback: Any, hand_clock: Any
 ) -> None:
@@ -259,6 +282,24 @@ def test_close_lets_requests_under_way_finish(connect: Connect, loopback: Any, g
     assert client.answer().status == 200
     closing.join(PATIENCE)
     assert not closing.is_alive()
+
+
+def test_a_request_throttled_while_the_client_closes_is_not_tried_again(
+    connect: Connect, loopback: Any, gate: Any, hand_clock: Any
+) -> None:
+    async def serve(request: web.BaseRequest) -> web.Response:
+        await gate(request)
+        return web.Response(status=429, headers={"Retry-After": "1"})
+
+    client = connect(loopback.serve(serve), clock=hand_clock)
+    client.send("POST")
+    gate.arrived.get(timeout=PATIENCE)
+    closing = threading.Thread(target=client.transport.close, args=(PATIENCE,))
+    closing.start()
+    client.transport._thread.post(gate.open)
+    assert client.answer().status == 429
+    closing.join(PATIENCE)
+    assert hand_clock.alarms.empty()
 
 
 def test_close_answers_everything(connect: Connect, loopback: Any, gate: Any, hand_clock: Any) -> None:
