@@ -72,3 +72,12 @@ def test_a_rollback_and_a_new_size_at_once_are_one_write_of_the_deployment(web):
     assert [(command.resource, command.subresource) for command in commands] == [("apps/v1/deployments", "")]
     web.roll_out()
     assert web.sizes() == {1: 0, 3: 0, 4: 5}
+
+
+def test_a_template_that_was_never_rolled_out_gets_its_revision_before_it_is_left(web):
+    web.set_image("web:4")
+    web.annotate(**{REQUEST: "0"})
+    events = web.roll_out()
+    assert ("Normal", "DeploymentRollback", 'Rolled back deployment "web" to revision 3') in events
+    assert web.images() == {1: "web:1", 2: "web:2", 4: "web:4", 5: "web:3"}
+    assert web.sizes() == {1: 0, 2: 0, 4: 0, 5: 2}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.messages.commands import Create, Get, Patch, Update
+from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed
 from protocols.objects import annotations_of, decode_object, encode_object, name_of, uid_of
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
@@ -111,6 +111,21 @@ def test_a_new_template_is_rolled_out_pod_by_pod_within_surge_and_without_loss(r
     assert web.images() == {1: "web:1", 2: "web:2"}
 
 
+def test_unavailable_and_available_old_pods_go_in_two_steps_of_one_reconciliation():
+    web = Cluster()
+    web.create_deployment(4, max_surge=0, max_unavailable=2)
+    web.settle()
+    web.run_replica_sets()
+    web.make_ready(at_most=3)
+    web.run_replica_sets()
+    web.settle()
+    web.set_image("web:2")
+    events = web.sync().events
+    old = web.replica_sets()[1]
+    assert events == [scaled("down", old, 4, 3), scaled("down", old, 3, 2)]  # and none for the new one, made at 0
+    assert web.sizes() == {1: 2, 2: 0}
+
+
 def test_the_progressing_condition_tells_of_each_step(rolled_out):
     web = rolled_out
     web.set_image("web:2")
@@ -176,11 +191,35 @@ def test_a_new_size_in_the_middle_of_a_rollout_is_shared(rolled_out):
     assert web.sizes() == {1: 0, 2: 17}
 
 
+def test_a_share_that_stays_the_same_is_noted_without_an_event(rolled_out):
+    web = rolled_out
+    web.set_image("web:2")
+    web.settle()
+    assert web.sizes() == {1: 3, 2: 1}
+    web.set(replicas=4)
+    events = web.sync().events
+    assert web.sizes() == {1: 4, 2: 1}
+    assert events == [scaled("up", web.replica_sets()[1], 3, 4)]
+    assert [annotations_of(each)[DESIRED] for each in web.replica_sets().values()] == ["4", "4"]
+
+
+def test_a_new_size_does_not_touch_history(rolled_out):
+    web = rolled_out
+    web.set_image("web:2")
+    web.roll_out()
+    web.set(replicas=5, revisionHistoryLimit=0)
+    assert web.sync().of(Delete) == []
+    web.roll_out()
+    assert sorted(web.replica_sets()) == [2]
+
+
 def test_scaling_alone_is_no_new_revision(rolled_out):
     web = rolled_out
     web.set(replicas=5)
-    events = web.roll_out()
+    events = web.sync().events
     assert events == [scaled("up", web.replica_sets()[1], 3, 5)]
+    assert web.deployment["status"]["unavailableReplicas"] == 2
+    assert web.roll_out() == []
     web.set(replicas=0)
     web.roll_out()
     assert web.sizes() == {1: 0}

@@ -60,6 +60,7 @@ def test_a_new_size_is_spread_by_the_sizes_there_are(before, after, new, old, si
     [
         (10, 2, 20, 2, {"v2": 6, "v1": 6}, {"v2": 11, "v1": 11}),
         (10, 3, 50, 6, {"v2": 5, "v1": 8}, {"v2": 22, "v1": 34}),
+        (6, 2, 0, 2, {"v2": 3, "v1": 3}, {"v2": 0, "v1": 0}),  # at 0 there is no surge
     ],
 )
 def test_surge_pods_have_their_share_too(before, surge_before, after, surge_after, sizes, wanted):
@@ -78,6 +79,12 @@ def test_a_new_size_that_reached_only_some_is_brought_to_the_others():
         "v2": 2,
         "v1": 1,
     }
+
+
+def test_what_is_left_over_takes_no_more_than_there_is():
+    """Annotations that were tampered with give no shares, so that all is left over."""
+    sets = sets_of({"v2": 2, "v1": 2}, sized_for=(0, 0))
+    assert sizes_after(scale_plan(deployment(1, max_unavailable=1), None, sets), sets) == {"v2": 2, "v1": 0}
 
 
 def test_a_full_new_replica_set_that_is_not_available_does_not_cost_old_pods():
