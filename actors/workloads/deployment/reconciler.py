@@ -44,6 +44,7 @@ from protocols.objects import (
     namespace_of,
     uid_of,
 )
+from protocols.pods import is_terminal
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from protocols.selectors import LabelSelector, label_selector_of
 from runtime.clock import Clock
@@ -71,9 +72,10 @@ def owner_or_adopters(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def emptied_recreate(change: Change, tables: Tables) -> Iterable[Key]:
-    """The Deployment that waits, for Recreate, until its last pod is gone: that of a deleted pod, if it has no other.
+    """The Deployment that waits, for Recreate, until its last pod is gone: that of a deleted pod, if no other runs.
 
-    Upstream asks the API server for the ReplicaSets here; ours are those we made, and the overlay shows them.
+    Upstream asks the API server for the ReplicaSets here; ours are those we made, and the overlay shows them. And it
+    counts pods that have come to their end, though no rollout waits for those.
     """
     owner = change.controller
     if not change.deleted or owner is None or owner.kind != REPLICASETS.kind:
@@ -86,7 +88,8 @@ def emptied_recreate(change: Change, tables: Tables) -> Iterable[Key]:
     if deployment is None or uid_of(deployment) != replica_set.controller.uid or strategy_type(deployment) != RECREATE:
         return
     siblings = tables[REPLICASETS].entries_owned_by(uid_of(deployment))
-    if not any(tables[PODS].entries_owned_by(sibling.uid) for sibling in siblings):
+    pods = (pod for sibling in siblings for pod in tables[PODS].entries_owned_by(sibling.uid))
+    if all(is_terminal(pod.facts) for pod in pods):
         yield key
 
 
@@ -186,7 +189,7 @@ class DeploymentReconciler:
     def _phases(self, replica_sets: Sequence[Object]) -> dict[str, list[str]]:
         """The phases of the pods of each of these, by its uid."""
         return {
-            uid_of(each): [entry.facts.phase for entry in self._pods.entries_owned_by(uid_of(each))]
+            uid_of(each): [pod.facts.phase for pod in self._pods.entries_owned_by(uid_of(each))]
             for each in replica_sets
         }
 

@@ -97,6 +97,13 @@ GONE = pod("gone", owner=owner_of_pods(FIRST))
         (EventType.DELETED, GONE, RECREATED, [pod("left", owner=owner_of_pods(FIRST))], []),
         (EventType.DELETED, GONE, RECREATED, [pod("left", owner=owner_of_pods(SECOND))], []),
         (EventType.DELETED, GONE, RECREATED, [pod("orphan")], ["default/web"]),
+        (
+            EventType.DELETED,
+            GONE,
+            RECREATED,
+            [pod("evicted", owner=owner_of_pods(FIRST), phase="Failed")],
+            ["default/web"],
+        ),
         (EventType.DELETED, GONE, WEB, [], []),
         (EventType.DELETED, GONE, deployment(strategy=RECREATE, meta={"uid": "another"}), [], []),
         (EventType.DELETED, GONE, None, [], []),
