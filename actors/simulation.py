@@ -12,16 +12,19 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from actors.catalogue import BUILT_IN
+from actors.controller_manager import NAME
 from actors.controller_system import ControllerSystem
 from actors.elector import Election
+from actors.hollow.catalogue import hollow_specs
 from actors.options import Options
 from actors.specs import ControllerSpec
-from protocols.messages.lifecycle import Describe
+from protocols.messages.lifecycle import Describe, Drain
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
 from protocols.resources import Resource, resource_path
 from runtime.api import Request, Response
@@ -71,6 +74,26 @@ class SimulatedCluster:
             spawner=self.world,
             seed=self._seed,
         ).start()
+
+    def hollow_nodes(self, *, nodes: int = 3, zones: int = 2) -> ControllerSystem:
+        """Nodes that run pods, and a scheduler: a system of their own, as in life."""
+        options = Options()
+        return ControllerSystem(
+            transport=self.transport,
+            log=self._log,
+            controllers=hollow_specs(nodes=nodes, zones=zones),
+            options=replace(options, client_limits=replace(options.client_limits, qps=-1.0)),
+            clock=self.clock,
+            spawner=self.world,
+            seed=self._seed + 1,
+        ).start()
+
+    def stop(self, system: ControllerSystem) -> bool:
+        """Drain it and stop its actors; answers whether it was drained in time."""
+        system.actors.tell(NAME, Drain())
+        drained = self.run_until(lambda: system.end is not None, within=60.0)
+        system.halt()
+        return drained
 
     def describe(self, system: ControllerSystem, actor: str) -> Object:
         """What an actor of that system says of itself."""

@@ -38,19 +38,39 @@ class Spawner(Protocol):
 
     def start(self, actor: Actor) -> None: ...
 
+    def delivered(self, actor: Actor) -> None:
+        """There is something in its mailbox; called on the sender's thread."""
+
+    def end(self, actor: Actor, timeout: float | None) -> bool:
+        """Have it end after what is in its mailbox now, and wait so many seconds for that; None does not wait.
+
+        Answers False if it did not end in time.
+        """
+
 
 class ThreadSpawner:
-    """Each actor on a daemon thread of its own, as pykka does."""
+    """Each actor on a daemon thread of its own, as pykka does; that thread waits on the mailbox."""
 
     def start(self, actor: Actor) -> None:
         actor.launch()
 
+    def delivered(self, actor: Actor) -> None:
+        pass
+
+    def end(self, actor: Actor, timeout: float | None) -> bool:
+        try:
+            actor.actor_ref.stop(block=timeout is not None, timeout=timeout)
+        except pykka.Timeout:
+            return False
+        return True
+
 
 class _Resident:
-    __slots__ = ("context", "ref")
+    __slots__ = ("actor", "context", "ref")
 
-    def __init__(self, context: Context, ref: pykka.ActorRef[Any]) -> None:
-        self.context, self.ref = context, ref
+    def __init__(self, actor: Actor) -> None:
+        self.actor, self.context = actor, actor.context
+        self.ref: pykka.ActorRef[Any] = actor.actor_ref
 
 
 class ActorSystem:
@@ -86,7 +106,7 @@ class ActorSystem:
             log = log.bind(incarnation=incarnation)
         context = Context(name=spec.name, incarnation=incarnation, system=self, clock=self.clock, log=log)
         actor = spec.actor(context, **spec.arguments)
-        self._residents[spec.name] = _Resident(context, actor.actor_ref)
+        self._residents[spec.name] = _Resident(actor)
         self._spawner.start(actor)
         return incarnation
 
@@ -100,7 +120,7 @@ class ActorSystem:
             resident.context.fenced = True
             self.clock.cancel(name)
             if resident.ref.is_alive():
-                resident.ref.stop(block=False)
+                self._spawner.end(resident.actor, None)
 
     def stop(self, name: str, *, timeout: float | None = None) -> bool:
         """Let it finish what is in its mailbox and end. timeout: seconds to wait for that; None does not wait.
@@ -111,15 +131,9 @@ class ActorSystem:
         if resident is None or not resident.ref.is_alive():
             self._residents.pop(name, None)
             return True
-        ended = True
-        if timeout is None:
-            resident.ref.stop(block=False)
-        else:
-            try:
-                resident.ref.stop(block=True, timeout=timeout)
-            except pykka.Timeout:
-                ended = False
-                resident.context.fenced = True
+        ended = self._spawner.end(resident.actor, timeout)
+        if not ended:
+            resident.context.fenced = True
         self._residents.pop(name, None)
         return ended
 
@@ -149,6 +163,8 @@ class ActorSystem:
             resident.ref.tell(frame)
         except pykka.ActorDeadError:
             self.dropped += 1
+        else:
+            self._spawner.delivered(resident.actor)
 
     def ask(self, name: str, message: Any, *, timeout: float) -> Any:
         """For people and tests only, never from an actor. The decoded answer.

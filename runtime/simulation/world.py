@@ -31,8 +31,10 @@ class World:
         self.random = random.Random(seed)
         self.log = log
         self.steps = 0
-        self._actors: list[Actor] = []
-        self._unstarted: list[Actor] = []
+        self._actors: dict[Actor, None] = {}  # those that live
+        self._unstarted: set[Actor] = set()
+        self._ready: list[Actor] = []  # those that have to start or have mail, each once
+        self._is_ready: set[Actor] = set()
 
     def system(self, *, supervisor: str = "controller-manager") -> ActorSystem:
         """A new actor system whose actors live in this world."""
@@ -40,8 +42,24 @@ class World:
 
     def start(self, actor: Actor) -> None:
         """The spawner's part: its on_start runs when the scheduler comes to it, as on a thread of its own."""
-        self._actors.append(actor)
-        self._unstarted.append(actor)
+        self._actors[actor] = None
+        self._unstarted.add(actor)
+        self.delivered(actor)
+
+    def delivered(self, actor: Actor) -> None:
+        """The spawner's part: it has mail."""
+        if actor not in self._is_ready:
+            self._is_ready.add(actor)
+            self._ready.append(actor)
+
+    def end(self, actor: Actor, _timeout: float | None) -> bool:
+        """The spawner's part: it ends, its mailbox unread."""
+        if actor in self._actors:
+            started = actor not in self._unstarted
+            self._end(actor)
+            if started:
+                actor.on_stop()
+        return True
 
     def kill(self, system: ActorSystem, name: str, error: str = "killed") -> None:
         """An actor ends as if a handler had raised, its mailbox unread."""
@@ -52,18 +70,21 @@ class World:
 
     def step(self) -> bool:
         """Let one actor take one message, or start. Answers False if there is nothing to do before time goes on."""
-        self._actors = [actor for actor in self._actors if not actor.actor_stopped.is_set()]
-        ready = [actor for actor in self._actors if actor in self._unstarted or not actor.actor_inbox.empty()]
-        if not ready:
+        if not self._ready:
             return self.clock.sound_due()
-        actor = self.random.choice(ready)
+        index = self.random.randrange(len(self._ready))
+        actor = self._ready[index]
         self.steps += 1
         if actor in self._unstarted:
-            self._unstarted.remove(actor)
+            self._unstarted.discard(actor)
             self._guard(actor, actor.on_start)
-        else:
+        elif actor in self._actors:
             envelope = actor.actor_inbox.get()
             self._guard(actor, lambda: self._handle(actor, envelope))
+        if actor not in self._actors or actor.actor_inbox.empty():
+            self._is_ready.discard(actor)
+            self._ready[index] = self._ready[-1]
+            self._ready.pop()
         return True
 
     def run_for(self, seconds: float) -> None:
@@ -76,14 +97,15 @@ class World:
 
     def ask(self, system: ActorSystem, name: str, message: Any) -> Any:
         """The decoded answer, given within one virtual minute. Raises TimeoutError otherwise."""
-        for actor in self._actors:
-            if actor.context.system is system and actor.name == name:
-                future = actor.actor_ref.ask(encode(message), block=False)
-                if self.run_until(lambda: _is_set(future), within=60.0):
-                    answer = future.get(timeout=0)
-                    return decode(answer) if isinstance(answer, bytes) else answer
-                break
-        raise TimeoutError(f"{name} did not answer")
+        actor = next((one for one in self._actors if one.context.system is system and one.name == name), None)
+        if actor is None:
+            raise TimeoutError(f"nobody is called {name}")
+        future = actor.actor_ref.ask(encode(message), block=False)
+        self.delivered(actor)
+        if not self.run_until(lambda: _is_set(future), within=60.0):
+            raise TimeoutError(f"{name} did not answer")
+        answer = future.get(timeout=0)
+        return decode(answer) if isinstance(answer, bytes) else answer
 
     def _run(self, *, until: float, done: Callable[[], bool]) -> bool:
         while True:
@@ -108,7 +130,7 @@ class World:
         try:
             act()
         except CrashedError as err:
-            reported = isinstance(err.__cause__, BaseException) and act == actor.on_start
+            reported = act == actor.on_start  # on_start reports by itself, since pykka does not
             self._end(actor)
             if not reported:
                 actor.on_failure(type(err), err, err.__traceback__)
@@ -119,8 +141,8 @@ class World:
     def _end(self, actor: Actor) -> None:
         actor.actor_stopped.set()
         self.clock.cancel(actor.name)
-        if actor in self._unstarted:
-            self._unstarted.remove(actor)
+        self._actors.pop(actor, None)
+        self._unstarted.discard(actor)
 
 
 def _is_set(future: pykka.Future[Any]) -> bool:
