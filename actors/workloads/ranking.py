@@ -27,7 +27,7 @@ def _order(pod: Entry) -> tuple[object, ...]:
     facts: PodFacts = pod.facts
     return (
         *_stage(facts),
-        _later_first(facts.ready_since) if facts.ready else 0.0,
+        _later_first(facts.ready_since),
         -facts.restarts,
         -facts.sidecar_restarts,
         _later_first(facts.created),
@@ -70,8 +70,8 @@ def ranked_deletion_order(pods: Iterable[Entry], *, on_node: Mapping[str, int], 
     ranked = []
     for pod in pods:
         facts: PodFacts = pod.facts
-        ready_bucket = _age_bucket(facts.ready_since, now) if facts.ready else 0
-        prefix = (*_stage(facts), facts.deletion_cost, -on_node.get(facts.node, 0), ready_bucket)
+        crowd = on_node.get(facts.node, 0)
+        prefix = (*_stage(facts), facts.deletion_cost, -crowd, _age_bucket(facts.ready_since, now))
         restarts = (-facts.restarts, -facts.sidecar_restarts)
         ranked.append(_Ranked(prefix, restarts, _age_bucket(facts.created, now), pod))
     ranked.sort(key=cmp_to_key(_compare))
@@ -93,7 +93,7 @@ def _compare(one: _Ranked, other: _Ranked) -> int:
     if one.prefix != other.prefix:
         return -1 if one.prefix < other.prefix else 1  # both have the same types in the same places
     this, that = one.pod, other.pod
-    if this.facts.ready and this.facts.ready_since != that.facts.ready_since:
+    if this.facts.ready_since != that.facts.ready_since:
         return _by_uid(this, that)
     if one.restarts != other.restarts:
         return -1 if one.restarts < other.restarts else 1

@@ -85,6 +85,19 @@ def test_a_pod_that_is_not_ready_is_ready_since_no_time():
     assert (facts.ready, facts.ready_since) == (False, None)
 
 
+def test_restarts_of_ordinary_init_containers_and_counts_that_are_not_said_do_not_count():
+    facts = pod_facts(
+        {
+            "spec": {"initContainers": [{"name": "setup"}]},
+            "status": {
+                "initContainerStatuses": [{"name": "setup", "restartCount": 9}],
+                "containerStatuses": [{"name": "a"}],
+            },
+        }
+    )
+    assert (facts.restarts, facts.sidecar_restarts) == (0, 0)
+
+
 DELETION_COSTS = {
     "0": 0,
     "10": 10,

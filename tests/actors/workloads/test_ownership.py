@@ -184,6 +184,13 @@ def test_the_patches_are_those_of_upstream_with_finalizers():
     assert not pods_now["default/b"].get("ownerReferences")
 
 
+def test_without_finalizers_the_patches_name_none():
+    pods = [pod("a", labels=WEB), pod("b", labels=OTHER, owner=reference(WEB_RS))]
+    bench, claimer, answer = claiming(pods)
+    patches = bodies(drive(claimer, "default/web", answer, tables=bench.tables), Patch)
+    assert [list(body["metadata"]) for body in patches] == [["ownerReferences", "uid"], ["uid", "ownerReferences"]]
+
+
 # what the live owner looks like, what is said
 OBSTACLES = {
     "it is being deleted": (DELETING, "default/web has just been deleted at 2026-01-01T00:00:00Z"),
@@ -202,6 +209,7 @@ def test_nothing_is_adopted_for_an_owner_that_may_be_gone_but_releases_go_on(liv
     bench, claimer, answer = claiming(pods, live=live)
     driven = drive(claimer, "default/web", answer, tables=bench.tables, raises=CommandFailed)
     assert str(driven.error) == f"can't adopt Pod default/a (uid-of-a): {why}"
+    assert isinstance(driven.error.command, Get)
     assert [command.key for command in driven.of(Patch)] == ["default/b"]
 
 
@@ -234,7 +242,7 @@ def test_which_outcomes_of_a_patch_fail_the_sync(adopting, outcome, fails):
 
 def test_all_patches_are_tried_and_all_failures_told():
     bench, claimer, answer = claiming([pod(name, labels=WEB) for name in ("a", "b", "c")])
-    refusals = {"default/a": Forbidden("a: no"), "default/c": Forbidden("c: no")}
+    refusals = {"default/a": Forbidden("a: no"), "default/c": Conflict("c: no")}
     driven = drive(
         claimer,
         "default/web",
@@ -244,3 +252,4 @@ def test_all_patches_are_tried_and_all_failures_told():
     )
     assert len(driven.of(Patch)) == 3
     assert str(driven.error) == "[a: no, c: no]"
+    assert (driven.error.command.key, type(driven.error.failure)) == ("default/a", Forbidden)

@@ -241,6 +241,14 @@ def test_what_an_outcome_of_a_creation_means(outcome, told, fails, unanswered):
     assert (result.failure.failure if result.failure else None) == (outcome if fails else None)
 
 
+def test_the_first_failure_of_a_batch_is_the_one_to_raise():
+    _, result = creating(
+        ["web-a", "web-b", "web-c"],
+        lambda bench: lambda command: bench.accept(command) if b"web-a" in command.body else QUOTA_EXCEEDED,
+    )
+    assert b"web-b" in result.failure.command.body
+
+
 def test_a_name_that_is_there_does_not_end_the_batches():
     _, result = creating(
         ["web-a", "web-b", "web-c"],

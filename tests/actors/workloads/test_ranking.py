@@ -149,8 +149,8 @@ def test_different_ready_times_of_one_magnitude_end_the_comparison():
     assert [pod.uid for pod in ranked_deletion_order(entries, on_node={}, now=NOW)] == ["a", "b"]
 
 
-def test_equal_pods_stay_in_their_order():
-    entries = entries_of([pod("p"), pod("p"), pod("p")])
+def test_equal_pods_stay_in_their_order_whatever_their_uids():
+    entries = entries_of([pod("p", uid=uid) for uid in "bca"])
     assert ranked_deletion_order(entries, on_node={}, now=NOW) == entries
 
 
@@ -187,5 +187,6 @@ def test_the_age_ratios_of_pods_to_be_deleted(ages, count, ratios):
 
 
 def test_pods_that_are_not_ready_have_no_age_ratio():
+    assert deletion_age_ratios(entries_of([pod("p", ready=False, created=NOW - 1)]), 1, now=NOW) == []
     entries = entries_of([pod("p", ready=False, created=NOW - 1), pod("p", created=NOW - 10)])
     assert deletion_age_ratios(entries, 2, now=NOW) == [1.0]

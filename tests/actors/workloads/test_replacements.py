@@ -78,5 +78,5 @@ def test_a_pod_that_fails_soon_after_it_was_made_counts_once():
 @pytest.mark.parametrize(("lived", "counts"), [(AT_ONCE, 1), (AT_ONCE + 0.1, 0)])
 def test_a_pod_that_lived_for_a_while_did_not_fail_at_once(lived, counts):
     replacements = Replacements("uid")
-    replacements.made(["a"], 0.0)
-    assert replacements.failed_at_once(["a"], lived) == counts
+    replacements.made(["a"], 500.0)
+    assert replacements.failed_at_once(["a"], 500.0 + lived) == counts

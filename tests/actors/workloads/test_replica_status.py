@@ -90,6 +90,11 @@ STATUSES = {
         {"counts": COUNTS._replace(terminating=None)},
         None,
     ),
+    "terminating pods are not counted by this kind": (
+        {"replicas": 1, "observedGeneration": 5},
+        {"counts": Counts(2, 0, 0, 0, None)},
+        {"replicas": 2, "observedGeneration": 5},
+    ),
     "zeros are left out as Go leaves them out": (
         STATUS,
         {"counts": NO_PODS},
