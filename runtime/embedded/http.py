@@ -137,7 +137,12 @@ class ApiHttp:
             return _http_response(response, body=representation.body(response.body))
         content_type = headers.get("Content-Type", "")
         media_type = content_type.partition(";")[0].strip().lower()
-        body = json_body(method, media_type, await request.read(), self._protobuf)
+        try:
+            body = json_body(method, media_type, await request.read(), self._protobuf)
+        except StatusError:
+            if self._api.route(path) is None:
+                raise status_errors.no_such_path() from None
+            raise
         asked = Request(method=method, path=path, query=query, body=body, content_type=media_type or JSON)
         warnings = self._stray_fields(asked) if "fieldValidation" in query else []
         response = self._api.handle(asked, user=user)

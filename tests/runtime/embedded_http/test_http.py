@@ -160,6 +160,14 @@ def test_media_types_that_are_not_spoken_are_refused(method: str, headers: dict[
     run(scenario)
 
 
+def test_a_body_matters_only_where_something_is_served() -> None:
+    async def scenario(served: Served) -> None:
+        headers = {"Content-Type": "application/cbor"}
+        assert (await served.ask("POST", "/api/v1/nothing", data=b"x", headers=headers)).status == 404
+
+    run(scenario)
+
+
 def test_yaml_is_as_good_as_json() -> None:
     text = """
     metadata:
