@@ -130,8 +130,6 @@ def _retained(original: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
 def _merged_list(original: list[Any], patch: list[Any], name: str, rule: MergeField) -> list[Any]:
     if not rule.merge:
         return [_without_directives(each) for each in patch]
-    if not original and not patch:
-        return original
     if not _are_maps([*original, *patch], name):
         return _in_order(dict.fromkeys([*original, *patch]), patch, original)
     if not rule.merge_key:

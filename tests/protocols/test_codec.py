@@ -66,6 +66,8 @@ EXPECTED_TAGS = {
     96: "Description",
     97: "Attached",
     98: "Restarted",
+    99: "StartChild",
+    100: "StopChild",
 }
 
 MESSAGE_TYPES = [message_type for _, message_type in codec.TAGS]

@@ -297,6 +297,15 @@ def test_greater_and_less_compare_numbers(value: int, operator: str, bound: int)
     assert parse_label_selector(f"n{operator}{bound}").matches({"n": str(value)}) is expected
 
 
+@pytest.mark.parametrize(
+    ("value", "less"),
+    [("-9223372036854775808", True), ("-9223372036854775809", False), ("9" * 70, False), ("1_0", False), ("", False)],
+)
+def test_a_label_that_is_no_64_bit_integer_is_neither_greater_nor_less(value: str, less: bool) -> None:
+    assert parse_label_selector("n<1").matches({"n": value}) is less
+    assert parse_label_selector("n>1").matches({"n": value}) is False
+
+
 @given(st.text(alphabet="ab=!(),<> in", max_size=12))
 def test_any_text_is_a_selector_or_a_value_error(text: str) -> None:
     try:

@@ -142,6 +142,13 @@ LISTS = [
         {"items": [{"name": "a", "x": 1, "y": 3}, {"name": "a", "x": 2}]},
     ),
     (
+        "and all of them stand where the first stood",
+        {"items": [{"name": "a", "x": 1}, {"name": "b"}, {"name": "a", "x": 2}]},
+        {"items": named("b")},
+        {"items": [{"name": "a", "x": 1}, {"name": "a", "x": 2}, {"name": "b"}]},
+    ),
+    ("two empty lists are an empty list", {"items": []}, {"items": []}, {"items": []}),
+    (
         "an element's lists merge too",
         {"items": [{"name": "a", "children": named("x")}]},
         {"items": [{"name": "a", "children": named("y")}]},
@@ -220,6 +227,7 @@ ORDERS = [
         named("c", "a"),
         named("c", "a"),
     ),
+    ("the first mention in the order counts", named("b", "a"), None, named("a", "b", "a"), named("a", "b")),
     ("the order may name what is nowhere", named("a", "b"), None, named("b", "q", "a"), named("b", "a")),
     ("a list of the patch alone is ordered", None, named("a", "b"), named("a", "b"), named("a", "b")),
     (
