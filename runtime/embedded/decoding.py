@@ -5,6 +5,8 @@ Source: apiserver pkg/endpoints/handlers/{create,update,rest}.go (v1.36).
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 
 from protocols.objects import Object
@@ -13,12 +15,14 @@ from runtime.embedded.field_errors import quoted
 from runtime.embedded.registry import ResourceDefinition
 from runtime.embedded.shapes import ShapeError, Shapes, json_type
 
+MOST_NESTED = 200  # levels; our JSON encoder takes 254
+
 
 def decode_body(shapes: Shapes, definition: ResourceDefinition, body: bytes) -> Object:
     """The object in the body, as `settle_types` leaves it. Raises StatusError (400)."""
     try:
-        obj = orjson.loads(body)
-    except orjson.JSONDecodeError as err:
+        obj = parse_json(body)
+    except ValueError as err:
         raise _unrecognized(definition, f"couldn't get version/kind; json parse error: {err}", body) from err
     if not isinstance(obj, dict):
         found = json_type(obj)
@@ -26,6 +30,22 @@ def decode_body(shapes: Shapes, definition: ResourceDefinition, body: bytes) -> 
         raise _unrecognized(definition, why, body)
     settle_types(shapes, definition, obj)
     return obj
+
+
+def parse_json(body: bytes) -> Any:
+    """Raises ValueError, also on what is nested too deeply for those who handle it."""
+    value = orjson.loads(body)
+    if body.count(b"{") + body.count(b"[") > MOST_NESTED and _depth(value) > MOST_NESTED:
+        raise ValueError(f"nested more than {MOST_NESTED} levels deep")
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
 
 
 def settle_types(shapes: Shapes, definition: ResourceDefinition, obj: Object) -> None:

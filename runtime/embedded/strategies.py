@@ -236,10 +236,18 @@ SERVICE_ACCOUNTS = Strategy(name_rule=dns_subdomain, returns_deleted=True)
 LIMIT_RANGES = Strategy(name_rule=dns_subdomain, default=core.default_limit_range, create_on_update=True)
 RESOURCE_QUOTAS = Strategy(name_rule=dns_subdomain, has_status=True, returns_deleted=True)
 PERSISTENT_VOLUMES = Strategy(
-    name_rule=dns_subdomain, has_status=True, default=core.default_persistent_volume, returns_deleted=True
+    name_rule=dns_subdomain,
+    has_status=True,
+    default=core.default_persistent_volume,
+    prepare_create=core.prepare_volume,
+    returns_deleted=True,
 )
 PERSISTENT_VOLUME_CLAIMS = Strategy(
-    name_rule=dns_subdomain, has_status=True, default=core.default_claim, returns_deleted=True
+    name_rule=dns_subdomain,
+    has_status=True,
+    default=core.default_claim,
+    prepare_create=core.prepare_volume,
+    returns_deleted=True,
 )
 DISRUPTION_BUDGETS = Strategy(name_rule=dns_subdomain, has_status=True, generation=True, unconditional_update=False)
 STORAGE_CLASSES = Strategy(name_rule=dns_subdomain, default=core.default_storage_class, returns_deleted=True)

@@ -90,12 +90,15 @@ def default_persistent_volume(volume: Object) -> None:
     if not spec.get("persistentVolumeReclaimPolicy"):
         spec["persistentVolumeReclaimPolicy"] = "Retain"
     spec.setdefault("volumeMode", "Filesystem")
-    volume.setdefault("status", {}).setdefault("phase", "Pending")
 
 
 def default_claim(claim: Object) -> None:
     claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-    claim.setdefault("status", {}).setdefault("phase", "Pending")
+
+
+def prepare_volume(volume: Object) -> None:
+    """A volume or a claim; its controllers say more."""
+    volume["status"] = {"phase": "Pending"}
 
 
 def default_storage_class(storage_class: Object) -> None:

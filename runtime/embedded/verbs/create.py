@@ -33,6 +33,7 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     generated = not meta.get("name") and bool(meta.get("generateName"))
     if generated:
         meta["name"] = metadata.generated_name(cluster, meta["generateName"])
+    meta.setdefault("name", "")  # refused below, together with what else is wrong
     strategy = definition.strategy
     strategy.default(obj)
     admission.admit_create(cluster, definition, obj)

@@ -13,6 +13,7 @@ from protocols.objects import decode_object, encode_object, key_of
 from runtime.api import Response
 from runtime.embedded import status_errors
 from runtime.embedded.cluster import Call, Cluster, served
+from runtime.embedded.decoding import parse_json
 from runtime.embedded.field_errors import invalid, not_supported
 from runtime.embedded.listing import read_page
 from runtime.embedded.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
@@ -60,8 +61,8 @@ def parse_options(call: Call) -> DeleteOptions:
     given: dict[str, Any] = dict(call.query)
     if call.request.body.strip():
         try:
-            given = orjson.loads(call.request.body)
-        except orjson.JSONDecodeError as err:
+            given = parse_json(call.request.body)
+        except ValueError as err:
             raise status_errors.bad_request(f"couldn't get version/kind; json parse error: {err}") from err
         if not isinstance(given, dict):
             raise status_errors.bad_request("decoded object cannot be converted to DeleteOptions")

@@ -20,12 +20,13 @@ from protocols.strategic_merge import apply_strategic_merge
 from runtime.api import Response
 from runtime.embedded import metadata, status_errors
 from runtime.embedded.cluster import Call, Cluster, stored_form
-from runtime.embedded.decoding import settle_types
+from runtime.embedded.decoding import parse_json, settle_types
 from runtime.embedded.registry import ResourceDefinition
 from runtime.embedded.verbs.create import create_object
 from runtime.embedded.verbs.update import replace
 
 SUPPORTED = tuple(PatchType)
+MOST_COPIES = 10
 
 
 def patch(cluster: Cluster, call: Call) -> Response:
@@ -40,22 +41,28 @@ def patch(cluster: Cluster, call: Call) -> Response:
     patched = apply(
         definition, old if definition.from_storage is None else definition.from_storage(old), body, patch_type
     )
-    # A copy: what was patched shares parts with the stored object, and is about to be changed.
-    patched = orjson.loads(orjson.dumps(patched))
+    patched = copied(patched)
     _settle(cluster, call, patched)
     shown = replace(cluster, call, record, old, stored_form(definition, patched))
     return Response(status=200, body=shown)
 
 
+def copied(patched: Object) -> Object:
+    """What was patched shares parts with the stored object, and is about to be changed. Raises StatusError (422)."""
+    try:
+        obj: Object = orjson.loads(orjson.dumps(patched))
+    except TypeError as err:  # operations of a JSON patch can nest values in each other without end
+        raise status_errors.unprocessable(str(err)) from err
+    return obj
+
+
 def decode_patch(call: Call) -> tuple[str, Any]:
-    """The patch's media type, and the patch. Raises StatusError (400, 415)."""
+    """The patch's media type, and the patch; an applied object is JSON too. Raises StatusError (400, 415)."""
     patch_type = call.request.content_type.partition(";")[0].strip()
     if patch_type not in SUPPORTED or (call.definition.dynamic and patch_type == PatchType.STRATEGIC):
         raise status_errors.unsupported_media_type(patch_type, SUPPORTED)
     try:
-        if patch_type == PatchType.APPLY:
-            return patch_type, _decode_yaml(call.request.body)
-        return patch_type, orjson.loads(call.request.body)
+        return patch_type, parse_json(call.request.body)
     except ValueError as err:
         raise status_errors.bad_request(f"error decoding patch: {err}") from err
 
@@ -64,12 +71,20 @@ def apply(definition: ResourceDefinition, obj: Object, body: Any, patch_type: st
     """The patched object; obj is left alone. Raises StatusError (422)."""
     try:
         if patch_type == PatchType.JSON:
-            return apply_json_patch(obj, body)
+            return _apply_json(obj, body)
         if patch_type == PatchType.MERGE or definition.dynamic:
             return apply_merge_patch(obj, body)
         return apply_strategic_merge(obj, body, schema=merge_schema_of(definition.kind))
     except ValueError as err:
         raise status_errors.unprocessable(str(err)) from err
+
+
+def _apply_json(obj: Object, operations: Any) -> Object:
+    """Raises ValueError. Each copy can double the object, and its depth."""
+    listed = operations if isinstance(operations, list) else []
+    if sum(isinstance(one, dict) and one.get("op") == "copy" for one in listed) > MOST_COPIES:
+        raise ValueError(f"more than {MOST_COPIES} copy operations")
+    return apply_json_patch(obj, operations)
 
 
 def _settle(cluster: Cluster, call: Call, obj: Object) -> None:
@@ -85,16 +100,3 @@ def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
     obj["metadata"].setdefault("name", call.route.name)
     _settle(cluster, call, obj)
     return create_object(cluster, call.definition, obj, dry_run=call.dry_run)
-
-
-def _decode_yaml(body: bytes) -> Any:
-    """Raises ValueError. Most clients apply JSON, which is YAML."""
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        import yaml  # slow to load, and seldom needed
-
-        try:
-            return yaml.safe_load(body)
-        except yaml.YAMLError as err:
-            raise ValueError(f"error converting YAML to JSON: {err}") from err

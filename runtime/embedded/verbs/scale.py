@@ -5,11 +5,7 @@ Source: kubernetes pkg/registry/apps/replicaset/storage/storage.go, ScaleREST (v
 
 from __future__ import annotations
 
-import orjson
-
-from protocols.messages.commands import PatchType
 from protocols.objects import Object, decode_object, encode_object
-from protocols.patches import apply_json_patch, apply_merge_patch
 from protocols.selectors import label_selector_of, map_selector
 from runtime.api import Response
 from runtime.embedded import metadata, status_errors
@@ -17,7 +13,7 @@ from runtime.embedded.cluster import Call, Cluster
 from runtime.embedded.decoding import decode_body, settle_types
 from runtime.embedded.field_errors import invalid
 from runtime.embedded.registry import ResourceDefinition
-from runtime.embedded.verbs.patch import decode_patch
+from runtime.embedded.verbs.patch import apply, copied, decode_patch
 from runtime.embedded.verbs.update import replace
 
 _SCALES = ResourceDefinition(group="autoscaling", plural="scales", kind="Scale")
@@ -35,15 +31,9 @@ def update_scale(cluster: Cluster, call: Call) -> Response:
 
 
 def patch_scale(cluster: Cluster, call: Call) -> Response:
-    """A Scale has no lists, so a strategic merge patch and an applied object are merge patches."""
     patch_type, body = decode_patch(call)
     record = cluster.record(call.definition, call.key)
-    scale = scale_of(decode_object(record.raw))
-    patch = apply_json_patch if patch_type == PatchType.JSON else apply_merge_patch
-    try:
-        patched = orjson.loads(orjson.dumps(patch(scale, body)))
-    except ValueError as err:
-        raise status_errors.unprocessable(str(err)) from err
+    patched = copied(apply(_SCALES, scale_of(decode_object(record.raw)), body, patch_type))
     settle_types(cluster.shapes, _SCALES, patched)
     return _store(cluster, call, patched)
 

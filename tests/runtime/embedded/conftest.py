@@ -30,6 +30,7 @@ PREFIXES = {
     "jobs": "/apis/batch/v1",
     "leases": "/apis/coordination.k8s.io/v1",
     "priorityclasses": "/apis/scheduling.k8s.io/v1",
+    "things": "/apis/example.com/v1",
     "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
 }
 CLUSTER_SCOPED = {"nodes", "namespaces", "priorityclasses", "customresourcedefinitions"}

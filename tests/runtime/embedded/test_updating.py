@@ -195,7 +195,7 @@ def test_a_strategic_merge_patch_knows_lists_by_their_keys(api):
 
 
 def test_an_applied_object_is_created_and_then_merged(api):
-    manifest = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '1'}\n"
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
     assert api.patch("configmaps", "c", manifest, "apply").status == 201
     again = api.patch("configmaps", "c", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "2"}}, "apply")
     assert (again.status, again.obj["data"]) == (200, {"a": "1", "b": "2"})

@@ -1,0 +1,115 @@
+"""CustomResourceDefinitions: what is defined is served."""
+
+from __future__ import annotations
+
+import pytest
+
+THINGS = "/apis/example.com/v1/namespaces/default/things"
+
+
+def crd(**spec):
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}
+    defaults = {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "things", "kind": "Thing", "shortNames": ["th"]},
+        "versions": [version],
+    }
+    return {"metadata": {"name": "things.example.com"}, "spec": {**defaults, **spec}}
+
+
+@pytest.fixture
+def things(api):
+    api.create("customresourcedefinitions", crd())
+    return api
+
+
+def test_a_definition_is_established_at_once(things):
+    definition = things.get("customresourcedefinitions", "things.example.com").obj
+    conditions = {one["type"]: one["status"] for one in definition["status"]["conditions"]}
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+    assert definition["status"]["storedVersions"] == ["v1"]
+    assert definition["spec"]["names"]["listKind"] == "ThingList"
+    served = things.server.registry.find("example.com", "v1", "things")
+    assert (served.singular, served.short_names, served.subresources) == ("thing", ("th",), ("status",))
+
+
+def test_its_objects_are_stored_whatever_they_hold(things):
+    body = {"metadata": {"name": "t"}, "spec": {"any": [1, {"thing": None}]}, "status": {"ignored": True}}
+    created = things.send("POST", THINGS, body)
+    assert created.status == 201
+    assert (created.obj["kind"], created.obj["apiVersion"]) == ("Thing", "example.com/v1")
+    assert created.obj["spec"] == body["spec"]
+    assert "status" not in created.obj
+    assert created.meta["generation"] == 1
+    assert things.send("GET", THINGS).obj["kind"] == "ThingList"
+
+
+def test_its_status_has_a_path_of_its_own(things):
+    things.send("POST", THINGS, {"metadata": {"name": "t"}, "spec": {"a": 1}})
+    patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"a": 2}, "status": {"ready": True}}
+    written = things.send("PATCH", f"{THINGS}/t/status", patch, type_="application/merge-patch+json").obj
+    assert (written["spec"], written["status"]) == ({"a": 1}, {"ready": True})
+    assert "labels" not in written["metadata"]
+    changed = things.send("PATCH", f"{THINGS}/t", {"spec": {"a": 3}}, type_="application/merge-patch+json")
+    assert changed.meta["generation"] == 2
+    refused = things.send("PATCH", f"{THINGS}/t", {}, type_="application/strategic-merge-patch+json")
+    assert refused.status == 415
+
+
+def test_its_metadata_is_checked_as_all_metadata(things):
+    assert things.send("POST", THINGS, {"metadata": {"name": "t", "labels": []}}).status == 400
+    assert things.send("POST", THINGS, {"metadata": {"name": "a/b"}}).status == 422
+
+
+def test_with_its_definition_its_objects_go_and_who_watches_them_is_told(things):
+    things.send("POST", THINGS, {"metadata": {"name": "t"}})
+    listener = things.watch("things")
+    assert things.delete("customresourcedefinitions", "things.example.com").status == 200
+    assert listener.told == [("ADDED", "t"), ("DELETED", "t"), ("ERROR", "")]
+    assert listener.ended.status == 200
+    assert things.send("GET", f"{THINGS}/t").status == 404
+    assert things.send("GET", THINGS).message == "the server could not find the requested resource"
+    things.create("customresourcedefinitions", crd())
+    assert things.send("GET", THINGS).names == []
+
+
+def test_every_version_shows_all_objects(api):
+    versions = [{"name": "v1", "served": True, "storage": True}, {"name": "v2", "served": True, "storage": False}]
+    api.create("customresourcedefinitions", crd(versions=versions))
+    newer = THINGS.replace("v1", "v2")
+    api.send("POST", newer, {"metadata": {"name": "t"}, "spec": 1})
+    assert api.send("GET", f"{THINGS}/t").obj["apiVersion"] == "example.com/v1"
+    assert api.send("GET", f"{newer}/t").obj["apiVersion"] == "example.com/v2"
+    api.patch("customresourcedefinitions", "things.example.com", {"spec": {"versions": versions[:1]}})
+    assert api.send("GET", f"{newer}/t").status == 404
+
+
+@pytest.mark.parametrize(
+    "spec,field",
+    [
+        ({"group": ""}, "spec.group"),
+        ({"group": "nodots"}, "spec.group"),
+        ({"names": {"plural": "others", "kind": "Thing"}}, "metadata.name"),
+        ({"names": {"plural": "things"}}, "spec.names.kind"),
+        ({"scope": "Everywhere"}, "spec.scope"),
+        ({"versions": []}, "spec.versions"),
+        ({"versions": [{"name": "v1", "served": True, "storage": False}]}, "spec.versions"),
+    ],
+)
+def test_a_definition_that_cannot_be_served_is_refused(api, spec, field):
+    refused = api.create("customresourcedefinitions", crd(**spec))
+    assert refused.status == 422
+    assert field in refused.causes
+
+
+def test_what_is_defined_stays_what_it_is(things):
+    refused = things.patch("customresourcedefinitions", "things.example.com", {"spec": {"scope": "Cluster"}})
+    assert refused.causes == {"spec.scope": 'Invalid value: "Cluster": field is immutable'}
+
+
+def test_custom_objects_own_and_are_owned(things):
+    owner = things.send("POST", THINGS, {"metadata": {"name": "t"}}).obj
+    things.create("pods", things.owned(things.pod(), owner))
+    things.send("DELETE", f"{THINGS}/t")
+    assert not things.exists("pods", "web")
