@@ -288,7 +288,7 @@ class Dispatcher(Actor):
         self._current[name] = incarnation
 
         def clear(statement: Statement) -> None:
-            mine = [[p.ticket, p.index] for p in statement.under_way if p.incarnation == incarnation]
+            mine = [[p.ticket, p.number] for p in statement.under_way if p.incarnation == incarnation]
             self.tell(name, Attached(incarnation, dict(statement.versions), mine))
 
         self._ledger.when_clear(name, incarnation, clear)

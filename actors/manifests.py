@@ -29,7 +29,7 @@ def read_manifest(path: Path) -> list[Object]:
         raise ManifestError(f"cannot read {path}: {err.strerror or err}") from err
     except (yaml.YAMLError, UnicodeDecodeError) as err:
         raise ManifestError(f"{path} is no YAML: {' '.join(str(err).split())}") from err
-    objects = []
+    objects: list[Object] = []
     for number, document in enumerate(documents, 1):
         if document is not None:
             objects.extend(_objects(document, f"{path}, document {number}"))

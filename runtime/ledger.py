@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 
 class Passage(NamedTuple):
-    """One command on its way."""
+    """One command on its way: the number-th of a ticket."""
 
     incarnation: int
     ticket: int
-    index: int
+    number: int
 
 
 class Statement(NamedTuple):

@@ -117,9 +117,7 @@ def test_without_streaming_lists_it_lists_in_pages_and_watches_from_the_lists_ve
     assert setting.transport.stream.request.query["resourceVersion"] == "50"
 
 
-@pytest.mark.parametrize(
-    "body", [{"metadata": {"resourceVersion": "5"}}, {"metadata": {"resourceVersion": "5"}, "items": None}]
-)
+@pytest.mark.parametrize("items", [{}, {"items": None}, {"items": []}])
 def test_a_list_without_items_is_an_empty_one(setting: Setting, items: dict[str, Any]) -> None:
     setting.transport.stream.end(400)
     setting.settle()
