@@ -1,0 +1,196 @@
+"""A failing actor is restarted alone, and the rest works on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from structlog.testing import LogCapture
+
+from actors.catalogue import BUILT_IN
+from actors.controller_system import ControllerSystem
+from actors.reconciliation import Reconciliation, Watch, itself
+from actors.simulation import SimulatedCluster
+from actors.specs import ControllerSpec
+from protocols.objects import Key
+from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS
+
+ACTORS = (
+    "controller-manager",
+    "dispatcher",
+    "event-recorder",
+    "informer:v1/pods",
+    "informer:apps/v1/replicasets",
+    "informer:apps/v1/deployments",
+    "informer:v1/replicationcontrollers",
+    "controller:deployment-controller",
+    "controller:replicaset-controller",
+    "controller:replicationcontroller-controller",
+)
+
+
+def deployment(name: str = "web", *, replicas: int = 6, image: str = "nginx:1") -> dict[str, Any]:
+    labels = {"app": name}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}]}},
+        },
+    }
+
+
+def replica_set(name: str, replicas: int) -> dict[str, Any]:
+    return deployment(name, replicas=replicas)
+
+
+def is_rolled_out(cluster: SimulatedCluster, name: str, replicas: int) -> bool:
+    found = cluster.get(DEPLOYMENTS, f"default/{name}")
+    assert found is not None
+    status = found.get("status", {})
+    return status.get("observedGeneration") == found["metadata"]["generation"] and all(
+        status.get(field) == replicas for field in ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+    )
+
+
+def pod_creations(cluster: SimulatedCluster) -> Counter[str]:
+    """How often a pod was asked for, by client."""
+    return Counter(
+        client
+        for _, client, request in cluster.transport.requests
+        if request.method == "POST" and request.path.endswith("/pods")
+    )
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.01, 0.05, 0.2, 1.0])
+@pytest.mark.parametrize("victim", ACTORS)
+def test_a_rollout_survives_the_death_of_any_actor_at_any_moment(
+    make_cluster: Callable[..., SimulatedCluster], logs: LogCapture, victim: str, moment: float
+) -> None:
+    cluster = make_cluster(seed=hash((len(victim), moment)) % 1000, latency=0.01)
+    cluster.hollow_nodes()
+    manager = cluster.manager()
+    cluster.run_for(5.0)
+    cluster.create(DEPLOYMENTS, deployment())
+    assert cluster.run_until(lambda: is_rolled_out(cluster, "web", 6))
+    made_before = pod_creations(cluster)["replicaset-controller"]
+    incarnations = {name: manager.actors.incarnation(name) for name in ACTORS}
+
+    cluster.merge(DEPLOYMENTS, "default/web", {"spec": {"template": deployment(image="nginx:2")["spec"]["template"]}})
+    cluster.run_for(moment)
+    cluster.world.kill(manager.actors, victim)
+
+    assert cluster.run_until(lambda: is_rolled_out(cluster, "web", 6), within=120.0)
+    cluster.run_for(30.0)
+    assert pod_creations(cluster)["replicaset-controller"] - made_before == 6, "no pod is asked for twice"
+    pods = cluster.list(PODS, "default")
+    assert len(pods) == 6
+    assert {pod["spec"]["containers"][0]["image"] for pod in pods} == {"nginx:2"}
+    for name in ACTORS:
+        expected = incarnations[name] + (1 if name == victim else 0)
+        assert manager.actors.incarnation(name) == expected, f"{name} must {'' if name == victim else 'not '}restart"
+    assert any(entry["log_level"] == "error" and "killed" in str(entry) for entry in logs.entries)
+
+
+def test_an_actor_that_fails_too_often_is_left_stopped_and_the_others_work_on(cluster: SimulatedCluster) -> None:
+    cluster.hollow_nodes()
+    manager = cluster.manager()
+    cluster.run_for(5.0)
+    for _ in range(12):
+        cluster.world.kill(manager.actors, "controller:replicationcontroller-controller", "planted")
+        cluster.run_for(20.0)
+    assert not manager.actors.is_alive("controller:replicationcontroller-controller")
+    check = manager.checks()["replicationcontroller-controller"]()
+    assert check is not None
+    assert "planted" in check
+    assert manager.checks()["replicaset-controller"]() is None
+    cluster.create(REPLICASETS, replica_set("web", 3))
+    assert cluster.run_until(lambda: len(cluster.list(PODS, "default")) == 3)
+    manager.restart("replicationcontroller-controller")
+    cluster.run_for(1.0)
+    assert manager.actors.is_alive("controller:replicationcontroller-controller")
+
+
+class Picky:
+    """Raises on one object, and makes a note of each look at the others."""
+
+    watches = (Watch(REPLICASETS, to=itself),)
+
+    def __init__(self, looks: list[tuple[float, Key]], monotonic: Callable[[], float]) -> None:
+        self._looks, self._monotonic = looks, monotonic
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self._looks.append((self._monotonic(), key))
+        if key.endswith("/bad"):
+            raise RuntimeError("planted")
+        return None
+        yield
+
+
+@pytest.fixture
+def looks() -> list[tuple[float, Key]]:
+    return []
+
+
+@pytest.fixture
+def picky(cluster: SimulatedCluster, looks: list[tuple[float, Key]]) -> ControllerSystem:
+    spec = ControllerSpec(
+        name="picky-controller", watches=Picky.watches, build=lambda s: Picky(looks, s.clock.monotonic)
+    )
+    return cluster.manager(controllers=[spec])
+
+
+def test_a_reconciler_that_raises_on_one_object_serves_the_others_and_retries_that_one_with_backoff(
+    cluster: SimulatedCluster, picky: ControllerSystem, looks: list[tuple[float, Key]], logs: LogCapture
+) -> None:
+    cluster.run_for(3.0)
+    cluster.create(REPLICASETS, replica_set("bad", 1))
+    cluster.run_for(20.0)
+    cluster.create(REPLICASETS, replica_set("good", 1))
+    cluster.run_for(1.0)
+    assert "default/good" in [key for _, key in looks]
+    times = [at for at, key in looks if key == "default/bad"]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert len(times) == 13, "after 0, 5, 10, 20, … ms: the 13th 20.475 s after the first"
+    assert gaps == sorted(gaps)
+    assert gaps[0] == pytest.approx(0.005, abs=0.002)
+    assert picky.actors.incarnation("controller:picky-controller") == 1
+    warnings = [entry for entry in logs.entries if entry["event"] == "reconcile failed, trying again"]
+    assert warnings[0]["key"] == "default/bad"
+    assert warnings[0]["attempt"] == 1
+
+
+def test_a_controller_is_switched_off_and_on_while_the_others_work(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager(controllers=BUILT_IN)
+    cluster.run_for(3.0)
+    manager.disable("replicaset-controller")
+    cluster.create(REPLICASETS, replica_set("web", 2))
+    cluster.create(
+        REPLICATION_CONTROLLERS,
+        {
+            **replica_set("rc", 1),
+            "spec": {"replicas": 1, "selector": {"app": "rc"}, "template": replica_set("rc", 1)["spec"]["template"]},
+        },
+    )
+    cluster.run_for(10.0)
+    assert [pod["metadata"]["labels"]["app"] for pod in cluster.list(PODS, "default")] == ["rc"]
+    manager.enable("replicaset-controller")
+    cluster.run_for(5.0)
+    assert Counter(pod["metadata"]["labels"]["app"] for pod in cluster.list(PODS, "default")) == {"rc": 1, "web": 2}
+
+
+def test_a_paused_controller_keeps_its_queue(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager()
+    cluster.run_for(3.0)
+    manager.pause("replicaset-controller")
+    cluster.create(REPLICASETS, replica_set("web", 2))
+    cluster.run_for(30.0)
+    assert cluster.list(PODS, "default") == []
+    assert cluster.describe(manager, "controller:replicaset-controller")["queued"] == 1
+    manager.resume("replicaset-controller")
+    cluster.run_for(5.0)
+    assert len(cluster.list(PODS, "default")) == 2
