@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from runtime.embedded import status_errors
-from runtime.embedded.field_errors import aggregate, invalid
+from runtime.embedded.field_errors import invalid
 from runtime.embedded.openapi_models import Model, Models, model_of
 
 STRICT, WARN = "Strict", "Warn"
@@ -69,9 +69,9 @@ def duplicate_fields(body: bytes) -> list[str]:
     """Paths of the fields that a JSON document sets more than once. Raises ValueError if it is none."""
     try:
         document = json.loads(body, object_pairs_hook=_Pairs)
+        return list(dict.fromkeys(_duplicates(document, "")))
     except RecursionError:
-        return []
-    return list(dict.fromkeys(_duplicates(document, "")))
+        return []  # whoever handles the request refuses what is nested that deeply
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -95,6 +95,4 @@ def _duplicates(value: Any, path: str) -> Iterator[str]:
 def _refusal(problem: str, kind: str, version: str, body: bytes, patch: bool) -> status_errors.StatusError:
     if not patch:
         return status_errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {problem}')
-    error = invalid("patch", body.decode(errors="replace"), problem)
-    details = {"causes": [{"reason": error.type, "message": error.body, "field": error.field}]}
-    return status_errors.StatusError(422, "Invalid", f' "" is invalid: {aggregate([error])}', details)
+    return status_errors.invalid("", "", "", [invalid("patch", body.decode(errors="replace"), problem)])

@@ -108,7 +108,9 @@ class ApiHttp:
         path, _, query = request.raw_path.partition("?")
         if "%" in path:
             path = unquote(path)
-        user = self._authenticator.user(request.headers.get("Authorization", ""), request.get_extra_info("peercert"))
+        authorization = request.headers.get("Authorization", "")
+        certificate = None if authorization else request.get_extra_info("peercert")
+        user = self._authenticator.user(authorization, certificate)
         if user is None and path.rstrip("/") not in _FOR_ANYBODY:
             raise _UNAUTHORIZED
         parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}

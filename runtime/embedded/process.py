@@ -49,7 +49,11 @@ COLLECT_AFTER = (50_000, 20, 50)
 
 
 class CannotServe(Exception):
-    """The server cannot begin, or cannot go on; the text is one line for people."""
+    """The server cannot begin; the text is one line for people."""
+
+
+class CannotGoOn(Exception):
+    """What was promised to clients cannot be kept any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with sole_use(arguments.directory):
             with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
-                runner.run(serve(arguments, clock=clock, log=log))
+                return runner.run(serve(arguments, clock=clock, log=log))
     except (CannotServe, DirectoryInUse, StoreUnusable, OSError) as err:
         say({"error": str(err)})
         return 1
-    return 0
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -98,8 +101,8 @@ def say(words: dict[str, str]) -> None:
     sys.stdout.flush()
 
 
-async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBoundLogger) -> None:
-    """Serve until told to end. Raises CannotServe, StoreUnusable and OSError."""
+async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBoundLogger) -> int:
+    """Serve until told to end; the exit code. Raises CannotServe, StoreUnusable and OSError if it cannot begin."""
     directory = arguments.directory
     certificates_in = directory / "certificates"
     certificates_in.mkdir(mode=0o700, exist_ok=True)
@@ -126,9 +129,13 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         finally:
             front.end_watches()
             await runner.cleanup()
+    except CannotGoOn as err:
+        log.error("stopped, the store cannot be written", error=str(err))
+        return 1
     finally:
         store.close()
     log.info("stopped")
+    return 0
 
 
 def _open_store(path: Path, ending: asyncio.Future[None]) -> SqliteStore:
@@ -139,7 +146,7 @@ def _open_store(path: Path, ending: asyncio.Future[None]) -> SqliteStore:
         loop.call_soon_threadsafe(callback)
 
     def failed(err: Exception) -> None:
-        loop.call_soon_threadsafe(_end, ending, CannotServe(f"{path}: a write failed: {err}"))
+        loop.call_soon_threadsafe(_end, ending, CannotGoOn(f"{path}: {err}"))
 
     return SqliteStore(path, post=post, failed=failed)
 
@@ -198,7 +205,7 @@ def _end(ending: asyncio.Future[None], error: Exception | None) -> None:
 
 
 async def _tick_until(ending: asyncio.Future[None], api: ApiServer, now: Callable[[], float]) -> None:
-    """Raises what ended the server, if it is an error."""
+    """Raises CannotGoOn."""
     while not ending.done():
         await asyncio.wait([ending], timeout=TICK)
         api.tick(now())

@@ -102,6 +102,11 @@ def test_duplicates_are_found_at_any_depth(body: bytes, paths: list[str]) -> Non
     assert duplicate_fields(body) == paths
 
 
+def test_a_document_without_a_bottom_does_no_harm() -> None:
+    assert duplicate_fields(b'{"a":' * 5000 + b"1" + b"}" * 5000) == []
+    assert duplicate_fields(b'{"a":' * 500 + b"1" + b"}" * 500) == []
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
