@@ -180,7 +180,7 @@ class ControllerSystem:
         if delay is None:
             self._end(f"the controller manager failed too often: {failure.error}")
         else:
-            self.clock.call_at(f"restart of {NAME}", now + delay, self._start_manager)
+            self.clock.call_at(self, now + delay, self._start_manager)
 
     def _start_manager(self) -> None:
         self.actors.spawn(self._spec)

@@ -192,7 +192,7 @@ class Elector(Actor):
 
     def _acquire_or_renew(self) -> Generator[Command, Outcome, bool]:
         election = self._election
-        if self._leading and self._observed is not None and self._fresh():
+        if self._observed is not None and self._holds() and self._fresh():
             if (yield from self._write(self._observed)):
                 return True
             self._slow.inc()
@@ -217,6 +217,11 @@ class Elector(Actor):
         if holder not in ("", election.identity) and self._fresh():
             return False
         return (yield from self._write(self._observed))
+
+    def _holds(self) -> bool:
+        """The lease as last seen is ours: it may be another's although we still believe to lead."""
+        holder = ((self._observed or {}).get("spec") or {}).get("holderIdentity")
+        return self._leading and holder == self._election.identity
 
     def _fresh(self) -> bool:
         """The observed lease has not run out, by our clock."""

@@ -86,7 +86,7 @@ class Actor(pykka.ThreadingActor):
 
     def wake_at(self, when: float) -> None:
         """Tell me Wake once the clock's monotonic() has reached `when`; replaces what was asked for before."""
-        self.clock.call_at(self.name, when, self._wake)
+        self.clock.call_at(self.context, when, self._wake)
 
     def _wake(self) -> None:
         if not self.context.fenced:
@@ -130,7 +130,7 @@ class Actor(pykka.ThreadingActor):
             raise CrashedError(f"{type(err).__name__}: {err}") from err
 
     def on_stop(self) -> None:
-        self.clock.cancel(self.name)
+        self.clock.cancel(self.context)
         self.stopped()
 
     def on_failure(
@@ -139,7 +139,7 @@ class Actor(pykka.ThreadingActor):
         exception_value: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self.clock.cancel(self.name)
+        self.clock.cancel(self.context)
         if exception_value is not None:
             self._report(exception_value)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
 
@@ -22,13 +22,13 @@ class Clock(Protocol):
     def now(self) -> float:
         """Unix seconds."""
 
-    def call_at(self, who: str, when: float, what: Callable[[], None]) -> None:
+    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
         """Call `what` once monotonic() has reached `when`, on a thread of the clock's; it must not block.
 
         who: one alarm each: a later call with the same name replaces the earlier one.
         """
 
-    def cancel(self, who: str) -> None:
+    def cancel(self, who: Hashable) -> None:
         """Forget who's alarm, if there is one."""
 
 
@@ -37,8 +37,8 @@ class SystemClock:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._alarms: dict[str, tuple[float, int, Callable[[], None]]] = {}
-        self._due: list[tuple[float, int, str]] = []
+        self._alarms: dict[Hashable, tuple[float, int, Callable[[], None]]] = {}
+        self._due: list[tuple[float, int, Hashable]] = []
         self._count = 0
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -49,7 +49,7 @@ class SystemClock:
     def now(self) -> float:
         return time.time()
 
-    def call_at(self, who: str, when: float, what: Callable[[], None]) -> None:
+    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
         with self._changed:
             if self._closed:
                 return
@@ -63,7 +63,7 @@ class SystemClock:
             elif first:
                 self._changed.notify()
 
-    def cancel(self, who: str) -> None:
+    def cancel(self, who: Hashable) -> None:
         with self._changed:
             self._alarms.pop(who, None)
 

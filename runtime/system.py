@@ -118,7 +118,7 @@ class ActorSystem:
         resident = self._residents.pop(name, None)
         if resident is not None:
             resident.context.fenced = True
-            self.clock.cancel(name)
+            self.clock.cancel(resident.context)
             if resident.ref.is_alive():
                 self._spawner.end(resident.actor, None)
 

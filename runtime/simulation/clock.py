@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
@@ -18,8 +18,8 @@ class VirtualClock:
         self._start = start
         self._elapsed = 0.0
         self.skew = 0.0
-        self._alarms: dict[str, tuple[float, int, Callable[[], None]]] = {}
-        self._due: list[tuple[float, int, str]] = []
+        self._alarms: dict[Hashable, tuple[float, int, Callable[[], None]]] = {}
+        self._due: list[tuple[float, int, Hashable]] = []
         self._count = 0
 
     def monotonic(self) -> float:
@@ -28,12 +28,12 @@ class VirtualClock:
     def now(self) -> float:
         return self._start + self._elapsed + self.skew
 
-    def call_at(self, who: str, when: float, what: Callable[[], None]) -> None:
+    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
         self._count += 1
         self._alarms[who] = (when, self._count, what)
         heapq.heappush(self._due, (when, self._count, who))
 
-    def cancel(self, who: str) -> None:
+    def cancel(self, who: Hashable) -> None:
         self._alarms.pop(who, None)
 
     def call_after(self, delay: float, what: Callable[[], None]) -> None:

@@ -140,7 +140,7 @@ class World:
 
     def _end(self, actor: Actor) -> None:
         actor.actor_stopped.set()
-        self.clock.cancel(actor.name)
+        self.clock.cancel(actor.context)
         self._actors.pop(actor, None)
         self._unstarted.discard(actor)
 

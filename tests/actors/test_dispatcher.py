@@ -1,0 +1,251 @@
+"""The dispatcher: one request a command, rate limits by client, and who may write at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from actors.dispatcher import ELECTOR, Dispatcher, DispatchLimits, outcome_of, request_for
+from protocols.messages.commands import (
+    Command,
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    PatchType,
+    Submit,
+    Update,
+)
+from protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    Conflict,
+    Done,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Settled,
+    Throttled,
+    Unknown,
+)
+from runtime.api import Response
+from runtime.ledger import Ledger
+from runtime.simulation.world import World
+from runtime.system import ActorSpec
+from tests.actors.scripted import Probe, ScriptedTransport
+
+POD = b'{"metadata":{"name":"a","resourceVersion":"41"}}'
+
+
+@pytest.mark.parametrize(
+    ("command", "method", "path", "query"),
+    [
+        (Create("v1/pods", "d", b"{}"), "POST", "/api/v1/namespaces/d/pods", {}),
+        (Create("v1/nodes", "", b"{}"), "POST", "/api/v1/nodes", {}),
+        (Create("v1/pods", "d", b"{}", "a", "binding"), "POST", "/api/v1/namespaces/d/pods/a/binding", {}),
+        (
+            Update("apps/v1/replicasets", "d/a", b"{}", "status"),
+            "PUT",
+            "/apis/apps/v1/namespaces/d/replicasets/a/status",
+            {},
+        ),
+        (Patch("v1/nodes", "n", b"{}"), "PATCH", "/api/v1/nodes/n", {}),
+        (
+            Patch("v1/pods", "d/a", b"{}", PatchType.APPLY, "", "me", True),
+            "PATCH",
+            "/api/v1/namespaces/d/pods/a",
+            {"fieldManager": "me", "force": "true"},
+        ),
+        (Delete("v1/pods", "d/a"), "DELETE", "/api/v1/namespaces/d/pods/a", {}),
+        (
+            DeleteCollection("v1/pods", "d", "a=b", "spec.nodeName=n"),
+            "DELETE",
+            "/api/v1/namespaces/d/pods",
+            {"labelSelector": "a=b", "fieldSelector": "spec.nodeName=n"},
+        ),
+        (Get("v1/pods", "d/a"), "GET", "/api/v1/namespaces/d/pods/a", {}),
+        (List("v1/pods"), "GET", "/api/v1/pods", {}),
+    ],
+)
+def test_each_command_is_one_request(command: Command, method: str, path: str, query: dict[str, str]) -> None:
+    request = request_for(command, timeout=7.0)
+    assert (request.method, request.path, dict(request.query), request.timeout) == (method, path, query, 7.0)
+
+
+def test_a_deletion_says_what_it_rests_on_and_a_grace_of_zero_is_said() -> None:
+    full = Delete("v1/pods", "d/a", uid="u", resource_version="5", grace_seconds=0, propagation="Orphan")
+    assert orjson.loads(request_for(full, timeout=1).body) == {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "preconditions": {"uid": "u", "resourceVersion": "5"},
+        "gracePeriodSeconds": 0,
+        "propagationPolicy": "Orphan",
+    }
+    bare = orjson.loads(request_for(Delete("v1/pods", "d/a"), timeout=1).body)
+    assert bare == {"kind": "DeleteOptions", "apiVersion": "v1"}
+
+
+def status(code: int, reason: str, message: str = "no") -> bytes:
+    return orjson.dumps({"kind": "Status", "code": code, "reason": reason, "message": message})
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (Response(status=201, body=b"{}"), Done),
+        (Response(status=404, body=status(404, "NotFound")), NotFound),
+        (Response(status=409, body=status(409, "AlreadyExists")), AlreadyExists),
+        (Response(status=409, body=status(409, "Conflict")), Conflict),
+        (Response(status=401, body=b"Unauthorized"), Forbidden),
+        (Response(status=403, body=status(403, "Forbidden")), Forbidden),
+        (Response(status=410, body=status(410, "Expired")), Gone),
+        (Response(status=422, body=status(422, "Invalid")), Invalid),
+        (Response(status=400, body=b""), Invalid),
+        (Response(status=429, retry_after=3.0), Throttled),
+        (Response(status=500, body=b"[]"), ServerFailure),
+        (Response(status=504, body=status(504, "Timeout")), Unknown),
+        (Response(status=0, error="cut"), Unknown),
+        (Response(status=0, error="refused", sent=False), Refused),
+    ],
+)
+def test_a_response_says_what_became_of_the_command(response: Response, expected: type[Outcome]) -> None:
+    assert type(outcome_of(response)) is expected
+
+
+def test_an_answer_without_a_status_object_is_quoted() -> None:
+    outcome = outcome_of(Response(status=502, body=b"<html>bad gateway</html>"))
+    assert isinstance(outcome, ServerFailure)
+    assert outcome.message == "HTTP 502: <html>bad gateway</html>"
+
+
+class Setting:
+    """One dispatcher, the server's end, and a sender."""
+
+    def __init__(self, log: FilteringBoundLogger, limits: DispatchLimits) -> None:
+        self.world = World(log=log)
+        self.transport, self.ledger = ScriptedTransport(), Ledger()
+        self.system = self.world.system()
+        self.kept: list[Any] = []
+        for name in ("me", ELECTOR):
+            self.system.spawn(ActorSpec(name=name, actor=Probe, arguments={"kept": self.kept}))
+        self.spec = ActorSpec(
+            name="dispatcher",
+            actor=Dispatcher,
+            arguments={"transport": self.transport, "ledger": self.ledger, "limits": limits},
+        )
+        self.system.spawn(self.spec)
+        self.ticket = 0
+
+    def submit(self, *commands: Command, sender: str = "me", incarnation: int = 1, client: str = "c") -> None:
+        self.ticket += 1
+        self.system.tell("dispatcher", Submit(sender, incarnation, client, self.ticket, commands))
+        self.world.run_for(0)
+
+    def outcomes(self) -> list[Outcome]:
+        self.world.run_for(0)
+        return [message.outcome for message in self.kept if isinstance(message, Settled)]
+
+
+def setting_of(log: FilteringBoundLogger, **limits: Any) -> Setting:
+    return Setting(log, DispatchLimits(**{"needs_lease": False, **limits}))
+
+
+def test_each_command_of_a_batch_is_answered_by_its_index(log: FilteringBoundLogger) -> None:
+    setting = setting_of(log)
+    setting.submit(Get("v1/pods", "d/a"), Get("v1/pods", "d/b"))
+    setting.transport.sent.reverse()
+    setting.transport.answer(404)
+    setting.transport.answer(200, POD)
+    setting.world.run_for(0)
+    assert [(m.ticket, m.index, type(m.outcome)) for m in setting.kept] == [(1, 1, NotFound), (1, 0, Done)]
+
+
+def test_each_client_has_a_rate_limit_of_its_own(log: FilteringBoundLogger) -> None:
+    setting = setting_of(log, qps=20.0, burst=30)
+    setting.submit(*[Get("v1/pods", f"d/{i}") for i in range(100)], client="busy")
+    assert len(setting.transport.sent) == 30
+    setting.submit(Get("v1/pods", "d/x"), client="other")
+    assert len(setting.transport.sent) == 31
+    setting.world.run_for(1.0)
+    assert len(setting.transport.sent) == 51
+    setting.world.run_for(2.5)
+    assert len(setting.transport.sent) == 101
+
+
+def test_a_negative_rate_is_no_limit(log: FilteringBoundLogger) -> None:
+    setting = setting_of(log, qps=-1.0, burst=1)
+    setting.submit(*[Get("v1/pods", f"d/{i}") for i in range(100)])
+    assert len(setting.transport.sent) == 100
+
+
+def test_an_old_incarnation_is_refused(log: FilteringBoundLogger) -> None:
+    setting = setting_of(log)
+    setting.system.tell("dispatcher", Attach("me", 2))
+    setting.submit(Get("v1/pods", "d/a"), incarnation=1)
+    setting.submit(Get("v1/pods", "d/a"), incarnation=2)
+    assert [type(outcome) for outcome in setting.outcomes()] == [Refused]
+    assert len(setting.transport.sent) == 1
+
+
+def test_a_new_incarnation_waits_for_what_the_old_one_has_under_way_and_hears_how_far_it_came(
+    log: FilteringBoundLogger,
+) -> None:
+    setting = setting_of(log)
+    setting.submit(Create("v1/pods", "d", b"{}"), Create("v1/pods", "d", b"{}"))
+    setting.transport.answer(201, POD)
+    setting.system.tell("dispatcher", Attach("me", 2))
+    setting.world.run_for(0)
+    assert not any(isinstance(message, Attached) for message in setting.kept)
+    setting.transport.answer(500)
+    setting.world.run_for(0)
+    assert setting.kept[-1] == Attached(2, {"v1/pods": 41}, [])
+
+
+def test_what_was_sent_before_the_dispatcher_failed_is_answered_all_the_same(log: FilteringBoundLogger) -> None:
+    setting = setting_of(log, qps=1.0, burst=1)
+    setting.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))
+    setting.system.spawn(setting.spec)
+    setting.system.tell("dispatcher", Attach("me", 1))
+    setting.world.run_for(0)
+    assert setting.kept[-1] == Attached(1, {}, [[1, 0]]), "the second was never sent, and the sender is told so"
+    setting.transport.answer(200, POD)
+    assert [type(outcome) for outcome in setting.outcomes()] == [Done]
+
+
+def test_nothing_is_written_without_the_lease_but_by_the_elector(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, DispatchLimits(needs_lease=True))
+    setting.submit(Get("v1/pods", "d/a"))
+    assert [type(outcome) for outcome in setting.outcomes()] == [Refused]
+    setting.submit(Get("v1/pods", "d/a"), sender=ELECTOR)
+    assert len(setting.transport.sent) == 1
+    setting.system.tell("dispatcher", LeaseHeld(setting.world.clock.monotonic() + 10.0))
+    setting.submit(Get("v1/pods", "d/a"))
+    assert len(setting.transport.sent) == 2
+    setting.world.run_for(10.0)
+    setting.submit(Get("v1/pods", "d/a"))
+    assert len(setting.transport.sent) == 2, "an elector that hangs lets the lease run out"
+
+
+def test_no_request_may_outlive_the_lease(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, DispatchLimits(needs_lease=True, timeout=30.0))
+    setting.system.tell("dispatcher", LeaseHeld(setting.world.clock.monotonic() + 10.0))
+    setting.world.run_for(4.0)
+    setting.submit(Get("v1/pods", "d/a"))
+    assert setting.transport.sent[0][0].timeout == pytest.approx(6.0)
+
+
+def test_a_lost_lease_refuses_what_waits(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, DispatchLimits(needs_lease=True, qps=0.001, burst=1))
+    setting.system.tell("dispatcher", LeaseHeld(1000.0))
+    setting.submit(Get("v1/pods", "d/a"), Get("v1/pods", "d/b"))
+    setting.system.tell("dispatcher", LeaseLost("test"))
+    assert [type(outcome) for outcome in setting.outcomes()] == [Refused]

@@ -1,0 +1,161 @@
+"""Leader election: one works, the other stands by; nobody writes without the lease."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controller_system import ControllerSystem
+from actors.elector import Election
+from actors.simulation import SimulatedCluster
+from protocols.objects import Object
+from protocols.resources import EVENTS, LEASES, PODS, REPLICASETS
+
+LEASE = "kube-system/kube-controller-manager"
+
+
+def election(name: str) -> Election:
+    return Election(identity=name)
+
+
+def lease(cluster: SimulatedCluster) -> Object:
+    found = cluster.get(LEASES, LEASE)
+    assert found is not None
+    spec: Object = found["spec"]
+    return spec
+
+
+def leads(cluster: SimulatedCluster, manager: ControllerSystem) -> bool:
+    leading: bool = cluster.describe(manager, "controller-manager")["leading"]
+    return leading
+
+
+def crash(cluster: SimulatedCluster, manager: ControllerSystem) -> None:
+    """The whole process is gone at once."""
+    manager.halt()
+
+
+def replica_set() -> dict[str, Any]:
+    labels = {"app": "web"}
+    return {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "timings",
+    [
+        {"lease_duration": 10.0, "renew_deadline": 10.0},
+        {"renew_deadline": 2.0, "retry_period": 2.0},
+        {"retry_period": 0.0},
+        {"identity": ""},
+    ],
+)
+def test_timings_that_cannot_work_are_refused(timings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        Election(**{"identity": "a", **timings})
+
+
+def test_the_first_takes_the_lease_and_says_so(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    assert leads(cluster, manager)
+    spec = lease(cluster)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("one", 15, 0)
+    assert [e["message"] for e in cluster.list(EVENTS) if e["reason"] == "LeaderElection"] == ["one became leader"]
+
+
+def test_it_renews_every_two_seconds_and_keeps_the_time_at_which_it_took_it(cluster: SimulatedCluster) -> None:
+    cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    before = lease(cluster)
+    cluster.run_for(60.0)
+    after = lease(cluster)
+    assert after["acquireTime"] == before["acquireTime"]
+    assert after["renewTime"] > before["renewTime"]
+    puts = [r for _, client, r in cluster.transport.requests if client == "leader-election" and r.method == "PUT"]
+    assert 28 <= len(puts) <= 32
+
+
+def test_a_second_one_stands_by_with_warm_tables_and_writes_nothing(cluster: SimulatedCluster) -> None:
+    cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=election("two"))
+    cluster.create(REPLICASETS, replica_set())
+    cluster.run_for(60.0)
+    assert not leads(cluster, second)
+    assert all(table.synced for table in second.tables.values())
+    assert len(second.tables[PODS.id]) == 3
+    assert len(cluster.list(PODS, "default")) == 3
+
+
+def test_when_the_leader_dies_the_other_takes_over_once_the_lease_has_run_out(cluster: SimulatedCluster) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(5.0)
+    crash(cluster, first)
+    cluster.create(REPLICASETS, replica_set())
+    cluster.run_for(12.0)
+    assert not leads(cluster, second), "the lease is still the other's"
+    lists_before = len(cluster.transport.requests)
+    assert cluster.run_until(lambda: len(cluster.list(PODS, "default")) == 3, within=10.0)
+    assert lease(cluster)["leaseTransitions"] == 1
+    later = cluster.transport.requests[lists_before:]
+    assert not any(r.method == "GET" and r.path.endswith(("pods", "replicasets")) for _, _, r in later), "no relist"
+
+
+def test_a_drained_leader_gives_the_lease_back_and_the_next_need_not_wait(cluster: SimulatedCluster) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(5.0)
+    assert cluster.stop(first)
+    assert first.end == "drained"
+    assert lease(cluster)["holderIdentity"] in ("", "two")
+    cluster.run_for(5.0)
+    assert leads(cluster, second)
+
+
+def test_a_leader_that_cannot_renew_stops_before_the_lease_can_be_anothers(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    found = cluster.get(LEASES, LEASE)
+    assert found is not None
+    at = cluster.clock.monotonic()
+    cluster.merge(LEASES, LEASE, {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}})
+    assert cluster.run_until(lambda: manager.end is not None, within=60.0)
+    assert manager.end is not None
+    assert "leaderelection lost" in manager.end
+    assert cluster.clock.monotonic() - at <= 12.0
+    cluster.create(REPLICASETS, replica_set())
+    cluster.run_for(30.0)
+    assert cluster.list(PODS, "default") == [], "a deposed leader writes nothing"
+
+
+def test_an_empty_holder_is_taken_at_once(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    crash(cluster, manager)
+    cluster.merge(LEASES, LEASE, {"spec": {"holderIdentity": ""}})
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(1.0)
+    assert leads(cluster, second)
+
+
+def test_a_lease_is_judged_by_our_own_clock_and_not_by_the_time_written_in_it(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    crash(cluster, manager)
+    cluster.merge(LEASES, LEASE, {"spec": {"renewTime": "2001-01-01T00:00:00.000000Z"}})
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(14.0)
+    assert not leads(cluster, second)
+    cluster.run_for(6.0)
+    assert leads(cluster, second)
