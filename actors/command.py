@@ -181,7 +181,8 @@ def work(system: ControllerSystem, around: Surroundings, local: LocalCluster | N
     with _live_line(local) as show:
         system.start()
         while system.wait(timeout=GLANCE) is None:
-            show(summary(system.tables))
+            if show is not None:
+                show(summary(system.tables))
             if around.stopping.is_set():
                 log.info("shutting down, asked by a signal")
                 drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)
@@ -223,10 +224,10 @@ def _greeting(local: LocalCluster, options: Options, applied: list[str]) -> str:
 
 
 @contextlib.contextmanager
-def _live_line(local: LocalCluster | None) -> Iterator[Callable[[str], None]]:
-    """Shows a summary on a terminal, at most once a glance; nowhere else."""
+def _live_line(local: LocalCluster | None) -> Iterator[Callable[[str], None] | None]:
+    """Shows a line on a terminal; None where there is none."""
     if local is None or not sys.stdout.isatty():
-        yield lambda _text: None
+        yield None
         return
     line = LiveLine(sys.stdout)
     try:
