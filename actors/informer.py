@@ -174,7 +174,6 @@ class Informer(Actor):
 
     def _open(self, query: dict[str, str]) -> None:
         self._began, self._events = self.clock.monotonic(), 0
-        self._writer.hear(self._began)  # from here the silence is measured
         number = self._next_stream()
         seconds = int(self._limits.watch_timeout * (1 + self._random.random()))
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), **query}
@@ -294,7 +293,10 @@ class Informer(Actor):
         if end.status == 410:
             self._gone(end.error or "watch answered 410")
         elif end.status == 200:
-            short = self.clock.monotonic() - self._began < SHORT_WATCH and self._events == 0
+            now = self.clock.monotonic()
+            short = now - self._began < SHORT_WATCH and self._events == 0
+            if not end.error:
+                self._writer.hear(now)  # it said goodbye
             if self._state is State.STREAMING_LIST:
                 self._back_off(end.error or "the streaming list ended before it was complete")
             elif short:
@@ -391,14 +393,15 @@ class Informer(Actor):
 
     def _look_at_the_time(self) -> None:
         now = self.clock.monotonic()
-        age = self._table.age(now)
+        # A watch that has just been asked for has its time, however long the one before it said nothing.
+        silence = now - max(self._began, self._table.heard or 0.0)
         if self._state is State.WAITING:
             if self._retry_at is not None and now >= self._retry_at:
                 self._retry_at = None
                 self._again()
-        elif self._state is not State.LISTING and age is not None and age >= self._limits.silence:
+        elif self._state is not State.LISTING and silence >= self._limits.silence:
             self.cuts += 1
-            self.log.warning("watch cut after silence", resource=self._resource.name, seconds=round(age, 1))
+            self.log.warning("watch cut after silence", resource=self._resource.name, seconds=round(silence, 1))
             self._again()
         due = now + CHECK
         self.wake_at(due if self._retry_at is None else min(due, self._retry_at))
