@@ -6,7 +6,7 @@ defaulttolerationseconds,priority} (v1.36).
 
 from __future__ import annotations
 
-from protocols.objects import Object, decode_object
+from protocols.objects import Key, Object, decode_object
 from runtime.embedded import status_errors
 from runtime.embedded.cluster import Cluster
 from runtime.embedded.registry import ResourceDefinition
@@ -14,6 +14,7 @@ from runtime.embedded.service_addresses import allocate_addresses
 
 NAMESPACES, PODS, SERVICES = "namespaces", "pods", "services"
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+_IMMORTAL = ("default", "kube-system", "kube-public")
 
 # Every cluster has these two classes, whether or not they are stored.
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -37,9 +38,16 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 def admit_update(definition: ResourceDefinition, new: Object, old: Object) -> None:
     """The same for a change: a pod keeps what was decided about it when it was made."""
     if definition.storage == PODS:
+        _default_tolerations(new["spec"])
         for part in ("priority", "preemptionPolicy"):
             if part in old["spec"]:
                 new["spec"].setdefault(part, old["spec"][part])
+
+
+def admit_delete(definition: ResourceDefinition, key: Key) -> None:
+    """Raises StatusError (403)."""
+    if definition.storage == NAMESPACES and key in _IMMORTAL:
+        raise status_errors.forbidden("", NAMESPACES, key, "this namespace may not be deleted")
 
 
 def _admit_to_namespace(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:

@@ -201,7 +201,7 @@ _OTHERS = (
         plural="networkpolicies",
         kind="NetworkPolicy",
         short_names=("netpol",),
-        strategy=strategies.PLAIN,
+        strategy=strategies.NETWORK_POLICIES,
     ),
     ResourceDefinition(
         group="storage.k8s.io",
@@ -237,4 +237,15 @@ _OTHERS = (
     ),
 )
 
-BUILT_IN: tuple[ResourceDefinition, ...] = (*_CORE, *_APPS, *_BATCH, *_OTHERS)
+_RBAC = tuple(
+    ResourceDefinition(
+        group="rbac.authorization.k8s.io",
+        plural=f"{kind.lower()}s",
+        kind=kind,
+        namespaced=not kind.startswith("Cluster"),
+        strategy=strategies.ACCESS_RULES,
+    )
+    for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+)
+
+BUILT_IN: tuple[ResourceDefinition, ...] = (*_CORE, *_APPS, *_BATCH, *_OTHERS, *_RBAC)

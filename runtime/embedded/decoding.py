@@ -11,25 +11,58 @@ import orjson
 
 from protocols.objects import Object
 from runtime.embedded import status_errors
+from runtime.embedded.cluster import Cluster
 from runtime.embedded.field_errors import quoted
 from runtime.embedded.registry import ResourceDefinition
-from runtime.embedded.shapes import ShapeError, Shapes, json_type
+from runtime.embedded.shapes import ShapeError, json_type
 
 MOST_NESTED = 200  # levels; our JSON encoder takes 254
+_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
-def decode_body(shapes: Shapes, definition: ResourceDefinition, body: bytes) -> Object:
-    """The object in the body, as `settle_types` leaves it. Raises StatusError (400)."""
+class Unfit(ValueError):
+    """An object that is not of the kind that it has to be."""
+
+
+def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -> Object:
+    """The object in the body, as `settle_types` leaves it, in the usual order. Raises StatusError (400)."""
     try:
         obj = parse_json(body)
     except ValueError as err:
-        raise _unrecognized(definition, f"couldn't get version/kind; json parse error: {err}", body) from err
+        raise _unrecognized(definition, str(err), body) from err
     if not isinstance(obj, dict):
-        found = json_type(obj)
-        why = f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value"
-        raise _unrecognized(definition, why, body)
-    settle_types(shapes, definition, obj)
-    return obj
+        raise _unrecognized(definition, f"json: cannot unmarshal {json_type(obj)} into Go value of type {_META}", body)
+    for field in ("kind", "apiVersion"):
+        value = obj.get(field)
+        if value is not None and not isinstance(value, str):
+            found = json_type(value)
+            why = f"json: cannot unmarshal {found} into Go struct field .{field} of type string"
+            raise _unrecognized(definition, why, body)
+    given_kind, given_version = obj.get("kind") or definition.kind, obj.get("apiVersion") or definition.api_version
+    try:
+        settle_types(cluster, definition, obj)
+    except Unfit as err:
+        version = quoted(given_version.rpartition("/")[2])
+        text = f"{given_kind} in version {version} cannot be handled as a {definition.kind}: {err}"
+        raise status_errors.bad_request(text) from err
+    return {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"], **obj}
+
+
+def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """Make an object fit, in place, for all code that handles its kind: apiVersion, kind and metadata are there, fields
+    have their types, nulls and fields that the kind does not have are gone. managedFields are not kept.
+
+    Raises Unfit on another kind and on a value of a wrong type, StatusError (400) on another version of the kind.
+    """
+    _settle_kind(cluster, definition, obj)
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    try:
+        cluster.shapes.check(definition, obj)
+    except ShapeError as err:
+        raise Unfit(str(err)) from err
+    obj["metadata"].pop("managedFields", None)
+    obj["metadata"].pop("selfLink", None)
 
 
 def parse_json(body: bytes) -> Any:
@@ -48,36 +81,15 @@ def _depth(value: Any) -> int:
     return depth
 
 
-def settle_types(shapes: Shapes, definition: ResourceDefinition, obj: Object) -> None:
-    """Make an object fit, in place, for all code that handles its kind: apiVersion, kind and metadata are there, fields
-    have their types, nulls and fields that the kind does not have are gone. managedFields are not kept.
-
-    Raises StatusError (400) on another kind or version, and on a value of a wrong type.
-    """
-    _settle_kind(definition, obj)
-    if obj.get("metadata") is None:
-        obj["metadata"] = {}
-    try:
-        shapes.check(definition, obj)
-    except ShapeError as err:
-        kind, version = definition.kind, quoted(definition.version)
-        raise status_errors.bad_request(f"{kind} in version {version} cannot be handled as a {kind}: {err}") from err
-    obj["metadata"].pop("managedFields", None)
-    obj["metadata"].pop("selfLink", None)
-
-
-def _settle_kind(definition: ResourceDefinition, obj: Object) -> None:
+def _settle_kind(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
     kind, api_version = obj.get("kind") or definition.kind, obj.get("apiVersion") or definition.api_version
-    if not isinstance(kind, str) or not isinstance(api_version, str):
-        raise status_errors.bad_request("couldn't get version/kind; json parse error: apiVersion and kind are strings")
-    if kind != definition.kind:
-        version = quoted(api_version.rpartition("/")[2])
-        expected = definition.kind
-        raise status_errors.bad_request(
-            f"{kind} in version {version} cannot be handled as a {expected}: "
-            f"converting ({api_version}.{kind}) to ({definition.api_version}.{expected}): unknown conversion"
-        )
-    if api_version != definition.api_version:
+    if kind != definition.kind or api_version != definition.api_version:
+        if cluster.registry.of_kind(api_version, kind) is None:
+            where = 'in scheme "pkg/api/legacyscheme/scheme.go:30"'
+            raise Unfit(f"no kind {quoted(str(kind))} is registered for version {quoted(str(api_version))} {where}")
+        if kind != definition.kind:
+            inner = f"{definition.group.partition('.')[0] or 'core'}.{definition.kind}"
+            raise Unfit(f"converting ({api_version}.{kind}) to ({inner}): unknown conversion")
         raise status_errors.bad_request(
             f"the API version in the data ({api_version}) does not match "
             f"the expected API version ({definition.api_version})"
@@ -86,6 +98,9 @@ def _settle_kind(definition: ResourceDefinition, obj: Object) -> None:
 
 
 def _unrecognized(definition: ResourceDefinition, why: str, body: bytes) -> status_errors.StatusError:
+    start = body[:30]
+    shown = start.decode(errors="replace") if start.startswith(b"{") else start.hex()
     return status_errors.bad_request(
-        f"the object provided is unrecognized (must be of type {definition.kind}): {why} ({body[:30].hex()} ...)"
+        f"the object provided is unrecognized (must be of type {definition.kind}): "
+        f"couldn't get version/kind; json parse error: {why} ({shown}{' ...' if len(body) > 30 else ''})"
     )

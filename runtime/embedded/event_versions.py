@@ -10,6 +10,7 @@ from dataclasses import replace
 from protocols.objects import Object
 from runtime.embedded import strategies
 from runtime.embedded.registry import FieldGetter
+from runtime.embedded.validation.core import validate_new_event
 
 # events.k8s.io/v1 field → core/v1 field; all other fields are the same.
 _RENAMED = {
@@ -49,5 +50,6 @@ def _through_core(get: FieldGetter) -> FieldGetter:
 
 EVENTS = replace(
     strategies.EVENTS,
+    validate=validate_new_event,
     fields={name: _through_core(_FIELDS[core]) for name, core in {**_REGARDING, **_SAME}.items()},
 )

@@ -45,9 +45,11 @@ def decode_position(text: str) -> Position:
         token = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         revision, start = token["rv"], token["start"]
     except (binascii.Error, ValueError, TypeError, KeyError) as err:
-        raise status_errors.bad_request(f"continue key is not valid: {err}") from err
+        raise status_errors.bad_request(f"invalid continue token: continue key is not valid: {err}") from err
     if type(revision) is not int or revision <= 0 or not isinstance(start, str) or not start:
-        raise status_errors.bad_request("continue key is not valid: incorrect encoded start resourceVersion")
+        raise status_errors.bad_request(
+            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion"
+        )
     return Position(revision, start)
 
 

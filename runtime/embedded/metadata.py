@@ -31,6 +31,11 @@ def settle_namespace(route: Route, obj: Object) -> None:
 def check_name(route: Route, obj: Object) -> None:
     """Raises StatusError (400) if the object has another name than its path."""
     name = obj["metadata"].get("name") or ""
+    if not name:
+        because = "name must be provided"
+        raise status_errors.bad_request(
+            f"the name of the object ({route.name} based on URL) was undeterminable: {because}"
+        )
     if name != route.name:
         raise status_errors.bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({route.name})"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from protocols.objects import Object
 from runtime.embedded.field_errors import FieldError
@@ -25,6 +26,10 @@ def _nothing_to_check(_obj: Object) -> list[FieldError]:
     return []
 
 
+def _as_it_is(_new: Object, _old: Object) -> None:
+    return None
+
+
 def _any_change(_new: Object, _old: Object) -> list[FieldError]:
     return []
 
@@ -39,6 +44,7 @@ class Strategy:
 
     name_rule: what is wrong with a name, as texts; None for the rule of all names alone.
     has_status: spec and status are written through different paths; a status in a create or update is ignored.
+    zero_status: fields of status that are always shown, with the values that they have when nobody wrote them.
     first_status: a new object brings its status along, as nodes do.
     status_keeps: metadata fields that a write of the status takes from the stored object.
     update_keeps: fields of spec that an update takes from the stored object.
@@ -47,7 +53,7 @@ class Strategy:
     default: fills in, in place, what a client left out; of new and updated objects alike.
     prepare_create: what only a new object gets, its first status for example.
     validate: everything wrong with an object. validate_update: with a change of it; validate_status: with a change of
-    its status. Both get (new, old).
+    its status. prepare_status: what a new status takes over. These three get (new, old).
     fields: what field selectors select by, besides metadata.name and metadata.namespace, as text of the object.
     unknown_field: the text for any other field; has one `{}`.
     grace: seconds that an object's deletion leaves it; None where deletion is always immediate.
@@ -61,6 +67,7 @@ class Strategy:
 
     name_rule: Callable[[str], list[str]] | None = None
     has_status: bool = False
+    zero_status: Mapping[str, Any] = field(default_factory=dict)
     first_status: bool = False
     status_keeps: tuple[str, ...] = ()
     update_keeps: tuple[str, ...] = ()
@@ -70,6 +77,7 @@ class Strategy:
     prepare_create: Callable[[Object], None] = _nothing_to_fill_in
     validate: Callable[[Object], list[FieldError]] = _nothing_to_check
     validate_update: Callable[[Object, Object], list[FieldError]] = _any_change
+    prepare_status: Callable[[Object, Object], None] = _as_it_is
     validate_status: Callable[[Object, Object], list[FieldError]] = _any_change
     fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     unknown_field: str = '"{}" is not a known field selector: only "metadata.name", "metadata.namespace"'
@@ -84,7 +92,7 @@ class Strategy:
     ttl: float | None = None
 
 
-PLAIN = Strategy()
+_STORED_ONLY = Strategy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +119,7 @@ class ResourceDefinition:
     storage: str = ""
     to_storage: Callable[[Object], Object] | None = None
     from_storage: Callable[[Object], Object] | None = None
-    strategy: Strategy = PLAIN
+    strategy: Strategy = _STORED_ONLY
     dynamic: bool = False
 
     def __post_init__(self) -> None:

@@ -51,10 +51,13 @@ def delete_object(
     obj = decode_object(record.raw)
     meta, strategy = obj["metadata"], definition.strategy
     _check_preconditions(definition, obj, options)
-    grace = _settle_grace(cluster, definition, obj, options)
+    finalizers = _finalizers(definition, meta.get("finalizers") or [], options.propagation)
+    if strategy.grace is not None or finalizers or strategy.held(obj):
+        grace = _settle_grace(cluster, definition, obj, options)
+    else:
+        grace = 0  # nobody will ever see the time of its deletion
     if grace is None:
         return obj, False
-    finalizers = _finalizers(definition, meta.get("finalizers") or [], options.propagation)
     if finalizers:
         meta["finalizers"] = finalizers
     else:

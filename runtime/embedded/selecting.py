@@ -49,9 +49,12 @@ def parse_selection(definition: ResourceDefinition, query: Mapping[str, str]) ->
     """Raises StatusError (400) on a selector that cannot be parsed, or a field that cannot be selected by."""
     try:
         labels = parse_label_selector(query.get("labelSelector", ""))
-        fields = parse_field_selector(query.get("fieldSelector", ""))
     except ValueError as err:
         raise status_errors.bad_request(f"unable to parse requirement: {err}") from err
+    try:
+        fields = parse_field_selector(query.get("fieldSelector", ""))
+    except ValueError as err:
+        raise status_errors.bad_request(f"invalid selector: {err}") from err
     on_key, on_content = [], []
     for requirement in fields.requirements:
         if requirement.field == _NAME or (requirement.field == _NAMESPACE and definition.namespaced):

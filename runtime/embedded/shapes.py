@@ -85,6 +85,13 @@ class Shapes:
             self._metadata(obj["metadata"])
         else:
             self._struct(name)(obj)
+            if self._has_spec(name):
+                obj.setdefault("spec", {})
+
+    def _has_spec(self, name: ModelName) -> bool:
+        """A spec is always there, even if nothing is specified: upstream's encoder never leaves it out."""
+        model = self._models.find(name)
+        return model is not None and "spec" in model.fields and model.fields["spec"].type.model is not None
 
     def _struct(self, name: ModelName) -> Check:
         """The check of a type; it may be asked for inside its own fields (JSONSchemaProps has some)."""

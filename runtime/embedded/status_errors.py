@@ -17,7 +17,7 @@ OBJECT_MODIFIED = "the object has been modified; please apply your changes to th
 
 
 class StatusError(Exception):
-    """A request is refused. code: HTTP's; reason: a metav1.StatusReason; details: the Status's, None without them."""
+    """A request is refused. code: HTTP's. reason: a metav1.StatusReason, or "". details: None where there are none."""
 
     def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -32,8 +32,9 @@ class StatusError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            status["reason"] = self.reason
         if self.details is not None:
             status["details"] = self.details
         status["code"] = self.code
@@ -68,6 +69,11 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
 def no_such_path() -> StatusError:
     """A path that no resource is served under."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def version_on_create() -> StatusError:
+    """Upstream forgot to give it a reason; its clients see a 500."""
+    return StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
 def already_exists(group: str, plural: str, name: str) -> StatusError:
@@ -133,6 +139,10 @@ def unsupported_media_type(content_type: str, supported: Sequence[str]) -> Statu
         else "the body of the request was in an unknown format"
     )
     return StatusError(415, "UnsupportedMediaType", message)
+
+
+def unsupported_patch_type() -> StatusError:
+    return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def unprocessable(because: str) -> StatusError:

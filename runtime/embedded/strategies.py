@@ -9,13 +9,13 @@ from collections.abc import Mapping
 
 from protocols.objects import Object
 from runtime.embedded.defaults import core, pods, workloads
-from runtime.embedded.defaults.pod_status import prepare_pod
+from runtime.embedded.defaults.pod_status import prepare_pod, prepare_pod_status
 from runtime.embedded.registry import FieldGetter, Strategy
 from runtime.embedded.validation import core as check_core
 from runtime.embedded.validation import custom_resource_definitions as check_definitions
 from runtime.embedded.validation import pods as check_pods
 from runtime.embedded.validation import workloads as check_workloads
-from runtime.embedded.validation.names import dns1035_label, dns_label, dns_subdomain
+from runtime.embedded.validation.names import dns_label, dns_subdomain
 
 EVENT_TTL = 3600.0  # seconds
 _UNSUPPORTED = "field label not supported: {}"
@@ -79,6 +79,7 @@ PODS = Strategy(
     prepare_create=prepare_pod,
     validate=check_pods.validate_pod,
     validate_update=check_pods.validate_pod_update,
+    prepare_status=prepare_pod_status,
     validate_status=check_pods.validate_pod_status_update,
     grace=_pod_grace,
     returns_deleted=True,
@@ -117,11 +118,12 @@ NAMESPACES = Strategy(
     terminate=_terminate_namespace,
     returns_deleted=True,
     unknown_field=_UNSUPPORTED,
-    fields={**_fields("status.phase"), "name": _text_at("metadata", "name")},
+    fields=_fields("status.phase"),
 )
 REPLICATION_CONTROLLERS = Strategy(
     name_rule=dns_subdomain,
     has_status=True,
+    zero_status={"replicas": 0},
     generation=True,
     orphans=True,
     default=workloads.default_replication_controller,
@@ -133,6 +135,7 @@ REPLICATION_CONTROLLERS = Strategy(
 REPLICASETS = Strategy(
     name_rule=dns_subdomain,
     has_status=True,
+    zero_status={"replicas": 0},
     generation=True,
     default=workloads.default_replicaset,
     validate=check_workloads.validate_replicaset,
@@ -154,14 +157,16 @@ DEPLOYMENTS = Strategy(
 DAEMONSETS = Strategy(
     name_rule=dns_subdomain,
     has_status=True,
+    zero_status={"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0},
     generation=True,
     default=workloads.default_daemonset,
     validate=check_workloads.validate_daemonset,
     validate_update=check_workloads.validate_selector_update,
 )
 STATEFULSETS = Strategy(
-    name_rule=dns_subdomain,
+    name_rule=dns_label,
     has_status=True,
+    zero_status={"replicas": 0, "availableReplicas": 0},
     generation=True,
     default=workloads.default_statefulset,
     validate=check_workloads.validate_statefulset,
@@ -178,12 +183,18 @@ JOBS = Strategy(
     validate_update=check_workloads.validate_job_update,
     fields={"status.successful": _count_at("status", "succeeded")},
 )
-CRON_JOBS = Strategy(name_rule=dns_subdomain, has_status=True, generation=True, default=workloads.default_cron_job)
-SERVICES = Strategy(
-    name_rule=dns1035_label,
+CRON_JOBS = Strategy(
+    name_rule=dns_subdomain,
     has_status=True,
+    generation=True,
+    default=workloads.default_cron_job,
+    validate=check_workloads.validate_cron_job,
+)
+SERVICES = Strategy(
+    name_rule=dns_label,
+    has_status=True,
+    zero_status={"loadBalancer": {}},
     default=core.default_service,
-    prepare_create=core.prepare_service,
     validate=check_core.validate_service,
     validate_update=check_core.validate_service_update,
     create_on_update=True,
@@ -206,6 +217,7 @@ CONFIG_MAPS = Strategy(
 )
 EVENTS = Strategy(
     name_rule=dns_subdomain,
+    default=core.default_event,
     validate=check_core.validate_event,
     collected=False,
     create_on_update=True,
@@ -230,6 +242,7 @@ EVENTS = Strategy(
 LEASES = Strategy(
     name_rule=dns_subdomain, validate=check_core.validate_lease, unconditional_update=False, create_on_update=True
 )
+NETWORK_POLICIES = Strategy(name_rule=dns_subdomain, generation=True)
 ENDPOINTS = Strategy(name_rule=dns_subdomain, default=core.default_endpoints, create_on_update=True)
 ENDPOINT_SLICES = Strategy(name_rule=dns_subdomain, generation=True, default=core.default_endpoint_slice)
 SERVICE_ACCOUNTS = Strategy(name_rule=dns_subdomain, returns_deleted=True)
@@ -249,10 +262,17 @@ PERSISTENT_VOLUME_CLAIMS = Strategy(
     prepare_create=core.prepare_volume,
     returns_deleted=True,
 )
-DISRUPTION_BUDGETS = Strategy(name_rule=dns_subdomain, has_status=True, generation=True, unconditional_update=False)
+DISRUPTION_BUDGETS = Strategy(
+    name_rule=dns_subdomain,
+    has_status=True,
+    zero_status={"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+    generation=True,
+    unconditional_update=False,
+)
 STORAGE_CLASSES = Strategy(name_rule=dns_subdomain, default=core.default_storage_class, returns_deleted=True)
 CSI_NODES = Strategy(name_rule=dns_subdomain, unconditional_update=False, returns_deleted=True)
 PRIORITY_CLASSES = Strategy(name_rule=dns_subdomain, generation=True, default=core.default_priority_class)
+ACCESS_RULES = Strategy(create_on_update=True)
 CUSTOM_RESOURCE_DEFINITIONS = Strategy(
     name_rule=dns_subdomain,
     has_status=True,

@@ -28,7 +28,13 @@ def prepare_namespace(namespace: Object) -> None:
 
 
 def default_node(node: Object) -> None:
-    node.setdefault("spec", {})
+    """podCIDR is the first of podCIDRs; where they differ it wins."""
+    spec = node.setdefault("spec", {})
+    if spec.get("podCIDR"):
+        if (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:
+            spec["podCIDRs"] = [spec["podCIDR"]]
+    elif spec.get("podCIDRs"):
+        spec["podCIDR"] = spec["podCIDRs"][0]
     status = node.setdefault("status", {})
     if "capacity" in status and "allocatable" not in status:
         status["allocatable"] = dict(status["capacity"])
@@ -56,10 +62,6 @@ def default_service(service: Object) -> None:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
 
 
-def prepare_service(service: Object) -> None:
-    service["status"] = {"loadBalancer": {}}
-
-
 def default_endpoints(endpoints: Object) -> None:
     for subset in endpoints.get("subsets") or ():
         for port in subset.get("ports") or ():
@@ -72,6 +74,11 @@ def default_endpoint_slice(slice_: Object) -> None:
         port.setdefault("name", "")
         if not port.get("protocol"):
             port["protocol"] = "TCP"
+
+
+def default_event(event: Object) -> None:
+    for field in ("reportingComponent", "reportingInstance"):
+        event.setdefault(field, "")
 
 
 def default_secret(secret: Object) -> None:
@@ -127,8 +134,8 @@ def default_custom_resource_definition(definition: Object) -> None:
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""
-    if not names.get("singular"):
+    if kind and not names.get("singular"):
         names["singular"] = kind.lower()
-    if not names.get("listKind"):
+    if kind and not names.get("listKind"):
         names["listKind"] = f"{kind}List"
     spec.setdefault("conversion", {}).setdefault("strategy", "None")

@@ -23,11 +23,20 @@ def prepare_pod(pod: Object) -> None:
             {
                 "type": "PodScheduled",
                 "status": "False",
+                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
         ]
     pod["status"] = status
+
+
+def prepare_pod_status(new: Object, old: Object) -> None:
+    """What kubelets that do not know these fields would lose."""
+    status = new.setdefault("status", {})
+    for field in ("qosClass", "observedGeneration"):
+        if not status.get(field) and field in old.get("status", {}):
+            status[field] = old["status"][field]
 
 
 def quality_of_service(spec: Object) -> str:

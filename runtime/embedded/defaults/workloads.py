@@ -125,6 +125,8 @@ def select_own_pods(job: Object) -> None:
     for key, value in (("controller-uid", uid), ("job-name", name)):
         labels[key] = labels[f"batch.kubernetes.io/{key}"] = value
     spec.setdefault("selector", {}).setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = uid
+    if not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)
 
 
 def _spec_with_template(workload: Object) -> Object:

@@ -75,7 +75,7 @@ def validate_service_update(new: Object, old: Object) -> list[FieldError]:
     now, then = new["spec"], old["spec"]
     kept = then.get("clusterIP") and "ExternalName" not in (now["type"], then["type"])
     if kept and now.get("clusterIP") != then["clusterIP"]:
-        return [invalid("spec.clusterIP", now.get("clusterIP") or "", "may not change once set")]
+        return [invalid("spec.clusterIPs[0]", [now.get("clusterIP") or ""], "may not change once set")]
     return []
 
 
@@ -124,14 +124,28 @@ def validate_lease(lease: Object) -> list[FieldError]:
 
 
 def validate_event(event: Object) -> list[FieldError]:
-    """An event lives in the namespace of what it is about; of what has none, in default."""
+    """An event lives in the namespace of what it is about; of what has none, in default. One with an eventTime says who
+    reports it, and what was done."""
     about, namespace = event.get("involvedObject") or {}, event["metadata"].get("namespace", "")
-    of = about.get("namespace") or ""
-    if not of and namespace not in ("default", "kube-system"):
-        return [invalid("involvedObject.namespace", of, "does not match event.namespace")]
-    if of and of != namespace:
-        return [invalid("involvedObject.namespace", of, "does not match event.namespace")]
-    return []
+    of, is_new = about.get("namespace") or "", "eventTime" in event
+    errors: list[FieldError] = []
+    homes = ("default", "kube-system") if is_new else ("default",)
+    if (of and of != namespace and not is_new) or (not of and namespace not in homes):
+        errors.append(invalid("involvedObject.namespace", of, "does not match event.namespace"))
+    if is_new:
+        needed = ("reportingComponent", "reportingInstance", "action", "reason")
+        errors += [required(field) for field in needed if not event.get(field)]
+    return errors
+
+
+def validate_new_event(event: Object) -> list[FieldError]:
+    """What events.k8s.io/v1 asks for besides; in the stored form."""
+    errors = validate_event(event)
+    if "eventTime" not in event:
+        errors.append(required("eventTime"))
+    if event.get("type") not in ("Normal", "Warning"):
+        errors.append(invalid("type", "", f"has invalid value: {event.get('type') or ''}"))
+    return errors
 
 
 def _validate_data(data: Object, field: str) -> list[FieldError]:

@@ -14,30 +14,30 @@ _SCOPES = ("Cluster", "Namespaced")
 
 
 def validate_custom_resource_definition(definition: Object) -> list[FieldError]:
-    spec, errors = definition["spec"], list[FieldError]()
-    group, names = spec.get("group") or "", spec["names"]
-    plural = names.get("plural") or ""
+    spec = definition["spec"]
+    group, names, name = spec.get("group") or "", spec["names"], definition["metadata"].get("name", "")
+    errors: list[FieldError] = []
+    if name != f"{names.get('plural') or ''}.{group}":
+        errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     if not group:
         errors.append(required("spec.group"))
     else:
         errors += [invalid("spec.group", group, text) for text in dns_subdomain(group)]
-    if "." not in group and group:
-        errors.append(invalid("spec.group", group, "should be a domain with at least one dot"))
-    for field in ("plural", "singular", "kind", "listKind"):
-        name = names.get(field) or ""
-        if not name:
-            errors.append(required(f"spec.names.{field}"))
-        else:
-            errors += [invalid(f"spec.names.{field}", name, text) for text in dns1035_label(name.lower())]
+        if "." not in group:
+            errors.append(invalid("spec.group", group, "should be a domain with at least one dot"))
     scope = spec.get("scope") or ""
     if not scope:
         errors.append(required("spec.scope"))
     elif scope not in _SCOPES:
         errors.append(not_supported("spec.scope", scope, _SCOPES))
-    name = definition["metadata"].get("name", "")
-    if name != f"{plural}.{group}":
-        errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
-    return errors + _validate_versions(spec.get("versions") or [])
+    errors += _validate_versions(spec.get("versions") or [])
+    for field in ("plural", "singular", "kind", "listKind"):
+        word = names.get(field) or ""
+        if not word:
+            errors.append(required(f"spec.names.{field}"))
+        else:
+            errors += [invalid(f"spec.names.{field}", word, text) for text in dns1035_label(word.lower())]
+    return errors
 
 
 def validate_custom_resource_definition_update(new: Object, old: Object) -> list[FieldError]:
@@ -62,6 +62,8 @@ def _validate_versions(versions: list[Object]) -> list[FieldError]:
     for i, version in enumerate(versions):
         name = version.get("name") or ""
         errors += [invalid(f"spec.versions[{i}].name", name, text) for text in dns1035_label(name)]
+        if "openAPIV3Schema" not in (version.get("schema") or {}):
+            errors.append(required(f"spec.versions[{i}].schema.openAPIV3Schema"))
         if name in seen:
             errors.append(duplicate(f"spec.versions[{i}].name", name))
         seen.add(name)

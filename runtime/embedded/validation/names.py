@@ -32,7 +32,7 @@ def _regex_error(rule: str, pattern: str, *examples: str) -> str:
 
 
 def too_many_characters(most: int) -> str:
-    return f"must be no more than {most} bytes"
+    return f"must be no more than {most} characters"
 
 
 def dns_label(value: str) -> list[str]:

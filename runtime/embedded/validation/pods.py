@@ -98,10 +98,10 @@ def validate_pod_update(new: Object, old: Object) -> list[FieldError]:
             errors.append(forbidden("spec.tolerations", detail))
             break
     gates = {gate.get("name") for gate in before.get("schedulingGates") or ()}
-    added = [gate["name"] for gate in spec.get("schedulingGates") or () if gate.get("name") not in gates]
-    if added:
-        detail = f"only deletion is allowed, but found new scheduling gates '{','.join(added)}'"
-        errors.append(forbidden("spec.schedulingGates", detail))
+    for i, gate in enumerate(spec.get("schedulingGates") or ()):
+        if gate.get("name") not in gates:
+            detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            errors.append(forbidden(f"spec.schedulingGates[{i}].name", detail))
     for part in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
         changed.pop(part, None)
         if part in before:
@@ -234,9 +234,18 @@ def _validate_resources(resources: Object, field: str, errors: list[FieldError])
             if parse_quantity(amount) < 0:
                 errors.append(invalid(f"{field}.{part}[{name}]", amount, "must be greater than or equal to 0"))
     for name, amount in requests.items():
-        if name in limits and parse_quantity(amount) > parse_quantity(limits[name]):
+        if "/" in name and not name.startswith("kubernetes.io/") and limits.get(name) != amount:
+            errors.append(_no_overcommit(name, amount, limits.get(name), field))
+        elif name in limits and parse_quantity(amount) > parse_quantity(limits[name]):
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
             errors.append(invalid(f"{field}.requests", amount, detail))
+
+
+def _no_overcommit(name: str, amount: str, limit: str | None, field: str) -> FieldError:
+    """An extended resource is given out whole: its limit is its request."""
+    if limit is None:
+        return required(f"{field}.limits", "Limit must be set for non overcommitable resources")
+    return invalid(f"{field}.requests", amount, f"must be equal to {name} limit of {limit}")
 
 
 def _validate_toleration(toleration: Object, field: str, errors: list[FieldError]) -> None:

@@ -69,10 +69,28 @@ def validate_job(job: Object) -> list[FieldError]:
     spec = job["spec"]
     numbers = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
     errors = not_negative(spec, "spec", numbers)
-    errors += validate_pod_template(spec["template"], _TEMPLATE)
-    policy = spec["template"]["spec"].get("restartPolicy")
-    if policy not in ("OnFailure", "Never"):
-        errors.append(not_supported(f"{_TEMPLATE}.spec.restartPolicy", policy, ("OnFailure", "Never")))
+    return errors + _validate_job_template(spec["template"], _TEMPLATE)
+
+
+def validate_cron_job(cron_job: Object) -> list[FieldError]:
+    """The schedule's grammar is left to the controller."""
+    spec = cron_job["spec"]
+    errors = [] if spec.get("schedule") else [required("spec.schedule")]
+    errors += not_negative(spec, "spec", ("startingDeadlineSeconds",))
+    policies = ("Allow", "Forbid", "Replace")
+    if spec["concurrencyPolicy"] not in policies:
+        errors.append(not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], policies))
+    errors += not_negative(spec, "spec", ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
+    return errors + _validate_job_template(spec["jobTemplate"]["spec"]["template"], "spec.jobTemplate.spec.template")
+
+
+def _validate_job_template(template: Object, field: str) -> list[FieldError]:
+    errors = validate_pod_template(template, field)
+    policy, field = template["spec"]["restartPolicy"], f"{field}.spec.restartPolicy"
+    if policy == "Always":
+        errors.append(required(field, 'valid values: "OnFailure", "Never"'))
+    elif policy not in ("OnFailure", "Never"):
+        errors.append(not_supported(field, policy, ("OnFailure", "Never")))
     return errors
 
 
@@ -135,8 +153,8 @@ def _validate_selected_template(spec: Object, *, owner: str, empty: str) -> list
         errors += validate_selector(selector, _SELECTOR)
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             errors.append(invalid(_SELECTOR, selector, f"empty selector is invalid for {empty}"))
-    labels = template["metadata"].get("labels") or {}
-    selected = selects(selector or {"matchLabels": labels}, labels)
+    labels = template["metadata"].get("labels")
+    selected = selector is not None and selects(selector, labels or {})
     if selected is None:
         return [*errors, invalid(_SELECTOR, selector, "invalid label selector")]
     if not selected:
@@ -161,7 +179,8 @@ def _validate_deployment_strategy(strategy: Object) -> list[FieldError]:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         return [forbidden(f"{field}.rollingUpdate", detail)] if "rollingUpdate" in strategy else []
     if strategy["type"] != "RollingUpdate":
-        return [not_supported(field, strategy, ("Recreate", "RollingUpdate"))]
+        shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}  # upstream's inner form
+        return [not_supported(field, shown, ("Recreate", "RollingUpdate"))]
     rolling = strategy["rollingUpdate"]
     field += ".rollingUpdate"
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]

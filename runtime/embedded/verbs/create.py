@@ -18,7 +18,7 @@ GENERATE_ATTEMPTS = 8
 
 def create(cluster: Cluster, call: Call) -> Response:
     definition = call.definition
-    obj = decode_body(cluster.shapes, definition, call.request.body)
+    obj = decode_body(cluster, definition, call.request.body)
     metadata.settle_namespace(call.route, obj)
     return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run))
 
@@ -26,8 +26,7 @@ def create(cluster: Cluster, call: Call) -> Response:
 def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, dry_run: bool = False) -> bytes:
     """Store a new object of this definition's version; the bytes that the client is shown. Raises StatusError."""
     meta = obj["metadata"]
-    if meta.get("resourceVersion"):
-        raise status_errors.bad_request("resourceVersion should not be set on objects to be created")
+    given_version = meta.get("resourceVersion")
     metadata.begin(cluster, definition, obj)
     obj = stored_form(definition, obj)
     generated = not meta.get("name") and bool(meta.get("generateName"))
@@ -39,10 +38,14 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     admission.admit_create(cluster, definition, obj)
     if strategy.has_status and not strategy.first_status:
         obj.pop("status", None)
+    if strategy.has_status and not definition.dynamic:
+        obj["status"] = {**strategy.zero_status, **(obj.get("status") or {})}
     strategy.prepare_create(obj)
     errors = [*validate_metadata(definition, meta), *strategy.validate(obj)]
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)
+    if given_version:
+        raise status_errors.version_on_create()
     key = _free_key(cluster, definition, obj, generated=generated)
     raw = encode_object(obj) if dry_run else cluster.state.put(definition.storage, key, obj)
     return served(definition, raw)

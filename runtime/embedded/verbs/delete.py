@@ -11,7 +11,7 @@ import orjson
 
 from protocols.objects import decode_object, encode_object, key_of
 from runtime.api import Response
-from runtime.embedded import status_errors
+from runtime.embedded import admission, status_errors
 from runtime.embedded.cluster import Call, Cluster, served
 from runtime.embedded.decoding import parse_json
 from runtime.embedded.field_errors import invalid, not_supported
@@ -24,6 +24,7 @@ from runtime.embedded.verbs.read import parse_limit
 
 def delete(cluster: Cluster, call: Call) -> Response:
     definition = call.definition
+    admission.admit_delete(definition, call.key)
     obj, gone = delete_object(cluster, definition, call.key, parse_options(call))
     if not gone or definition.strategy.returns_deleted:
         return Response(status=200, body=served(definition, encode_object(obj)))

@@ -20,8 +20,10 @@ from protocols.strategic_merge import apply_strategic_merge
 from runtime.api import Response
 from runtime.embedded import metadata, status_errors
 from runtime.embedded.cluster import Call, Cluster, stored_form
-from runtime.embedded.decoding import parse_json, settle_types
+from runtime.embedded.decoding import Unfit, parse_json, settle_types
+from runtime.embedded.field_errors import invalid, required
 from runtime.embedded.registry import ResourceDefinition
+from runtime.embedded.shapes import json_type
 from runtime.embedded.verbs.create import create_object
 from runtime.embedded.verbs.update import replace
 
@@ -57,14 +59,25 @@ def copied(patched: Object) -> Object:
 
 
 def decode_patch(call: Call) -> tuple[str, Any]:
-    """The patch's media type, and the patch; an applied object is JSON too. Raises StatusError (400, 415)."""
+    """The patch's media type, and the patch; an applied object is JSON too. Raises StatusError (400, 415, 422)."""
     patch_type = call.request.content_type.partition(";")[0].strip()
     if patch_type not in SUPPORTED or (call.definition.dynamic and patch_type == PatchType.STRATEGIC):
-        raise status_errors.unsupported_media_type(patch_type, SUPPORTED)
+        raise status_errors.unsupported_patch_type()
+    if patch_type == PatchType.APPLY and not call.query.get("fieldManager"):
+        missing = required("fieldManager", "is required for apply patch")
+        raise status_errors.invalid("meta.k8s.io", "PatchOptions", "", [missing])
     try:
-        return patch_type, parse_json(call.request.body)
+        body = parse_json(call.request.body)
     except ValueError as err:
         raise status_errors.bad_request(f"error decoding patch: {err}") from err
+    wanted, name = (
+        (list, "[]handlers.jsonPatchOp") if patch_type == PatchType.JSON else (dict, "map[string]interface {}")
+    )
+    if not isinstance(body, wanted):
+        text = f"json: cannot unmarshal {json_type(body)} into Go value of type {name}"
+        prefix = "" if patch_type == PatchType.STRATEGIC else "error decoding patch: "
+        raise status_errors.bad_request(prefix + text)
+    return patch_type, body
 
 
 def apply(definition: ResourceDefinition, obj: Object, body: Any, patch_type: str) -> Object:
@@ -81,22 +94,29 @@ def apply(definition: ResourceDefinition, obj: Object, body: Any, patch_type: st
 
 def _apply_json(obj: Object, operations: Any) -> Object:
     """Raises ValueError. Each copy can double the object, and its depth."""
-    listed = operations if isinstance(operations, list) else []
-    if sum(isinstance(one, dict) and one.get("op") == "copy" for one in listed) > MOST_COPIES:
+    if sum(isinstance(one, dict) and one.get("op") == "copy" for one in operations) > MOST_COPIES:
         raise ValueError(f"more than {MOST_COPIES} copy operations")
     return apply_json_patch(obj, operations)
 
 
+def settle_patched(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """Whatever a patch does, what it leads to is of the kind. Raises StatusError (400, 422)."""
+    shown = orjson.dumps(obj).decode()
+    try:
+        settle_types(cluster, definition, obj)
+    except Unfit as err:
+        raise status_errors.invalid("", "", "", [invalid("patch", shown, str(err))]) from err
+
+
 def _settle(cluster: Cluster, call: Call, obj: Object) -> None:
-    """Nothing that a patch does may make the object another one."""
-    settle_types(cluster.shapes, call.definition, obj)
+    settle_patched(cluster, call.definition, obj)
     metadata.settle_namespace(call.route, obj)
     metadata.check_name(call.route, obj)
 
 
 def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
     obj = apply(call.definition, {}, body, PatchType.MERGE)
-    settle_types(cluster.shapes, call.definition, obj)
+    settle_patched(cluster, call.definition, obj)
     obj["metadata"].setdefault("name", call.route.name)
     _settle(cluster, call, obj)
     return create_object(cluster, call.definition, obj, dry_run=call.dry_run)

@@ -56,7 +56,7 @@ def evict(cluster: Cluster, call: Call) -> Response:
 
 
 def _decode(cluster: Cluster, call: Call, definition: ResourceDefinition) -> Object:
-    obj = decode_body(cluster.shapes, definition, call.request.body)
+    obj = decode_body(cluster, definition, call.request.body)
     if (obj["metadata"].get("name") or call.route.name) != call.route.name:
         raise status_errors.bad_request(f"name in URL does not match name in {definition.kind} object")
     return obj
@@ -81,7 +81,7 @@ def _check_bindable(call: Call, pod: Object, expected: Object) -> None:
 def _mark_scheduled(status: Object, now: str) -> None:
     status.pop("nominatedNodeName", None)
     conditions: list[dict[str, Any]] = status.setdefault("conditions", [])
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
     status["conditions"] = [one for one in conditions if one.get("type") != "PodScheduled"] + [scheduled]
 
 

@@ -99,7 +99,9 @@ def parse_resource_version(query: Mapping[str, str]) -> int:
     text = query.get("resourceVersion") or "0"
     if not text.isascii() or not text.isdigit():
         because = f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax"
-        raise status_errors.bad_request(f"resourceVersion: Invalid value: {quoted(text)}: {because}")
+        raise status_errors.bad_request(
+            f"invalid resource version: resourceVersion: Invalid value: {quoted(text)}: {because}"
+        )
     return int(text)
 
 

@@ -10,10 +10,10 @@ from protocols.selectors import label_selector_of, map_selector
 from runtime.api import Response
 from runtime.embedded import metadata, status_errors
 from runtime.embedded.cluster import Call, Cluster
-from runtime.embedded.decoding import decode_body, settle_types
+from runtime.embedded.decoding import decode_body
 from runtime.embedded.field_errors import invalid
 from runtime.embedded.registry import ResourceDefinition
-from runtime.embedded.verbs.patch import apply, copied, decode_patch
+from runtime.embedded.verbs.patch import apply, copied, decode_patch, settle_patched
 from runtime.embedded.verbs.update import replace
 
 _SCALES = ResourceDefinition(group="autoscaling", plural="scales", kind="Scale")
@@ -25,7 +25,7 @@ def get_scale(cluster: Cluster, call: Call) -> Response:
 
 
 def update_scale(cluster: Cluster, call: Call) -> Response:
-    scale = decode_body(cluster.shapes, _SCALES, call.request.body)
+    scale = decode_body(cluster, _SCALES, call.request.body)
     metadata.check_name(call.route, scale)
     return _store(cluster, call, scale)
 
@@ -34,7 +34,7 @@ def patch_scale(cluster: Cluster, call: Call) -> Response:
     patch_type, body = decode_patch(call)
     record = cluster.record(call.definition, call.key)
     patched = copied(apply(_SCALES, scale_of(decode_object(record.raw)), body, patch_type))
-    settle_types(cluster.shapes, _SCALES, patched)
+    settle_patched(cluster, _SCALES, patched)
     return _store(cluster, call, patched)
 
 

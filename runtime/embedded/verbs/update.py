@@ -15,6 +15,7 @@ from runtime.embedded.field_errors import invalid
 from runtime.embedded.registry import ResourceDefinition
 from runtime.embedded.removal import store
 from runtime.embedded.state import Record
+from runtime.embedded.status_errors import StatusError
 from runtime.embedded.validation.objectmeta import validate_metadata, validate_metadata_update
 from runtime.embedded.verbs.create import create_object
 
@@ -23,11 +24,13 @@ STATUS = "status"
 
 def update(cluster: Cluster, call: Call) -> Response:
     definition = call.definition
-    obj = decode_body(cluster.shapes, definition, call.request.body)
+    obj = decode_body(cluster, definition, call.request.body)
     metadata.settle_namespace(call.route, obj)
     metadata.check_name(call.route, obj)
     record = cluster.state.get(definition.storage, call.key)
     if record is None and definition.strategy.create_on_update and not call.route.subresource:
+        if obj["metadata"].get("uid"):
+            raise _another_uid(definition, call.key, obj["metadata"]["uid"], "")
         obj["metadata"].pop("resourceVersion", None)
         return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run))
     record = cluster.record(definition, call.key)
@@ -48,7 +51,10 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
     errors += validate_metadata_update(new["metadata"], old["metadata"])
     if call.route.subresource == STATUS:
         _keep_all_but_status(definition, new, old)
+        if not definition.dynamic:
+            new["status"] = {**strategy.zero_status, **(new.get("status") or {})}
         strategy.default(new)
+        strategy.prepare_status(new, old)
         errors += strategy.validate_status(new, old)
     else:
         _keep_status(definition, new, old, finalizing=call.route.subresource == "finalize")
@@ -56,7 +62,7 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
         admission.admit_update(definition, new, old)
         if strategy.generation and _counts_as_generation(definition, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        errors += [*strategy.validate_update(new, old), *strategy.validate(new)]
+        errors += [*strategy.validate(new), *strategy.validate_update(new, old)]
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
     return _store(cluster, call, record, old, new)
@@ -75,14 +81,7 @@ def _check_preconditions(definition: ResourceDefinition, key: str, record: Recor
     meta, uid = new["metadata"], old["metadata"]["uid"]
     name = key.rpartition("/")[2]
     if meta.get("uid") and meta["uid"] != uid:
-        # Upstream's storage layer shows through here; clients know the text.
-        raise status_errors.conflict(
-            definition.group,
-            definition.plural,
-            name,
-            f"StorageError: invalid object, Code: 4, Key: /registry/{definition.storage}/{key}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {uid}",
-        )
+        raise _another_uid(definition, key, meta["uid"], uid)
     asked = meta.get("resourceVersion") or ""
     if asked in ("", "0"):
         if not definition.strategy.unconditional_update:
@@ -90,6 +89,15 @@ def _check_preconditions(definition: ResourceDefinition, key: str, record: Recor
             raise status_errors.invalid(definition.group, definition.plural, name, [missing])
     elif asked != str(record.revision):
         raise status_errors.conflict(definition.group, definition.plural, name)
+
+
+def _another_uid(definition: ResourceDefinition, key: str, expected: str, found: str) -> StatusError:
+    """Upstream's storage layer shows through here; clients know the text."""
+    because = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{definition.storage}/{key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {expected}, UID in object meta: {found}"
+    )
+    return status_errors.conflict(definition.group, definition.plural, key.rpartition("/")[2], because)
 
 
 def _keep_status(definition: ResourceDefinition, new: Object, old: Object, *, finalizing: bool) -> None:

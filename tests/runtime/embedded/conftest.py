@@ -146,7 +146,8 @@ class Api:
             "json": "application/json-patch+json",
             "apply": "application/apply-patch+yaml",
         }
-        return self.send("PATCH", self.path(resource, name, subresource), body, type_=types[form])
+        query = {"fieldManager": "tests"} if form == "apply" else {}
+        return self.send("PATCH", self.path(resource, name, subresource), body, type_=types[form], **query)
 
     def delete(self, resource: str, name: str, options: Any = b"", namespace: str = "default") -> Answer:
         return self.send("DELETE", self.path(resource, name, namespace=namespace), options)

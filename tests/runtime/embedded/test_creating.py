@@ -81,7 +81,7 @@ def test_only_an_image_that_may_change_is_always_pulled(api, image, policy):
         ({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1024Mi"}}, "Guaranteed"),
         ({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}, "Burstable"),
         ({"limits": {"cpu": "1"}}, "Burstable"),
-        ({"requests": {"example.com/gpu": "1"}}, "BestEffort"),
+        ({"limits": {"example.com/gpu": "1"}}, "BestEffort"),
     ],
 )
 def test_the_quality_of_service_follows_from_the_resources(api, resources, expected):
@@ -161,9 +161,9 @@ def test_the_first_namespaces_are_there_from_the_start(api):
         (b'{"kind":"Node","apiVersion":"v1"}', 'Node in version "v1" cannot be handled as a Pod:'),
         (
             b'{"kind":"Pod","apiVersion":"v2"}',
-            "the API version in the data (v2) does not match the expected API version (v1)",
+            'Pod in version "v2" cannot be handled as a Pod: no kind "Pod" is registered for version "v2" in scheme',
         ),
-        (b'{"kind":7}', "apiVersion and kind are strings"),
+        (b'{"kind":7}', 'json: cannot unmarshal number into Go struct field .kind of type string ({"kind":7})'),
         (
             b'{"metadata":{"name":"x","labels":{"a":1}}}',
             "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
@@ -195,16 +195,19 @@ def test_the_first_namespaces_are_there_from_the_start(api):
             b'{"metadata":{"name":"x","namespace":"other"}}',
             "the namespace of the provided object does not match the namespace sent on the request",
         ),
-        (
-            b'{"metadata":{"name":"x","resourceVersion":"5"}}',
-            "resourceVersion should not be set on objects to be created",
-        ),
     ],
 )
 def test_a_body_that_is_no_such_object_is_a_bad_request_that_names_what_is_wrong(api, body, text):
     refused = api.send("POST", PODS, body)
     assert (refused.status, refused.reason) == (400, "BadRequest")
     assert text in refused.message
+
+
+def test_a_new_object_has_no_version_yet(api):
+    body = api.pod()
+    body["metadata"]["resourceVersion"] = "5"
+    refused = api.create("pods", body)
+    assert (refused.status, refused.message) == (500, "resourceVersion should not be set on objects to be created")
 
 
 def test_nulls_and_fields_that_the_kind_does_not_have_are_dropped(api):
@@ -244,6 +247,10 @@ INVALID_PODS = [
         {"spec.containers[0].resources.requests": 'Invalid value: "2": must be less than or equal to cpu limit of 1'},
     ),
     (
+        {"containers": [{**CONTAINER, "resources": {"requests": {"example.com/gpu": "1"}}}]},
+        {"spec.containers[0].resources.limits": ("Required value: Limit must be set for non overcommitable resources")},
+    ),
+    (
         {"activeDeadlineSeconds": 0},
         {"spec.activeDeadlineSeconds": "Invalid value: 0: must be between 1 and 2147483647, inclusive"},
     ),
@@ -277,7 +284,7 @@ def test_several_causes_are_told_together(api):
         ({}, "metadata.name", "Required value: name or generateName is required"),
         ({"name": "Web"}, "metadata.name", 'Invalid value: "Web": a lowercase RFC 1123 subdomain must consist of '),
         ({"name": "Web"}, "metadata.name", " (e.g. 'example.com', regex used for validation is '[a-z0-9]("),
-        ({"name": "x" * 254}, "metadata.name", f'Invalid value: "{"x" * 254}": must be no more than 253 bytes'),
+        ({"name": "x" * 254}, "metadata.name", f'Invalid value: "{"x" * 254}": must be no more than 253 characters'),
         ({"name": "x", "labels": {"a/b/c": "v"}}, "metadata.labels", 'Invalid value: "a/b/c": a valid label key must '),
         ({"name": "x", "labels": {"/b": "v"}}, "metadata.labels", 'Invalid value: "/b": prefix part must be non-empty'),
         ({"name": "x", "labels": {"a": "-"}}, "metadata.labels", 'Invalid value: "-": a valid label must be an empty '),

@@ -7,8 +7,11 @@ import pytest
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 
 
+SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+
+
 def crd(**spec):
-    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": SCHEMA, "subresources": {"status": {}}}
     defaults = {
         "group": "example.com",
         "scope": "Namespaced",
@@ -75,7 +78,10 @@ def test_with_its_definition_its_objects_go_and_who_watches_them_is_told(things)
 
 
 def test_every_version_shows_all_objects(api):
-    versions = [{"name": "v1", "served": True, "storage": True}, {"name": "v2", "served": True, "storage": False}]
+    versions = [
+        {"name": "v1", "served": True, "storage": True, "schema": SCHEMA},
+        {"name": "v2", "served": True, "storage": False, "schema": SCHEMA},
+    ]
     api.create("customresourcedefinitions", crd(versions=versions))
     newer = THINGS.replace("v1", "v2")
     api.send("POST", newer, {"metadata": {"name": "t"}, "spec": 1})
@@ -94,7 +100,8 @@ def test_every_version_shows_all_objects(api):
         ({"names": {"plural": "things"}}, "spec.names.kind"),
         ({"scope": "Everywhere"}, "spec.scope"),
         ({"versions": []}, "spec.versions"),
-        ({"versions": [{"name": "v1", "served": True, "storage": False}]}, "spec.versions"),
+        ({"versions": [{"name": "v1", "served": True, "storage": False, "schema": SCHEMA}]}, "spec.versions"),
+        ({"versions": [{"name": "v1", "served": True, "storage": True}]}, "spec.versions[0].schema.openAPIV3Schema"),
     ],
 )
 def test_a_definition_that_cannot_be_served_is_refused(api, spec, field):

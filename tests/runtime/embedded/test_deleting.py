@@ -277,5 +277,5 @@ def test_a_cluster_with_a_garbage_collector_of_its_own_is_left_to_it(make_api):
     waiting = api.delete("deployments", "d", {"propagationPolicy": "Foreground"})
     assert waiting.meta["finalizers"] == ["foregroundDeletion"]
     assert api.exists("deployments", "d")
-    api.delete("namespaces", "kube-public")
-    assert api.get("namespaces", "kube-public").obj["status"]["phase"] == "Terminating"
+    api.delete("namespaces", "kube-node-lease")
+    assert api.get("namespaces", "kube-node-lease").obj["status"]["phase"] == "Terminating"

@@ -207,7 +207,7 @@ def test_a_watch_cannot_go_on_from_before_the_start(disk):
 def test_owners_and_custom_resources_and_ending_namespaces_are_known_again(disk):
     api = disk.open()
     names = {"plural": "things", "kind": "Thing"}
-    versions = [{"name": "v1", "served": True, "storage": True}]
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
     api.create("customresourcedefinitions", {"metadata": {"name": "things.example.com"}, "spec": spec})
     owner = api.create("replicasets", api.replicaset("rs")).obj

@@ -40,7 +40,9 @@ def test_a_node_brings_its_status_and_keeps_it_from_updates(api):
 
 def test_a_node_keeps_its_pod_network(api):
     api.create("nodes", {"metadata": {"name": "n"}, "spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}})
-    refused = api.patch("nodes", "n", {"spec": {"podCIDRs": ["10.0.1.0/24"]}})
+    unchanged = api.patch("nodes", "n", {"spec": {"podCIDRs": ["10.0.1.0/24"]}})
+    assert unchanged.obj["spec"]["podCIDRs"] == ["10.0.0.0/24"]
+    refused = api.patch("nodes", "n", {"spec": {"podCIDR": "10.0.1.0/24"}})
     detail = 'Forbidden: node updates may not change podCIDR except from "" to valid'
     assert refused.causes == {"spec.podCIDRs": detail}
 
@@ -69,7 +71,7 @@ def test_a_service_gets_an_address_of_its_own(api):
     assert api.create("services", service("d", clusterIP="192.168.0.1")).status == 422
     assert api.create("services", service("e", clusterIP="None")).obj["spec"]["clusterIPs"] == ["None"]
     moved = api.patch("services", "a", {"spec": {"clusterIP": "10.96.9.9"}})
-    assert moved.causes["spec.clusterIP"] == 'Invalid value: "10.96.9.9": may not change once set'
+    assert moved.causes == {"spec.clusterIPs[0]": 'Invalid value: ["10.96.9.9"]: may not change once set'}
 
 
 def test_a_node_port_is_given_where_one_is_needed(api):
@@ -104,9 +106,15 @@ def test_both_versions_of_events_show_the_same_ones(api):
         "metadata": {"name": "f"},
         "regarding": EVENT["involvedObject"],
         "note": "n",
-        "reason": "r",
+        "reason": "Pulled",
+        "action": "Pulling",
         "type": "Normal",
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "example.com/me",
+        "reportingInstance": "me-1",
     }
+    refused = api.send("POST", NEW_EVENTS, {**new, "eventTime": None, "action": None})
+    assert refused.causes == {"eventTime": "Required value"}
     created = api.send("POST", NEW_EVENTS, new)
     assert (created.status, created.obj["note"]) == (201, "n")
     assert api.get("events", "f").obj["message"] == "n"

@@ -106,7 +106,15 @@ DEFINITION = {
         "group": "example.com",
         "scope": "Namespaced",
         "names": {"plural": "things", "kind": "Thing", "shortNames": ["t"], "categories": ["all"]},
-        "versions": [{"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}],
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {}},
+                "subresources": {"status": {}},
+            }
+        ],
     },
 }
 BODIES = [
@@ -217,7 +225,7 @@ def api_for_paths(make_api):
 def test_what_is_nested_deeply_is_kept_or_refused(api, depth, method):
     """JSON's encoder, Python's stack and Python's comparison each have an end somewhere."""
     names = {"plural": "things", "kind": "Thing"}
-    versions = [{"name": "v1", "served": True, "storage": True}]
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
     api.create("customresourcedefinitions", {"metadata": {"name": "things.example.com"}, "spec": spec})
     api.create("things", {"metadata": {"name": "t"}})
@@ -233,7 +241,7 @@ def test_a_json_patch_that_nests_values_without_end_is_refused(api):
     api.create("configmaps", {"metadata": {"name": "c"}})
     operations = [{"op": "add", "path": "/a", "value": {}}]
     operations += [{"op": "copy", "from": "/a", "path": "/a" + "/a" * i} for i in range(1, 300)]
-    assert api.patch("configmaps", "c", operations, "json").status in (400, 422)
+    assert api.patch("configmaps", "c", operations, "json").status == 422
 
 
 WRONG = (7, "x", [], {}, True, 1.5)

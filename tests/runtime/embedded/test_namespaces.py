@@ -61,6 +61,15 @@ def test_a_controller_can_finish_a_namespace(make_api):
     assert not api.exists("namespaces", "team")
 
 
+def test_the_namespaces_that_the_cluster_rests_on_stay(api):
+    refused = api.delete("namespaces", "default")
+    assert (refused.status, refused.message) == (
+        403,
+        'namespaces "default" is forbidden: this namespace may not be deleted',
+    )
+    assert api.delete("namespaces", "kube-node-lease").status == 200
+
+
 def test_a_namespaces_name_is_a_label(api):
     refused = api.create("namespaces", {"metadata": {"name": "a.b"}})
     assert refused.causes == {"metadata.name": 'Invalid value: "a.b": must not contain dots'}
@@ -68,4 +77,3 @@ def test_a_namespaces_name_is_a_label(api):
 
 def test_namespaces_can_be_selected_by_phase(api):
     assert len(api.list("namespaces", fieldSelector="status.phase=Active").names) == 4
-    assert api.list("namespaces", fieldSelector="name=default").names == ["default"]

@@ -69,7 +69,7 @@ def test_selectors_choose(filled, query, names):
         ),
         ("nodes", {"fieldSelector": "metadata.namespace=x"}, "field label not supported: metadata.namespace"),
         ("pods", {"labelSelector": "a=("}, "unable to parse requirement: "),
-        ("pods", {"fieldSelector": "nonsense"}, "unable to parse requirement: "),
+        ("pods", {"fieldSelector": "nonsense"}, "invalid selector: "),
         ("pods", {"limit": "few"}, 'strconv.ParseInt: parsing "few": invalid syntax'),
         ("pods", {"resourceVersion": "new"}, 'strconv.ParseUint: parsing "new": invalid syntax'),
         ("pods", {"continue": "???"}, "continue key is not valid"),

@@ -119,6 +119,15 @@ def test_a_status_write_changes_most_of_the_metadata(api, resource, kept, change
         assert meta.get(kept) == before.get(kept)
 
 
+def test_a_pods_quality_of_service_is_decided_once(api):
+    body = api.create("pods", api.pod()).obj
+    body["status"] = {"phase": "Running"}
+    written = api.put("pods", body, "status")
+    assert written.obj["status"] == {"phase": "Running", "qosClass": "BestEffort"}
+    refused = api.patch("pods", "web", {"status": {"qosClass": "Guaranteed"}}, subresource="status")
+    assert refused.causes == {"status.qosClass": 'Invalid value: "Guaranteed": field is immutable'}
+
+
 @pytest.mark.parametrize(
     "change,field",
     [
@@ -126,11 +135,11 @@ def test_a_status_write_changes_most_of_the_metadata(api, resource, kept, change
         ({"containers": []}, "spec.containers"),
         ({"terminationGracePeriodSeconds": 1}, "spec"),
         ({"tolerations": []}, "spec.tolerations"),
-        ({"schedulingGates": [{"name": "late"}]}, "spec.schedulingGates"),
+        ({"schedulingGates": [{"name": "late"}]}, "spec.schedulingGates[0].name"),
     ],
 )
 def test_most_of_a_pods_spec_cannot_change(api, change, field):
-    api.create("pods", api.pod())
+    api.create("pods", api.pod(tolerations=[{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]))
     refused = api.patch("pods", "web", {"spec": change})
     assert refused.status == 422
     assert list(refused.causes) == [field] or field in refused.causes
@@ -138,6 +147,11 @@ def test_most_of_a_pods_spec_cannot_change(api, change, field):
         assert refused.causes["spec"].startswith(
             "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
         )
+
+
+def test_a_pod_cannot_be_without_the_tolerations_that_every_pod_has(api):
+    created = api.create("pods", api.pod())
+    assert api.patch("pods", "web", {"spec": {"tolerations": []}}).obj == created.obj
 
 
 def test_a_pods_images_deadline_and_tolerations_can_change(api):
@@ -206,18 +220,18 @@ def test_an_applied_object_is_created_and_then_merged(api):
     "form,body,status",
     [
         ("merge", b"{", 400),
-        ("merge", b"[]", 422),
-        ("strategic", b"7", 422),
-        ("json", b"{}", 422),
+        ("merge", b"[]", 400),
+        ("strategic", b"7", 400),
+        ("json", b"{}", 400),
         ("json", [{"op": "test", "path": "/metadata/name", "value": "other"}], 422),
         ("json", [{"op": "remove", "path": "/spec/nothing"}], 422),
         ("json", [{"op": "remove", "path": "/metadata"}], 400),
         ("merge", {"metadata": {"name": "other"}}, 400),
         ("merge", {"metadata": {"namespace": "other"}}, 400),
-        ("merge", {"metadata": []}, 400),
+        ("merge", {"metadata": []}, 422),
         ("merge", {"spec": None}, 422),
-        ("merge", {"spec": {"replicas": "many"}}, 400),
-        ("merge", {"kind": "Pod"}, 400),
+        ("merge", {"spec": {"replicas": "many"}}, 422),
+        ("merge", {"kind": "Pod"}, 422),
     ],
 )
 def test_a_patch_that_does_not_lead_to_such_an_object_is_refused(api, form, body, status):
@@ -226,11 +240,24 @@ def test_a_patch_that_does_not_lead_to_such_an_object_is_refused(api, form, body
     assert api.get("replicasets", "web").obj == before
 
 
-def test_an_unknown_type_of_patch_is_refused_with_those_known(api):
+def test_what_a_patch_leads_to_is_told_with_what_is_wrong_with_it(api):
+    api.create("replicasets", api.replicaset())
+    refused = api.patch("replicasets", "web", {"spec": {"replicas": "many"}})
+    assert refused.message.startswith(' "" is invalid: patch: Invalid value: "{\\"kind\\":')
+    assert refused.message.endswith(
+        ": json: cannot unmarshal string into Go struct field ReplicaSetSpec.spec.replicas of type int32"
+    )
+
+
+def test_who_applies_says_who_he_is(api):
+    refused = api.send("PATCH", api.path("configmaps", "c"), {}, type_="application/apply-patch+yaml")
+    assert refused.causes == {"fieldManager": "Required value: is required for apply patch"}
+
+
+def test_an_unknown_type_of_patch_is_refused(api):
     api.create("pods", api.pod())
     refused = api.send("PATCH", api.path("pods", "web"), {}, type_="text/plain")
     assert (refused.status, refused.reason) == (415, "UnsupportedMediaType")
-    assert "application/strategic-merge-patch+json" in refused.message
 
 
 def test_a_patch_can_insist_on_a_version(api):
