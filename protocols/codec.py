@@ -14,7 +14,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from protocols.messages import commands, lifecycle, outcomes, recording, watching
+from protocols.messages import commands, eviction, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
 
 TAGS: tuple[tuple[int, type], ...] = (
@@ -67,6 +67,14 @@ TAGS: tuple[tuple[int, type], ...] = (
     (98, lifecycle.Restarted),
     (99, lifecycle.StartChild),
     (100, lifecycle.StopChild),
+    (110, eviction.ZoneQueueReady),
+    (111, eviction.SetEvictionRate),
+    (112, eviction.EvictNode),
+    (113, eviction.SpareNode),
+    (114, eviction.StartOver),
+    (115, eviction.NodeDue),
+    (116, eviction.PauseEvictions),
+    (117, eviction.ResumeEvictions),
 )
 
 # Fields that hold messages or named tuples: how they go onto the wire and come back. All others go as they are.

@@ -262,6 +262,20 @@ class NodeLifecycle:
         kind=FLOAT32,
         config="UnhealthyZoneThreshold",
     )
+    full_disruption_eviction_rate: float = flag(
+        -1.0,
+        "Nodes a second to be emptied in a zone none of whose nodes is ready, while other zones have some; "
+        "below 0: as --node-eviction-rate.",
+        kind=FLOAT32,
+    )
+    pause_evictions_in_disrupted_zones: bool = flag(
+        False, "Empty no node of a disrupted zone, in part or whole, and take NoExecute taints back there."
+    )
+    live_heartbeat_reads: bool = flag(
+        False,
+        "Ask the server for a node's Lease before the node is given up while its watch says nothing; "
+        "else wait for the watch.",
+    )
     pod_eviction_timeout: float = flag(
         300.0, "Pods of a failed node are deleted after this.", kind=DURATION, config="PodEvictionTimeout"
     )

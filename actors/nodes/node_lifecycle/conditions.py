@@ -1,0 +1,41 @@
+"""What the status of a silent node says: pure.
+
+Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, tryUpdateNodeHealth.
+"""
+
+from __future__ import annotations
+
+from protocols.conditions import find_condition
+from protocols.objects import Object, metadata
+from protocols.times import format_time
+
+# Not NetworkUnavailable: that is the network's to say, not the kubelet's.
+KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+def silent_node(node: Object, now: float) -> Object:
+    """The node with all that its kubelet would say set to Unknown. now: Unix seconds."""
+    status = node.get("status") or {}
+    conditions = [dict(condition) for condition in status.get("conditions") or ()]
+    stamp = format_time(now)
+    for type in KUBELET_CONDITIONS:
+        if find_condition(conditions, type) is None:
+            conditions.append(
+                {
+                    "type": type,
+                    "status": "Unknown",
+                    "lastHeartbeatTime": metadata(node).get("creationTimestamp"),
+                    "lastTransitionTime": stamp,
+                    "reason": "NodeStatusNeverUpdated",
+                    "message": "Kubelet never posted node status.",
+                }
+            )
+    for condition in conditions:
+        if condition.get("type") in KUBELET_CONDITIONS and condition.get("status") != "Unknown":
+            condition.update(
+                status="Unknown",
+                reason="NodeStatusUnknown",
+                message="Kubelet stopped posting node status.",
+                lastTransitionTime=stamp,
+            )
+    return {**node, "status": {**status, "conditions": conditions}}

@@ -1,0 +1,54 @@
+"""Pods of a node that is not ready are not ready either.
+
+Source: kubernetes v1.36 pkg/controller/util/node/controller_utils.go, MarkPodsNotReady.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from actors.reconciliation import Step, record, together, update
+from protocols.messages.outcomes import CommandFailed, Done, NotFound
+from protocols.objects import Object
+from protocols.resources import PODS
+from protocols.times import format_time
+
+AT_ONCE = 50  # writes that go together
+
+
+def is_ready(pod: Object) -> bool:
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in (pod.get("status") or {}).get("conditions") or ()
+    )
+
+
+def not_ready_pod(pod: Object, now: float) -> Object:
+    """The pod with condition Ready False; reason and message stay. now: Unix seconds."""
+    status = pod["status"]
+    change = {"status": "False", "lastTransitionTime": format_time(now)}
+    conditions = [{**each, **change} if each.get("type") == "Ready" else each for each in status["conditions"]]
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        **pod,
+        "status": {**status, "conditions": conditions},
+    }
+
+
+def mark_not_ready(pods: Iterable[Object], now: float) -> Step[None]:
+    """Those that are ready. All are tried, and get their event; raises CommandFailed if one could not be written."""
+    ready = iter([pod for pod in pods if is_ready(pod)])
+    failed: CommandFailed | None = None
+    while some := list(islice(ready, AT_ONCE)):
+        commands = [update(PODS, not_ready_pod(pod, now), subresource="status") for pod in some]
+        outcomes = yield from together(commands)
+        for pod, command, outcome in zip(some, commands, outcomes, strict=True):
+            if isinstance(outcome, NotFound):
+                continue
+            yield record(PODS, pod, "Warning", "NodeNotReady", "Node is not ready")
+            if not isinstance(outcome, Done):
+                failed = CommandFailed(command, outcome)
+    if failed is not None:
+        raise failed

@@ -1,0 +1,128 @@
+"""How disrupted zones are, and how fast their nodes are evicted: pure decisions.
+
+Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, ComputeZoneState, handleDisruption,
+setLimiterInZone. Differences: a rate follows the state and the size of the zone as they are, not as they were when the
+state last changed; and what counts as having been disrupted before does not depend on the order of the zones
+(kubernetes/kubernetes#111385).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ZoneState(StrEnum):
+    """INITIAL: not looked at yet."""
+
+    INITIAL = "Initial"
+    NORMAL = "Normal"
+    PARTIAL_DISRUPTION = "PartialDisruption"
+    FULL_DISRUPTION = "FullDisruption"
+
+
+class Mode(StrEnum):
+    """What has just become of master disruption mode, in which every zone is fully disrupted."""
+
+    ENTERED = "entered"
+    LEFT = "left"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneHealth:
+    """How many nodes of a zone have condition Ready == True, and how many have not (or no such condition at all)."""
+
+    ready: int
+    not_ready: int
+
+    @property
+    def size(self) -> int:
+        return self.ready + self.not_ready
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionLimits:
+    """Rates are nodes a second.
+
+    eviction_rate: --node-eviction-rate. secondary_rate: --secondary-node-eviction-rate, in a partially disrupted zone
+    of more than large_zone nodes (--large-cluster-size-threshold); a smaller one has none. full_disruption_rate: in a
+    fully disrupted zone while others are not. unhealthy_threshold: a fraction, --unhealthy-zone-threshold.
+    pause_when_disrupted: --pause-evictions-in-disrupted-zones.
+    """
+
+    eviction_rate: float = 0.1
+    secondary_rate: float = 0.01
+    full_disruption_rate: float = 0.1
+    large_zone: int = 50
+    unhealthy_threshold: float = 0.55
+    pause_when_disrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disruption:
+    """What the zones are in, by zone.
+
+    all_down: master disruption mode is on. spared: zones whose nodes are not evicted, and lose our NoExecute taints.
+    """
+
+    states: Mapping[str, ZoneState]
+    rates: Mapping[str, float]
+    spared: frozenset[str]
+    all_down: bool
+    mode: Mode
+
+
+def zone_state(health: ZoneHealth, *, unhealthy_threshold: float) -> ZoneState:
+    """An empty zone is NORMAL. Up to two nodes that are not ready never make a disruption, but of the whole zone."""
+    if health.ready == 0 and health.not_ready > 0:
+        return ZoneState.FULL_DISRUPTION
+    if health.not_ready > 2 and health.not_ready / health.size >= unhealthy_threshold:
+        return ZoneState.PARTIAL_DISRUPTION
+    return ZoneState.NORMAL
+
+
+def eviction_rate(state: ZoneState, size: int, limits: EvictionLimits) -> float:
+    """size: how many nodes count in the zone."""
+    match state:
+        case ZoneState.PARTIAL_DISRUPTION:
+            return limits.secondary_rate if size > limits.large_zone else 0.0
+        case ZoneState.FULL_DISRUPTION:
+            return limits.full_disruption_rate
+        case _:
+            return limits.eviction_rate
+
+
+def assess(zones: Mapping[str, ZoneHealth], limits: EvictionLimits, *, was_all_down: bool) -> Disruption:
+    """zones: every zone that has nodes, also those of which none counts. was_all_down: all_down as last assessed.
+
+    When all zones are down it is likelier that it is us who cannot see.
+    """
+    states = {
+        zone: zone_state(health, unhealthy_threshold=limits.unhealthy_threshold) for zone, health in zones.items()
+    }
+    counted = [zone for zone, health in zones.items() if health.size]
+    all_down = all(states[zone] is ZoneState.FULL_DISRUPTION for zone in counted) if counted else was_all_down
+    if all_down:
+        return Disruption(
+            states=dict.fromkeys(zones, ZoneState.FULL_DISRUPTION),
+            rates=dict.fromkeys(zones, 0.0),
+            spared=frozenset(zones),
+            all_down=True,
+            mode=Mode.UNCHANGED if was_all_down else Mode.ENTERED,
+        )
+    disrupted = frozenset(
+        zone for zone, state in states.items() if state in (ZoneState.PARTIAL_DISRUPTION, ZoneState.FULL_DISRUPTION)
+    )
+    spared = disrupted if limits.pause_when_disrupted else frozenset()
+    return Disruption(
+        states=states,
+        rates={
+            zone: 0.0 if zone in spared else eviction_rate(states[zone], health.size, limits)
+            for zone, health in zones.items()
+        },
+        spared=spared,
+        all_down=False,
+        mode=Mode.LEFT if was_all_down else Mode.UNCHANGED,
+    )

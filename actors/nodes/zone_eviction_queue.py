@@ -1,0 +1,148 @@
+"""The eviction queue of one zone: lets nodes through, no faster than the zone's rate.
+
+Takes SetEvictionRate, EvictNode, SpareNode, StartOver, PauseEvictions and ResumeEvictions from node-lifecycle, Describe
+from people, Wake. Tells ZoneQueueReady and NodeDue. `zone-eviction-queue:<zone>` is its name; one lives for each zone
+that has nodes, so that emptying a zone neither waits for another zone nor fails with it.
+
+It knows nothing when it is born and lets nobody through before its owner has told the rate: so a failure never makes
+evictions faster. What was let through is forgotten; whether it was tainted is for the owner to see to.
+
+Source of the limiter's behaviour: kubernetes v1.36 pkg/controller/nodelifecycle/scheduler/rate_limited_queue.go.
+Differences: nodes go in the order of their arrival (there each pass of the monitor puts all of them at the end again),
+a token is spent on a node that is let through only, and a rate of 1 can be left and entered like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from protocols.codec import encode
+from protocols.messages.eviction import (
+    EvictNode,
+    NodeDue,
+    PauseEvictions,
+    ResumeEvictions,
+    SetEvictionRate,
+    SpareNode,
+    StartOver,
+    ZoneQueueReady,
+)
+from protocols.messages.lifecycle import Describe, Description, Restarted, Wake
+from runtime.actor import Actor, Context
+from runtime.limiters import TokenBucket
+from runtime.metrics import Counter, Gauge
+
+KIND = "zone-eviction-queue"
+
+
+def zone_queue_name(zone: str) -> str:
+    return f"{KIND}:{zone}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneMeter:
+    """What a queue reports: nodes that wait, its rate (nodes a second), nodes let through."""
+
+    depth: Gauge
+    rate: Gauge
+    let_through: Counter
+
+
+class ZoneEvictionQueue(Actor):
+    """See the module."""
+
+    def __init__(self, context: Context, *, zone: str, owner: str, meter: ZoneMeter) -> None:
+        """owner: the name of the actor that is told."""
+        super().__init__(context)
+        self._zone, self._owner, self._meter = zone, owner, meter
+        self._bucket: TokenBucket | None = None  # None until the owner has told the rate
+        self._burst = 1
+        self._waiting: dict[str, EvictNode] = {}  # by node, in order of arrival
+        self._paused = False
+        self._let_through = 0
+
+    def started(self) -> None:
+        self._meter.depth.set(0)
+        self._meter.rate.set(0)
+        self.tell(self._owner, ZoneQueueReady(self._zone))
+
+    def stopped(self) -> None:
+        self._meter.depth.set(0)
+        self._meter.rate.set(0)
+
+    def receive(self, message: Any) -> Any:
+        now = self.clock.monotonic()
+        match message:
+            case EvictNode(node=node):
+                self._waiting.setdefault(node, message)
+            case SpareNode(node=node):
+                self._waiting.pop(node, None)
+            case SetEvictionRate():
+                self._set_rate(message, now)
+            case StartOver():
+                self._waiting.clear()
+                self.tell(self._owner, ZoneQueueReady(self._zone))
+            case PauseEvictions():
+                self._paused = True
+            case ResumeEvictions():
+                self._paused = False
+            case Wake() | Restarted():
+                pass  # carries no decision: what is allowed now follows from our state, below
+            case Describe():
+                return encode(Description(self.name, orjson.dumps(self._facts(now))))
+            case _:
+                super().receive(message)
+        self._let_nodes_through(now)
+        self._meter.depth.set(len(self._waiting))
+        return None
+
+    def _set_rate(self, wanted: SetEvictionRate, now: float) -> None:
+        qps = max(0.0, wanted.qps)
+        old = self._bucket
+        if old is not None and old.qps == qps and self._burst == wanted.burst:
+            return
+        if old is None:
+            empty = wanted.last is not None or qps == 0
+            self._bucket = _bucket(qps, wanted.burst, now=now if wanted.last is None else wanted.last, empty=empty)
+        else:
+            # A new rate brings no token with it: who had to wait still has to.
+            self._bucket = _bucket(qps, wanted.burst, now=now, empty=qps == 0 or not old.try_take(now))
+        self._burst = wanted.burst
+        self._meter.rate.set(qps)
+        self.log.info("eviction rate of the zone set", zone=self._zone, qps=qps, waiting=len(self._waiting))
+
+    def _let_nodes_through(self, now: float) -> None:
+        if self._bucket is None or self._paused:
+            return
+        while self._waiting and self._bucket.try_take(now):
+            eviction = self._waiting.pop(next(iter(self._waiting)))
+            self._let_through += 1
+            self._meter.let_through.inc()
+            self.tell(self._owner, NodeDue(self._zone, eviction.node, eviction.uid))
+            self.log.info("node is due for eviction", node=eviction.node, uid=eviction.uid, zone=self._zone)
+        if self._waiting and self._bucket.qps > 0:
+            self.wake_at(self._bucket.next_token(now))
+
+    def _facts(self, now: float) -> dict[str, Any]:
+        bucket = self._bucket
+        due = bucket.next_token(now) if bucket is not None and bucket.qps > 0 else None
+        return {
+            "zone": self._zone,
+            "waiting": list(self._waiting),
+            "qps": None if bucket is None else bucket.qps,
+            "burst": self._burst,
+            "paused": self._paused,
+            "let_through": self._let_through,
+            "next_in_seconds": None if due is None else round(max(0.0, due - now), 3),
+        }
+
+
+def _bucket(qps: float, burst: int, *, now: float, empty: bool) -> TokenBucket:
+    bucket = TokenBucket(qps=qps, burst=burst, now=now)
+    if empty:
+        while bucket.try_take(now):
+            pass
+    return bucket

@@ -1,0 +1,161 @@
+"""Vocabulary over Nodes and their Leases: facts read from each version once, the taints that are ours, zones.
+
+An informer's table derives NodeFacts and LeaseFacts (`entry.facts`), so that a look at thousands of nodes decodes none.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from protocols.objects import Object
+from protocols.times import parse_time
+
+LEASE_NAMESPACE = "kube-node-lease"
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
+
+# (condition, its status) → key of the NoSchedule taint that a node has for it.
+# Source: kubernetes v1.36 node_lifecycle_controller.go, nodeConditionToTaintKeyStatusMap.
+CONDITION_TAINTS: Mapping[tuple[str, str], str] = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+}
+NO_SCHEDULE_KEYS = frozenset(CONDITION_TAINTS.values()) | {UNSCHEDULABLE}
+NO_EXECUTE_KEYS = frozenset({NOT_READY, UNREACHABLE})
+EXCLUDE_DISRUPTION = "node.kubernetes.io/exclude-disruption"  # a label: the node does not count in its zone's state
+
+_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFacts:
+    """One version of a node.
+
+    zone: see zone_of. excluded: it does not count when the state of its zone is worked out.
+    ready: status of its condition Ready, None without one; heartbeat and transitioned: that condition's times, as they
+    stand there. no_schedule, no_execute: keys of the taints of that effect which are ours to set and remove;
+    wanted_no_schedule: those that its conditions ask for. kubelet: its version, as "v1.36.0".
+    """
+
+    uid: str
+    zone: str
+    excluded: bool
+    ready: str | None
+    heartbeat: str | None
+    transitioned: str | None
+    no_schedule: frozenset[str]
+    wanted_no_schedule: frozenset[str]
+    no_execute: frozenset[str]
+    kubelet: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseFacts:
+    """renewed: spec.renewTime, Unix seconds by its holder's clock; None if it was never renewed."""
+
+    renewed: float | None
+
+
+def node_facts(node: Object) -> NodeFacts:
+    """Raises ValueError that names the field whose type is wrong. What is missing has its zero value."""
+    meta, spec, status = (_map(node.get(part), part) for part in ("metadata", "spec", "status"))
+    labels = _map(meta.get("labels"), "metadata.labels")
+    conditions = _maps(status.get("conditions"), "status.conditions")
+    ready: Mapping[str, Any] | None = None
+    wanted = []
+    for condition in conditions:
+        type, value = condition.get("type"), condition.get("status")
+        if type == "Ready" and ready is None:
+            ready = condition
+        if isinstance(type, str) and isinstance(value, str) and (type, value) in CONDITION_TAINTS:
+            wanted.append(CONDITION_TAINTS[type, value])
+    if spec.get("unschedulable"):
+        wanted.append(UNSCHEDULABLE)
+    taints = _maps(spec.get("taints"), "spec.taints")
+    return NodeFacts(
+        uid=meta.get("uid") or "",
+        zone=sys.intern(zone_of(labels)),
+        excluded=EXCLUDE_DISRUPTION in labels,
+        ready=None if ready is None else sys.intern(_text(ready.get("status"), "the status of condition Ready")),
+        heartbeat=None if ready is None else ready.get("lastHeartbeatTime"),
+        transitioned=None if ready is None else ready.get("lastTransitionTime"),
+        no_schedule=_shared(taint_keys(taints, NO_SCHEDULE) & NO_SCHEDULE_KEYS),
+        wanted_no_schedule=_shared(frozenset(wanted)),
+        no_execute=_shared(taint_keys(taints, NO_EXECUTE) & NO_EXECUTE_KEYS),
+        kubelet=sys.intern(_text(_map(status.get("nodeInfo"), "status.nodeInfo").get("kubeletVersion"), "its version")),
+    )
+
+
+def lease_facts(lease: Object) -> LeaseFacts:
+    """Raises ValueError if renewTime is no time."""
+    renewed = _map(lease.get("spec"), "spec").get("renewTime")
+    return LeaseFacts(None if renewed is None else parse_time(renewed))
+
+
+def zone_of(labels: Mapping[str, Any]) -> str:
+    """The zone that a node is in, "region:zone"; "" if neither is said.
+
+    An older label counts before the newer one, even if it is empty. Source: component-helpers/node/topology,
+    GetZoneKey; but without the NUL byte that upstream has between colons.
+    """
+    region, zone = _first(labels, _REGION_LABELS), _first(labels, _ZONE_LABELS)
+    return f"{region}:{zone}" if region or zone else ""
+
+
+def zone_label(zone: str) -> str:
+    """The zone as upstream writes it in the labels of its metrics."""
+    return zone.replace(":", ":\x00:", 1)
+
+
+def taint_keys(taints: Iterable[Mapping[str, Any]], effect: str) -> frozenset[str]:
+    """The keys of the taints of this effect."""
+    return frozenset(taint.get("key") or "" for taint in taints if taint.get("effect") == effect)
+
+
+@lru_cache(maxsize=256)
+def _shared(keys: frozenset[str]) -> frozenset[str]:
+    """One set for all nodes that have the same."""
+    return keys
+
+
+def _first(labels: Mapping[str, Any], names: Iterable[str]) -> str:
+    for name in names:
+        if name in labels:
+            return _text(labels[name], f"label {name}")
+    return ""
+
+
+def _text(value: Any, what: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ValueError(f"{what} is a string, got {value!r}")
+    return value
+
+
+def _map(value: Any, field: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{field} is a map, got {value!r}")
+    return value
+
+
+def _maps(value: Any, field: str) -> list[Mapping[str, Any]]:
+    if not value:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ValueError(f"{field} is a list of maps, got {value!r}")
+    return value
