@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from runtime.event_loop import new_event_loop
+
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
@@ -98,7 +100,7 @@ class LoopThread:
             asyncio.get_running_loop().stop()
 
     def _run(self, opening: Callable[[], Coroutine[Any, Any, None]], opened: Future[None]) -> None:
-        loop = asyncio.new_event_loop()
+        loop = new_event_loop()
         asyncio.set_event_loop(loop)
         try:
             loop.run_until_complete(opening())

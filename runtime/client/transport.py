@@ -45,7 +45,7 @@ class HttpTransport:
         log: FilteringBoundLogger,
         timeout: float = 60.0,
         connect_timeout: float = 10.0,
-        connections: int = 64,
+        connections: int = 32,
     ) -> None:
         """user_agent_base: as base_user_agent() makes it. timeout, connect_timeout: seconds; timeout is for requests
         that name none."""
