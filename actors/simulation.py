@@ -9,10 +9,11 @@ assert len(cluster.list(PODS, "default")) == 3
 
 from __future__ import annotations
 
+import itertools
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -21,6 +22,7 @@ from actors.catalogue import BUILT_IN
 from actors.controller_manager import NAME
 from actors.controller_system import ControllerSystem
 from actors.elector import Election
+from actors.fault_calendar import Calendar
 from actors.hollow.catalogue import hollow_specs
 from actors.options import Options
 from actors.specs import ControllerSpec
@@ -29,32 +31,71 @@ from protocols.objects import Key, Object, decode_object, encode_object, namespa
 from protocols.resources import Resource, resource_path
 from runtime.api import Request, Response
 from runtime.embedded.server import SUFFIX_CHARACTERS, ApiServer
-from runtime.embedded.store import MemoryStore
-from runtime.simulation.network import SimulatedTransport
-from runtime.simulation.world import World
+from runtime.simulation.disk import SimulatedDisk
+from runtime.simulation.faults import Fault
+from runtime.simulation.injection import Injector
+from runtime.simulation.network import SimulatedNetwork
+from runtime.simulation.trace import Trace
+from runtime.simulation.world import Process, World
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A process, what runs in it, and all that is needed to start it again. starts: how often it was, this one too."""
+
+    process: Process
+    system: ControllerSystem
+    specs: tuple[ControllerSpec, ...]
+    options: Options | None
+    election: Election | None
+    seed: int
+    starts: int
+
 
 TICK = 1.0  # seconds between two looks of the server at what time has made due
 
 
 class SimulatedCluster:
-    """The server, the way to it, and whoever works on it. Requests of the test itself take no time."""
+    """The server, the way to it, and whoever works on it. Requests of the test itself take no time.
 
-    def __init__(self, *, log: FilteringBoundLogger, seed: int = 0, latency: float = 0.001) -> None:
+    faults: what goes wrong, see runtime/simulation/faults.py. traced: keep a trace of what happens.
+    """
+
+    def __init__(
+        self,
+        *,
+        log: FilteringBoundLogger,
+        seed: int = 0,
+        latency: float = 0.001,
+        faults: Sequence[Fault] = (),
+        traced: bool = False,
+    ) -> None:
         self.world = World(log=log, seed=seed)
         self.clock = self.world.clock
+        self.disk = SimulatedDisk()
+        self.trace = Trace() if traced else None
         self._ids = random.Random(seed)
-        self.server = ApiServer(
-            store=MemoryStore(),
-            clock=self.clock,
-            uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
-            suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
+        self.network = SimulatedNetwork(
+            self._new_server(), clock=self.clock, random=random.Random(seed), latency=latency
         )
-        self.transport = SimulatedTransport(self.server, clock=self.clock, random=random.Random(seed), latency=latency)
+        self.transport = self.network.transport("outside")
+        self.processes: dict[str, _Running] = {}  # by name, as they run now
+        self.started: list[Callable[[str, ControllerSystem], None]] = []  # told of every process before it starts
         self._seed, self._log = seed, log
+        self.world.trace = self.network.trace = self.trace
+        if faults:
+            self.injector = Injector(faults, seed=seed, clock=self.clock)
+            self.world.injector = self.network.injector = self.injector
+            Calendar(self, self.injector).enter()
         self._tick()
+
+    @property
+    def server(self) -> ApiServer:
+        """The one that answers now."""
+        return self.network.server
 
     def manager(
         self,
@@ -62,31 +103,47 @@ class SimulatedCluster:
         controllers: Iterable[ControllerSpec] = BUILT_IN,
         options: Options | None = None,
         election: Election | None = None,
+        name: str = "",
     ) -> ControllerSystem:
-        """Start a manager; a second one of the same cluster needs an election, as in life."""
-        return ControllerSystem(
-            transport=self.transport,
-            log=self._log,
-            controllers=controllers,
-            options=options,
-            election=election,
-            clock=self.clock,
-            spawner=self.world,
-            seed=self._seed,
-        ).start()
+        """Start a manager; a second one of the same cluster needs an election, as in life.
+
+        name: of its process: "manager", "manager-2", … where it is not said.
+        """
+        specs = tuple(controllers)
+        return self._run(name or self._free_name("manager"), specs, options, election, seed=self._seed)
 
     def hollow_nodes(self, *, nodes: int = 3, zones: int = 2) -> ControllerSystem:
         """Nodes that run pods, and a scheduler: a system of their own, as in life."""
         options = Options()
-        return ControllerSystem(
-            transport=self.transport,
-            log=self._log,
-            controllers=hollow_specs(nodes=nodes, zones=zones),
-            options=replace(options, client_limits=replace(options.client_limits, qps=-1.0)),
-            clock=self.clock,
-            spawner=self.world,
-            seed=self._seed + 1,
-        ).start()
+        options = replace(options, client_limits=replace(options.client_limits, qps=-1.0))
+        specs = hollow_specs(nodes=nodes, zones=zones)
+        return self._run(self._free_name("hollow"), specs, options, None, seed=self._seed + 1)
+
+    def crash(self, name: str) -> None:
+        """A process is gone, all its actors at once; start_again brings it back."""
+        running = self.processes[name]
+        if running.process.alive:
+            running.process.crash()
+            self.network.hang_up(name)
+            self.note(name, "process crashed")
+
+    def start_again(self, name: str) -> None:
+        """A process that crashed or ended comes back, and remembers nothing."""
+        running = self.processes[name]
+        self.crash(name)
+        starts = running.starts + 1
+        self.note(name, "process started again")
+        self._run(name, running.specs, running.options, running.election, seed=running.seed, starts=starts)
+
+    def restart_server(self) -> None:
+        """Another server on the same disk: it knows all objects, and nothing of what happened before."""
+        self.network.server = self._new_server()
+        self.network.break_streams()
+
+    def note(self, process: str, text: str) -> None:
+        """An entry in the trace, if one is kept."""
+        if self.trace is not None:
+            self.trace.note(self.clock.monotonic(), process, "cluster", text)
 
     def stop(self, system: ControllerSystem) -> bool:
         """Drain it and stop its actors; answers whether it was drained in time."""
@@ -106,6 +163,44 @@ class SimulatedCluster:
 
     def run_until(self, done: Callable[[], bool], *, within: float = 60.0) -> bool:
         return self.world.run_until(done, within=within)
+
+    def _new_server(self) -> ApiServer:
+        return ApiServer(
+            store=self.disk,
+            clock=self.clock,
+            uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
+            suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
+        )
+
+    def _free_name(self, first: str) -> str:
+        names = (first if number == 1 else f"{first}-{number}" for number in itertools.count(1))
+        return next(name for name in names if name not in self.processes)
+
+    def _run(
+        self,
+        name: str,
+        specs: tuple[ControllerSpec, ...],
+        options: Options | None,
+        election: Election | None,
+        *,
+        seed: int,
+        starts: int = 1,
+    ) -> ControllerSystem:
+        process = self.world.process(name)
+        system = ControllerSystem(
+            transport=self.network.transport(name),
+            log=self._log,
+            controllers=specs,
+            options=options,
+            election=election,
+            clock=process.clock,
+            spawner=process,
+            seed=seed,
+        )
+        self.processes[name] = _Running(process, system, specs, options, election, seed, starts)
+        for observe in self.started:
+            observe(name, system)
+        return system.start()
 
     # The test's own hand on the server.
 
@@ -143,5 +238,7 @@ class SimulatedCluster:
         return decode_object(response.body)
 
     def _tick(self) -> None:
-        self.server.tick(self.clock.now())
+        if not self.network.server_is_down:
+            self.server.tick(self.clock.now())
+        self.network.remember()
         self.clock.call_after(TICK, self._tick)

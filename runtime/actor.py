@@ -106,6 +106,8 @@ class Actor(pykka.ThreadingActor):
         return queue.SimpleQueue()  # in C; pykka's default is the slower queue.Queue
 
     def on_receive(self, frame: Any) -> Any:
+        if self.context.fenced:
+            return None  # it was hung, and comes to: what is left in its mailbox is its successor's business
         try:
             message = decode(frame)
         except DecodeError as err:

@@ -38,8 +38,8 @@ class Spawner(Protocol):
 
     def start(self, actor: Actor) -> None: ...
 
-    def delivered(self, actor: Actor) -> None:
-        """There is something in its mailbox; called on the sender's thread."""
+    def post(self, actor: Actor, frame: bytes, sender: str) -> None:
+        """Put a frame into its mailbox, on the sender's thread. Raises pykka.ActorDeadError if it is dead."""
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
         """Have it end after what is in its mailbox now, and wait so many seconds for that; None does not wait.
@@ -54,8 +54,8 @@ class ThreadSpawner:
     def start(self, actor: Actor) -> None:
         actor.launch()
 
-    def delivered(self, actor: Actor) -> None:
-        pass
+    def post(self, actor: Actor, frame: bytes, sender: str) -> None:  # noqa: ARG002
+        actor.actor_ref.tell(frame)
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
         try:
@@ -160,11 +160,9 @@ class ActorSystem:
             self.dropped += 1
             return
         try:
-            resident.ref.tell(frame)
+            self._spawner.post(resident.actor, frame, sender)
         except pykka.ActorDeadError:
             self.dropped += 1
-        else:
-            self._spawner.delivered(resident.actor)
 
     def ask(self, name: str, message: Any, *, timeout: float) -> Any:
         """For people and tests only, never from an actor. The decoded answer.

@@ -63,3 +63,32 @@ class VirtualClock:
         _, _, what = self._alarms.pop(who)
         what()
         return True
+
+
+class ProcessClock:
+    """The clock of one process in the simulator: the same time for all, but a wall clock of its own.
+
+    Implements runtime.clock.Clock. skew: seconds that now() is off, as on a machine whose clock was set.
+    """
+
+    def __init__(self, base: VirtualClock) -> None:
+        self._base = base
+        self.skew = 0.0
+        self._stopped = False
+
+    def monotonic(self) -> float:
+        return self._base.monotonic()
+
+    def now(self) -> float:
+        return self._base.now() + self.skew
+
+    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
+        if not self._stopped:
+            self._base.call_at(who, when, lambda: None if self._stopped else what())
+
+    def cancel(self, who: Hashable) -> None:
+        self._base.cancel(who)
+
+    def stop(self) -> None:
+        """No alarm sounds any more: the process is gone."""
+        self._stopped = True

@@ -1,36 +1,221 @@
-"""The simulator's way to the embedded API server's core: a Transport without HTTP, on virtual time."""
+"""The simulator's way to the embedded API server's core: a Transport without HTTP, on virtual time, with faults."""
 
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+import orjson
+
+from protocols.objects import make_key
 from runtime.api import Request, Response
 from runtime.embedded.server import ApiServer
-from runtime.embedded.watches import Watch
+from runtime.embedded.store import ADDED
+from runtime.embedded.watches import INITIAL_EVENTS_END, Watch, event_line
 from runtime.simulation.clock import VirtualClock
+from runtime.simulation.faults import Fault, Kind
+from runtime.simulation.injection import Injector
+from runtime.simulation.trace import Trace
+
+TIMEOUT = 30.0  # seconds, of a request that does not say
+
+_REASONS = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 504: "Timeout"}
 
 
-class SimulatedTransport:
-    """Implements runtime.api.Transport. Each way takes `latency` to twice that many virtual seconds.
+class Witness(Protocol):
+    """Sees what passes between processes and the server."""
 
-    What is said on one watch arrives in order.
+    def sent(self, process: str, client: str, request: Request) -> None:
+        """A process sends a request; it may still be lost."""
+
+    def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
+        """The server has handled it; the answer may still be lost."""
+
+    def answered(self, process: str, client: str, request: Request, response: Response) -> None:
+        """The process hears this."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What a request is about, for the scopes of faults."""
+
+    process: str
+    resource: str = ""
+    key: str = ""
+
+
+class SimulatedNetwork:
+    """The server, and the ways to it. Each way takes `latency` to twice that many virtual seconds.
+
+    server: the one that answers now; a restart puts another there. requests: (when, client, request) of all processes.
     """
 
     def __init__(
         self, server: ApiServer, *, clock: VirtualClock, random: random.Random, latency: float = 0.001
     ) -> None:
-        self._server, self._clock, self._random, self._latency = server, clock, random, latency
-        self.requests: list[tuple[float, str, Request]] = []  # (when, client, request), for tests to look at
+        self.server, self.clock = server, clock
+        self.injector: Injector | None = None
+        self.trace: Trace | None = None
+        self.witnesses: list[Witness] = []
+        self.requests: list[tuple[float, str, Request]] = []
+        self._random, self._latency = random, latency
+        self._streams: dict[SimulatedStream, None] = {}  # that are open
+        self._revisions: deque[tuple[float, int]] = deque()  # the server's, as time went by
+        self.server_is_down = False
+
+    def transport(self, process: str) -> SimulatedTransport:
+        """A process's own way."""
+        return SimulatedTransport(self, process)
+
+    def delay(self) -> float:
+        return self._latency * (1 + self._random.random())
+
+    def break_streams(self, process: str | None = None, error: str = "connection reset by peer") -> None:
+        """Every watch of a process (of all of them) is cut, and its client told so."""
+        for stream in list(self._streams):
+            if process is None or stream.scope.process == process:
+                stream.break_off(error)
+
+    def hang_up(self, process: str) -> None:
+        """The process is gone: nobody listens to its watches any more."""
+        for stream in list(self._streams):
+            if stream.scope.process == process:
+                stream.cancel()
+
+    def remember(self) -> None:
+        """Take down the server's revision now; called every now and then."""
+        if self.injector is not None and self.injector.plans(Kind.LIST_STALE):
+            self._revisions.append((self.clock.monotonic(), self.server.revision))
+
+    def revision_before(self, seconds: float) -> int | None:
+        """What the server's revision was so long ago; None if that was never taken down."""
+        wanted = self.clock.monotonic() - seconds
+        known = [revision for at, revision in self._revisions if at <= wanted]
+        return known[-1] if known else None
+
+    def strike(self, kind: Kind, scope: _Scope) -> Fault | None:
+        if self.injector is None:
+            return None
+        return self.injector.strike(kind, process=scope.process, resource=scope.resource, key=scope.key)
+
+    def partition(self, scope: _Scope) -> Fault | None:
+        return self.strike(Kind.PARTITION, scope)
+
+    def opened(self, stream: SimulatedStream) -> None:
+        self._streams[stream] = None
+
+    def closed(self, stream: SimulatedStream) -> None:
+        self._streams.pop(stream, None)
+
+    def scope(self, process: str, request: Request) -> _Scope:
+        if self.injector is None:
+            return _Scope(process)
+        found = self.server.route(request.path)
+        if found is None:
+            return _Scope(process)
+        name = found.name or _name_in(request)
+        return _Scope(process, found.definition.plural, make_key(found.namespace, name))
+
+    def note(self, process: str, text: str) -> None:
+        if self.trace is not None:
+            self.trace.note(self.clock.monotonic(), process, "network", text)
+
+
+def _name_in(request: Request) -> str:
+    if request.method != "POST" or not request.body:
+        return ""
+    try:
+        return str(orjson.loads(request.body).get("metadata", {}).get("name") or "")
+    except (orjson.JSONDecodeError, AttributeError):
+        return ""
+
+
+def no_answer(error: str, *, sent: bool = True) -> Response:
+    return Response(status=0, error=error, sent=sent)
+
+
+def refusal(fault: Fault) -> Response:
+    """What a server (or what stands before it) answers that does not carry a request out."""
+    reason = _REASONS.get(fault.status, "InternalError")
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": f"injected: {reason}",
+        "reason": reason,
+        "code": fault.status,
+    }
+    return Response(status=fault.status, body=orjson.dumps(status), retry_after=fault.seconds)
+
+
+class SimulatedTransport:
+    """Implements runtime.api.Transport for one process. What is said on one watch arrives in order."""
+
+    def __init__(self, network: SimulatedNetwork, process: str) -> None:
+        self._network, self._process = network, process
+
+    @property
+    def requests(self) -> list[tuple[float, str, Request]]:
+        """Of all processes."""
+        return self._network.requests
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
-        self.requests.append((self._clock.monotonic(), client, request))
+        network, clock = self._network, self._network.clock
+        network.requests.append((clock.monotonic(), client, request))
+        for witness in network.witnesses:
+            witness.sent(self._process, client, request)
+        scope = network.scope(self._process, request)
+        timeout = request.timeout or TIMEOUT
+        deadline = clock.monotonic() + timeout
+
+        def answer(response: Response, after: float) -> None:
+            def tell() -> None:
+                network.note(self._process, f"{request.method} {request.path} answered {response.status}")
+                for witness in network.witnesses:
+                    witness.answered(self._process, client, request, response)
+                on_response(response)
+
+            clock.call_after(after, tell)
+
+        def give_up() -> None:
+            answer(no_answer("timed out"), max(0.0, deadline - clock.monotonic()))
 
         def arrive() -> None:
-            response = self._server.handle(request)
-            self._clock.call_after(self._delay(), lambda: on_response(response))
+            if network.server_is_down:
+                answer(no_answer("connection reset by peer"), network.delay())
+                return
+            network.note(self._process, f"{request.method} {request.path} arrives")
+            times = 2 if network.strike(Kind.COMMAND_REPEATED, scope) is not None else 1
+            for _ in range(times):
+                response = network.server.handle(request)
+                for witness in network.witnesses:
+                    witness.carried_out(self._process, client, request, response)
+            if network.partition(scope) is not None or network.strike(Kind.OUTCOME_LOST, scope) is not None:
+                give_up()
+                return
+            answer(response, network.delay())
+            if network.strike(Kind.OUTCOME_REPEATED, scope) is not None:
+                answer(response, network.delay())
 
-        self._clock.call_after(self._delay(), arrive)
+        if network.server_is_down:
+            answer(no_answer("connection refused", sent=False), network.delay())
+        elif network.partition(scope) is not None or network.strike(Kind.COMMAND_LOST, scope) is not None:
+            give_up()
+        elif network.strike(Kind.COMMAND_REFUSED, scope) is not None:
+            answer(no_answer("connection refused", sent=False), network.delay())
+        elif (fault := network.strike(Kind.COMMAND_ANSWERED, scope)) is not None:
+            answer(refusal(fault), network.delay())
+        elif (late := network.strike(Kind.COMMAND_DELAYED, scope)) is not None:
+            if late.seconds < timeout - 1.0:
+                clock.call_after(late.seconds, arrive)
+            else:
+                give_up()
+        else:
+            clock.call_after(network.delay(), arrive)
 
     def watch(
         self,
@@ -40,47 +225,145 @@ class SimulatedTransport:
         on_lines: Callable[[bytes], None],
         on_end: Callable[[Response], None],
     ) -> SimulatedStream:
-        self.requests.append((self._clock.monotonic(), client, request))
-        stream = SimulatedStream(self._clock, self._delay(), on_lines, on_end)
-
-        def arrive() -> None:
-            if stream.cancelled:
-                return
-            begun = self._server.watch(request, deliver=stream.deliver, end=stream.end)
-            if isinstance(begun, Response):
-                stream.end(begun)
-            else:
-                stream.watch = begun
-
-        self._clock.call_after(self._delay(), arrive)
+        network = self._network
+        network.requests.append((network.clock.monotonic(), client, request))
+        stream = SimulatedStream(network, network.scope(self._process, request), on_lines, on_end)
+        network.clock.call_after(network.delay(), lambda: stream.open(request))
         return stream
-
-    def _delay(self) -> float:
-        return self._latency * (1 + self._random.random())
 
 
 class SimulatedStream:
-    """A running watch; its delay is drawn once, so that its lines stay in order."""
+    """A running watch. Its lines stay in order, however late they are."""
 
     def __init__(
         self,
-        clock: VirtualClock,
-        delay: float,
+        network: SimulatedNetwork,
+        scope: _Scope,
         on_lines: Callable[[bytes], None],
         on_end: Callable[[Response], None],
     ) -> None:
-        self._clock, self._delay = clock, delay
-        self._on_lines, self._on_end = on_lines, on_end
-        self.watch: Watch | None = None
-        self.cancelled = False
+        self.scope = scope
+        self._network, self._on_lines, self._on_end = network, on_lines, on_end
+        self._delay = network.delay()  # drawn once
+        self._last_due = 0.0  # when the newest line that is on its way arrives
+        self._lag = 0.0
+        self._stalled = False
+        self._watch: Watch | None = None
+        self._over = False
+        network.opened(self)
+
+    def open(self, request: Request) -> None:
+        network = self._network
+        if self._over:
+            return
+        if network.server_is_down or network.partition(self.scope) is not None:
+            self.break_off("connection refused")
+            return
+        fault = network.strike(Kind.COMMAND_ANSWERED, self.scope)
+        if fault is not None:
+            self.end(refusal(fault))
+            return
+        request = self._from_the_past(request)
+        begun = network.server.watch(request, deliver=self.deliver, end=self.end)
+        if isinstance(begun, Response):
+            self.end(begun)
+        else:
+            self._watch = begun
 
     def deliver(self, lines: bytes) -> None:
-        self._clock.call_after(self._delay, lambda: None if self.cancelled else self._on_lines(lines))
+        network = self._network
+        if self._over or self._stalled:
+            return
+        due = network.clock.monotonic() + self._delay + self._lag
+        if network.injector is not None:
+            if network.strike(Kind.WATCH_DROPPED, self.scope) is not None:
+                self.break_off("unexpected EOF")
+                return
+            if network.strike(Kind.WATCH_STALLED, self.scope) is not None:
+                self._stalled = True
+                return
+            lagging = network.strike(Kind.WATCH_LAGGING, self.scope)
+            cut_off = network.partition(self.scope)
+            due += lagging.seconds if lagging is not None else 0.0
+            if cut_off is not None and cut_off.until is not None:
+                due = max(due, cut_off.until)
+            if network.injector.plans(Kind.BOOKMARKS_WITHHELD):
+                lines = self._without_bookmarks(lines)
+        self._last_due = due = max(due, self._last_due)
+        if lines:
+            network.clock.call_after(due - network.clock.monotonic(), lambda: self._arrive(lines))
 
     def end(self, response: Response) -> None:
-        self._clock.call_after(self._delay, lambda: None if self.cancelled else self._on_end(response))
+        """The server ends it, after all that it has said."""
+        due = max(self._network.clock.monotonic() + self._delay, self._last_due)
+        self._network.clock.call_after(due - self._network.clock.monotonic(), lambda: self._finish(response))
+
+    def break_off(self, error: str) -> None:
+        """The connection breaks: what is on its way is lost."""
+        if not self._over:
+            self._forget()
+            self._network.clock.call_after(self._network.delay(), lambda: self._on_end(no_answer(error)))
 
     def cancel(self) -> None:
-        self.cancelled = True
-        if self.watch is not None:
-            self.watch.cancel()
+        if not self._over:
+            self._forget()
+        self._on_end = _nobody
+
+    def _arrive(self, lines: bytes) -> None:
+        if not self._over:
+            self._on_lines(lines)
+
+    def _finish(self, response: Response) -> None:
+        if not self._over:
+            self._forget()
+            self._on_end(response)
+
+    def _forget(self) -> None:
+        self._over = True
+        self._network.closed(self)
+        if self._watch is not None:
+            self._watch.cancel()
+
+    def _without_bookmarks(self, lines: bytes) -> bytes:
+        kept = []
+        for line in lines.splitlines(keepends=True):
+            is_bookmark = line.startswith(b'{"type":"BOOKMARK"') and INITIAL_EVENTS_END.encode() not in line
+            if not is_bookmark or self._network.strike(Kind.BOOKMARKS_WITHHELD, self.scope) is None:
+                kept.append(line)
+        return b"".join(kept)
+
+    def _from_the_past(self, request: Request) -> Request:
+        """The request as a server understands it that is behind the others, or says things again."""
+        network, query = self._network, request.query
+        if query.get("sendInitialEvents") == "true":
+            stale = network.strike(Kind.LIST_STALE, self.scope)
+            revision = network.revision_before(stale.seconds) if stale is not None else None
+            if stale is None or revision is None or not self._list(request, revision):
+                return request
+            self._lag = stale.seconds
+            kept = {name: query[name] for name in ("watch", "allowWatchBookmarks", "timeoutSeconds") if name in query}
+            return replace(request, query={**kept, "resourceVersion": str(revision)})
+        version = query.get("resourceVersion", "")
+        if version.isdecimal() and int(version) > 0:
+            rewound = network.strike(Kind.WATCH_REWOUND, self.scope)
+            if rewound is not None:
+                back = max(1, int(version) - rewound.amount)
+                return replace(request, query={**query, "resourceVersion": str(back)})
+        return request
+
+    def _list(self, request: Request, revision: int) -> bool:
+        """Say what there was at that revision; answers False if nobody remembers."""
+        query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
+        response = self._network.server.handle(Request(method="GET", path=request.path, query=query))
+        if response.status != 200:
+            return False
+        answered = orjson.loads(response.body)
+        lines = [event_line(ADDED, orjson.dumps(item)) for item in answered["items"]]
+        meta = {"resourceVersion": str(revision), "annotations": {INITIAL_EVENTS_END: "true"}}
+        lines.append(orjson.dumps({"type": "BOOKMARK", "object": {"metadata": meta}}) + b"\n")
+        self.deliver(b"".join(lines))
+        return True
+
+
+def _nobody(_response: Response) -> None:
+    """Nobody listens."""

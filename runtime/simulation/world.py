@@ -2,12 +2,13 @@
 
 It builds the very same actors as the threaded system and starts no thread: a pykka actor that was never started is a
 plain object with an inbox. A seeded scheduler picks whose mailbox moves next, and when nobody has mail the clock jumps
-to the next alarm. The same seed gives the same run.
+to the next alarm. The same seed gives the same run. Faults are part of the schedule: see faults.py.
 """
 
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -16,50 +17,157 @@ import pykka
 from protocols.codec import decode, encode
 from protocols.messages.lifecycle import ActorFailed
 from runtime.actor import Actor, CrashedError
-from runtime.simulation.clock import VirtualClock
+from runtime.simulation.clock import ProcessClock, VirtualClock
+from runtime.simulation.faults import Kind
+from runtime.simulation.injection import Injector
+from runtime.simulation.trace import Trace
 from runtime.system import ActorSystem
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+MOST_STEPS_AT_ONCE = 200_000  # steps without time going on; more is a loop that would never end
+
+
+class InjectedError(Exception):
+    """A fault of the plan: an actor crashes here."""
+
+
+class HotLoopError(AssertionError):
+    """Actors keep each other busy and time does not go on."""
+
+
+class Process:
+    """Where the actors of one system live, all of which a crash takes at once. A Spawner.
+
+    clock: what its actors have for a clock.
+    """
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.clock = ProcessClock(world.clock)
+        self.alive = True
+        self._held: dict[tuple[str, Actor], deque[bytes]] = {}  # delayed: (sender, receiver) → in order
+
+    def start(self, actor: Actor) -> None:
+        """Its on_start runs when the scheduler comes to it, as on a thread of its own."""
+        if self.alive:
+            self.world.add(actor, self)
+
+    def post(self, actor: Actor, frame: bytes, sender: str) -> None:
+        """Put a frame into its mailbox. Raises InjectedError in a sender that is to break in the middle of its work,
+        pykka.ActorDeadError if the receiver is dead.
+        """
+        injector = self.world.injector
+        if injector is not None:
+            self.world.break_sender(self, sender)
+            held = self._held.get((sender, actor))
+            if held is not None:
+                held.append(frame)
+                return
+            if injector.plans(Kind.MESSAGE_DELAYED):
+                fault = injector.strike(Kind.MESSAGE_DELAYED, process=self.name, actor=actor.name)
+                if fault is not None:
+                    self._hold(actor, frame, sender, fault.seconds * injector.share(fault))
+                    return
+        actor.actor_ref.tell(frame)
+        self.world.delivered(actor)
+
+    def end(self, actor: Actor, timeout: float | None) -> bool:
+        return self.world.end(actor, timeout)
+
+    def crash(self) -> None:
+        """Every actor is gone, and none of them is told."""
+        self.alive = False
+        self.clock.stop()
+        self._held.clear()
+        self.world.remove(self)
+
+    def _hold(self, actor: Actor, frame: bytes, sender: str, seconds: float) -> None:
+        self._held[sender, actor] = deque([frame])
+
+        def release() -> None:
+            for one in self._held.pop((sender, actor), ()):
+                if not actor.actor_stopped.is_set():
+                    actor.actor_ref.tell(one)
+                    self.world.delivered(actor)
+
+        self.world.clock.call_after(seconds, release)
+
 
 class World:
-    """Any number of actor systems on one clock; two managers of one cluster are two systems."""
+    """Any number of processes on one clock; two managers of one cluster are two processes."""
 
     def __init__(self, *, log: FilteringBoundLogger, seed: int = 0) -> None:
         self.clock = VirtualClock()
         self.random = random.Random(seed)
         self.log = log
         self.steps = 0
-        self._actors: dict[Actor, None] = {}  # those that live
+        self.injector: Injector | None = None
+        self.trace: Trace | None = None
+        self.current: Actor | None = None  # whose handler runs
+        self._outside = Process(self, "outside")
+        self._actors: dict[Actor, Process] = {}  # those that live
         self._unstarted: set[Actor] = set()
-        self._ready: list[Actor] = []  # those that have to start or have mail, each once
+        self._ending: set[Actor] = set()  # once their mailboxes are empty
+        self._hung: dict[Actor, None] = {}
+        self._ready: list[Actor] = []  # those that have something to do, each once
         self._is_ready: set[Actor] = set()
+
+    def process(self, name: str) -> Process:
+        """A new process, to spawn the actors of one system in."""
+        return Process(self, name)
 
     def system(self, *, supervisor: str = "controller-manager") -> ActorSystem:
         """A new actor system whose actors live in this world."""
-        return ActorSystem(clock=self.clock, log=self.log, spawner=self, supervisor=supervisor)
+        process = self.process("system")
+        return ActorSystem(clock=process.clock, log=self.log, spawner=process, supervisor=supervisor)
+
+    # A Spawner too, for systems to which no process was given.
 
     def start(self, actor: Actor) -> None:
-        """The spawner's part: its on_start runs when the scheduler comes to it, as on a thread of its own."""
-        self._actors[actor] = None
-        self._unstarted.add(actor)
-        self.delivered(actor)
+        self._outside.start(actor)
 
-    def delivered(self, actor: Actor) -> None:
-        """The spawner's part: it has mail."""
-        if actor not in self._is_ready:
-            self._is_ready.add(actor)
-            self._ready.append(actor)
+    def post(self, actor: Actor, frame: bytes, sender: str) -> None:
+        self._outside.post(actor, frame, sender)
 
-    def end(self, actor: Actor, _timeout: float | None) -> bool:
-        """The spawner's part: it ends, its mailbox unread."""
-        if actor in self._actors:
+    def end(self, actor: Actor, timeout: float | None) -> bool:
+        """With a timeout it ends at once, its mailbox unread; without one it first finishes what is in there."""
+        if actor in self._actors and timeout is None:
+            self._ending.add(actor)
+            self.delivered(actor)
+        elif actor in self._actors:
             started = actor not in self._unstarted
             self._end(actor)
             if started:
                 actor.on_stop()
         return True
+
+    # What processes do.
+
+    def add(self, actor: Actor, process: Process) -> None:
+        self._actors[actor] = process
+        self._unstarted.add(actor)
+        self.delivered(actor)
+
+    def delivered(self, actor: Actor) -> None:
+        """There is something for it to do."""
+        if actor not in self._is_ready and actor not in self._hung:
+            self._is_ready.add(actor)
+            self._ready.append(actor)
+
+    def remove(self, process: Process) -> None:
+        for actor in [actor for actor, home in self._actors.items() if home is process]:
+            self._end(actor)
+
+    def break_sender(self, process: Process, sender: str) -> None:
+        """Raises InjectedError if the actor that works right now, and tells something, is to break."""
+        actor, injector = self.current, self.injector
+        if actor is None or injector is None or actor.name != sender or not injector.plans(Kind.ACTOR_BROKEN):
+            return
+        fault = injector.strike(Kind.ACTOR_BROKEN, process=process.name, actor=sender)
+        if fault is not None:
+            raise InjectedError(str(fault))
 
     def kill(self, system: ActorSystem, name: str, error: str = "killed") -> None:
         """An actor ends as if a handler had raised, its mailbox unread."""
@@ -68,28 +176,40 @@ class World:
                 self._end(actor)
                 system.failed(ActorFailed(name, actor.context.incarnation, error))
 
+    def hang(self, system: ActorSystem, name: str, seconds: float = 0.0) -> None:
+        """An actor takes no message for so long; for ever if that is 0."""
+        for actor in list(self._actors):
+            if actor.context.system is system and actor.name == name:
+                self._hang(actor, seconds)
+
+    def pause(self, process: Process, seconds: float) -> None:
+        """None of its actors does anything for so long."""
+        for actor in [actor for actor, home in self._actors.items() if home is process]:
+            self._hang(actor, seconds)
+
+    # Time and steps.
+
     def step(self) -> bool:
         """Let one actor take one message, or start. Answers False if there is nothing to do before time goes on."""
         if not self._ready:
             return self.clock.sound_due()
         index = self.random.randrange(len(self._ready))
         actor = self._ready[index]
+        self._ready[index] = self._ready[-1]
+        self._ready.pop()
+        self._is_ready.discard(actor)
         self.steps += 1
-        if actor in self._unstarted:
-            self._unstarted.discard(actor)
-            self._guard(actor, actor.on_start)
-        elif actor in self._actors:
-            envelope = actor.actor_inbox.get()
-            self._guard(actor, lambda: self._handle(actor, envelope))
-        if actor not in self._actors or actor.actor_inbox.empty():
-            self._is_ready.discard(actor)
-            self._ready[index] = self._ready[-1]
-            self._ready.pop()
+        process = self._actors.get(actor)
+        if process is None or (self.injector is not None and self._disturbed(actor, process)):
+            return True
+        self._let(actor, process)
+        if actor in self._actors and (not actor.actor_inbox.empty() or actor in self._ending):
+            self.delivered(actor)
         return True
 
     def run_for(self, seconds: float) -> None:
         """Let so much virtual time pass, and everything happen that happens in it."""
-        self._run(until=self.clock.monotonic() + seconds, done=lambda: False)
+        self._run(until=self.clock.monotonic() + seconds, done=None)
 
     def run_until(self, done: Callable[[], bool], *, within: float) -> bool:
         """Run until `done`, at most so many virtual seconds. Answers whether it was done."""
@@ -107,18 +227,73 @@ class World:
         answer = future.get(timeout=0)
         return decode(answer) if isinstance(answer, bytes) else answer
 
-    def _run(self, *, until: float, done: Callable[[], bool]) -> bool:
+    def _run(self, *, until: float, done: Callable[[], bool] | None) -> bool:
         while True:
+            steps = 0
             while self.step():
-                if done():
+                steps += 1
+                if steps > MOST_STEPS_AT_ONCE:
+                    raise HotLoopError(f"{steps} steps at {self.clock.monotonic():.3f} s, and time does not go on")
+                if done is not None and done():
                     return True
-            if done():
+            if done is not None and done():
                 return True
             alarm = self.clock.next_alarm()
             if alarm is None or alarm > until:
                 self.clock.advance_to(until)
-                return done()
+                return done is not None and done()
             self.clock.advance_to(alarm)
+
+    # One step.
+
+    def _let(self, actor: Actor, process: Process) -> None:
+        if actor in self._unstarted:
+            self._unstarted.discard(actor)
+            self._guard(actor, actor.on_start)
+        elif not actor.actor_inbox.empty():
+            envelope = actor.actor_inbox.get()
+            if self.trace is not None:
+                self.trace.handled(self.clock.monotonic(), process.name, actor.name, envelope.message)
+            self._guard(actor, lambda: self._handle(actor, envelope))
+        elif actor in self._ending:
+            self._end(actor)
+            actor.on_stop()
+
+    def _disturbed(self, actor: Actor, process: Process) -> bool:
+        """Whether a fault strikes instead of the message."""
+        injector = self.injector
+        if injector is None or actor in self._unstarted:
+            return False
+        where = {"process": process.name, "actor": actor.name}
+        if injector.strike(Kind.ACTOR_CRASHED, **where) is not None:
+            error = InjectedError("crashed")
+            self._end(actor)
+            actor.on_failure(InjectedError, error, None)
+        elif injector.strike(Kind.ACTOR_VANISHED, **where) is not None:
+            self._end(actor)
+        elif (fault := injector.strike(Kind.ACTOR_HUNG, **where)) is not None:
+            self._hang(actor, fault.seconds)
+        else:
+            return False
+        self._note(process, actor, "crashed, vanished or hung by the plan")
+        return True
+
+    def _note(self, process: Process, actor: Actor, text: str) -> None:
+        if self.trace is not None:
+            self.trace.note(self.clock.monotonic(), process.name, actor.name, text)
+
+    def _hang(self, actor: Actor, seconds: float) -> None:
+        self._hung[actor] = None
+        if actor in self._is_ready:
+            self._is_ready.discard(actor)
+            self._ready.remove(actor)
+        if seconds > 0:
+            self.clock.call_after(seconds, lambda: self._come_to(actor))
+
+    def _come_to(self, actor: Actor) -> None:
+        self._hung.pop(actor, None)
+        if actor in self._actors:
+            self.delivered(actor)
 
     def _handle(self, actor: Actor, envelope: Any) -> None:
         response = actor._handle_receive(envelope.message)
@@ -127,22 +302,29 @@ class World:
 
     def _guard(self, actor: Actor, act: Callable[[], None]) -> None:
         """What pykka's loop does around a handler."""
+        self.current = actor
         try:
             act()
         except CrashedError as err:
+            self.current = None
             reported = act == actor.on_start  # on_start reports by itself, since pykka does not
             self._end(actor)
             if not reported:
                 actor.on_failure(type(err), err, err.__traceback__)
         except Exception as err:
+            self.current = None
             self._end(actor)
             actor.on_failure(type(err), err, err.__traceback__)
+        finally:
+            self.current = None
 
     def _end(self, actor: Actor) -> None:
         actor.actor_stopped.set()
         self.clock.cancel(actor.context)
         self._actors.pop(actor, None)
         self._unstarted.discard(actor)
+        self._ending.discard(actor)
+        self._hung.pop(actor, None)
 
 
 def _is_set(future: pykka.Future[Any]) -> bool:

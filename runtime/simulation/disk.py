@@ -1,0 +1,41 @@
+"""A store that outlives the server that writes it, as a disk does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from protocols.objects import Key
+from runtime.embedded.store import DELETED, Change, Stored
+
+
+class SimulatedDisk:
+    """Implements runtime.embedded.store.Store; what is committed is durable at once.
+
+    observers: told of every commit, before anybody else is.
+    """
+
+    def __init__(self) -> None:
+        self._revision = 0
+        self._objects: dict[tuple[str, Key], Stored] = {}
+        self.observers: list[Callable[[Sequence[Change]], None]] = []
+
+    def revision(self) -> int:
+        return self._revision
+
+    def load(self) -> Iterator[Stored]:
+        return iter(list(self._objects.values()))
+
+    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+        for change in changes:
+            self._revision = change.revision
+            if change.type == DELETED:
+                self._objects.pop((change.storage, change.key), None)
+            else:
+                stored = Stored(change.storage, change.key, change.revision, change.raw)
+                self._objects[change.storage, change.key] = stored
+        for observe in self.observers:
+            observe(changes)
+        on_durable()
+
+    def close(self) -> None:
+        return None

@@ -1,0 +1,146 @@
+"""What can go wrong, as values: each fault has a kind, a time window, a rate and a scope, and is written as one line.
+
+    actor-crashed 3..20 rate=0.02 actor=controller:* most=3
+    watch-lagging 0..30 resource=pods seconds=12
+
+A plan is a tuple of faults. Times are virtual seconds from the start of the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+
+class Kind(StrEnum):
+    """What goes wrong. Those of one opportunity each strike with their rate at every one of them; the others last from
+    the window's start to its end."""
+
+    # One opportunity a message that an actor would handle.
+    ACTOR_CRASHED = "actor-crashed"  # before it handles the message: between any two yields
+    ACTOR_BROKEN = "actor-broken"  # in the middle of a handler, at something that it tells
+    ACTOR_VANISHED = "actor-vanished"  # ends without reporting it
+    ACTOR_HUNG = "actor-hung"  # takes no message for `seconds`, or for ever if that is 0
+    # One opportunity a message that is told. What one sender tells one receiver stays in order.
+    MESSAGE_DELAYED = "message-delayed"  # by up to `seconds`
+    # One opportunity a request.
+    COMMAND_LOST = "command-lost"  # it never reaches the server, and nobody says so before the time-out
+    COMMAND_REFUSED = "command-refused"  # the connection is not even made
+    COMMAND_DELAYED = "command-delayed"  # by `seconds`, on its way to the server
+    COMMAND_REPEATED = "command-repeated"  # carried out twice; the second answer is the one that is told
+    COMMAND_ANSWERED = "command-answered"  # with `status`, and not carried out; seconds: Retry-After
+    OUTCOME_LOST = "outcome-lost"  # carried out, and nobody says so
+    OUTCOME_REPEATED = "outcome-repeated"  # the answer comes twice
+    # One opportunity a watch that is opened.
+    WATCH_REWOUND = "watch-rewound"  # begins `amount` revisions before the one asked for
+    LIST_STALE = "list-stale"  # a list that shows the state of `seconds` ago, and a watch that stays so far behind
+    # One opportunity a delivery of a watch.
+    WATCH_DROPPED = "watch-dropped"  # the connection breaks, what is on its way is lost
+    WATCH_STALLED = "watch-stalled"  # nothing comes any more, and nobody says so
+    WATCH_LAGGING = "watch-lagging"  # late by `seconds`
+    BOOKMARKS_WITHHELD = "bookmarks-withheld"
+    # For as long as the window lasts.
+    PARTITION = "partition"  # nothing passes between the process and the server
+    SERVER_RESTARTED = "server-restarted"  # down meanwhile; afterwards it remembers no history of changes
+    SERVER_AWAY = "server-away"  # down meanwhile; afterwards it goes on where it was
+    CLOCK_JUMPED = "clock-jumped"  # the process's wall clock is off by `seconds`
+    PROCESS_CRASHED = "process-crashed"  # all its actors at once; it starts anew at the end
+    PROCESS_PAUSED = "process-paused"  # none of its actors does anything, as in a paused virtual machine
+    LEASE_STOLEN = "lease-stolen"  # at the start somebody else takes the lease, for `seconds`
+    NODE_SILENT = "node-silent"  # nodes (object) say and do nothing
+    NODE_FLAPPING = "node-flapping"  # silent for `seconds`, back for as long, and so on
+    ZONE_SILENT = "zone-silent"  # all nodes of the zones (object)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that goes wrong.
+
+    start, until: the window, in seconds; until None is the end of the run. rate: chance at each opportunity, in [0, 1].
+    most: it strikes so often at most; None is no bound. seconds, status, amount: see Kind.
+    process, actor, resource, object: patterns as in a shell: the process's name, the actor's, the resource's plural,
+    "namespace/name" (of a zone: its name). What has no such thing has the empty name.
+    """
+
+    kind: Kind
+    start: float = 0.0
+    until: float | None = None
+    rate: float = 1.0
+    most: int | None = None
+    seconds: float = 0.0
+    status: int = 0
+    amount: int = 0
+    process: str = "*"
+    actor: str = "*"
+    resource: str = "*"
+    object: str = "*"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError on values that make no sense."""
+        if not 0 <= self.rate <= 1:
+            raise ValueError(f"{self.kind}: rate is from 0 to 1, got {self.rate}")
+        if self.until is not None and self.until < self.start:
+            raise ValueError(f"{self.kind}: its window ends before it starts: {self.start}..{self.until}")
+        if self.kind is Kind.COMMAND_ANSWERED and not 400 <= self.status <= 599:
+            raise ValueError(f"{self.kind}: status is from 400 to 599, got {self.status}")
+
+    def is_on(self, now: float) -> bool:
+        return self.start <= now and (self.until is None or now < self.until)
+
+    def concerns(self, *, process: str = "", actor: str = "", resource: str = "", key: str = "") -> bool:
+        return (
+            _matches(process, self.process)
+            and _matches(actor, self.actor)
+            and _matches(resource, self.resource)
+            and _matches(key, self.object)
+        )
+
+    def __str__(self) -> str:
+        until = "" if self.until is None else f"{self.until:g}"
+        words = [str(self.kind), f"{self.start:g}..{until}"]
+        for field in _OPTIONAL:
+            value = getattr(self, field.name)
+            if value != field.default:
+                words.append(f"{field.name}={value:g}" if isinstance(value, float) else f"{field.name}={value}")
+        return " ".join(words)
+
+
+_OPTIONAL = tuple(field for field in dataclasses.fields(Fault) if field.name not in ("kind", "start", "until"))
+_READERS = {"rate": float, "seconds": float, "most": int, "status": int, "amount": int}
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return pattern == "*" or fnmatchcase(name, pattern)
+
+
+def format_faults(faults: Iterable[Fault]) -> str:
+    """One line: the faults, with "; " between them. parse_faults reads it."""
+    return "; ".join(map(str, faults))
+
+
+def parse_faults(text: str) -> tuple[Fault, ...]:
+    """Raises ValueError that names the fault and what is wrong with it."""
+    return tuple(parse_fault(part) for part in text.split(";") if part.strip())
+
+
+def parse_fault(text: str) -> Fault:
+    """Raises ValueError as parse_faults."""
+    kind, _, rest = text.strip().partition(" ")
+    words = rest.split()
+    try:
+        values: dict[str, object] = {"kind": Kind(kind)}
+        if words and ".." in words[0] and "=" not in words[0]:
+            start, _, until = words.pop(0).partition("..")
+            values["start"] = float(start or 0)
+            values["until"] = float(until) if until else None
+        for word in words:
+            name, separator, value = word.partition("=")
+            if not separator or name not in {field.name for field in _OPTIONAL}:
+                raise ValueError(f"{word!r} is no setting of a fault")
+            values[name] = _READERS.get(name, str)(value)
+        return Fault(**values)  # type: ignore[arg-type]
+    except ValueError as err:
+        raise ValueError(f"fault {text.strip()!r}: {err}") from err

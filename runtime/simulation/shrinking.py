@@ -1,0 +1,32 @@
+"""From a plan that fails to a small one that still does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def shrunk(plan: Sequence[T], fails: Callable[[tuple[T, ...]], bool], *, most_runs: int = 200) -> tuple[T, ...]:
+    """A part of the plan that still fails, and of which (within most_runs tries) nothing can be left out.
+
+    Source: Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input (2002), the algorithm ddmin.
+    """
+    kept = tuple(plan)
+    runs, pieces = 0, 2
+    while kept and runs < most_runs:
+        size = max(1, len(kept) // pieces)
+        for first in range(0, len(kept), size):
+            rest = kept[:first] + kept[first + size :]
+            runs += 1
+            if fails(rest):
+                kept, pieces = rest, max(2, pieces - 1)
+                break
+            if runs >= most_runs:
+                break
+        else:
+            if size == 1:
+                break
+            pieces = min(len(kept), pieces * 2)
+    return kept
