@@ -144,23 +144,29 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    allocate_node_cidrs: bool = flag(False, "Give each node a range of pod addresses.", config="AllocateNodeCIDRs")
-    cidr_allocator_type: str = flag("RangeAllocator", "How ranges are chosen.", config="CIDRAllocatorType")
-    cloud_config: str = flag("", "File for the cloud provider.", config="CloudProvider.CloudConfigFile")
-    cloud_provider: str = flag("", "'external', or nothing.", config="CloudProvider.Name")
-    cluster_cidr: str = flag("", "Range of the cluster's pod addresses; two for dual-stack.", config="ClusterCIDR")
-    cluster_name: str = flag("kubernetes", "Begins the names of cloud objects.", config="ClusterName")
+    allocate_node_cidrs: bool = flag(
+        False, "Give each node a range of pod addresses.", config="AllocateNodeCIDRs", pending=True
+    )
+    cidr_allocator_type: str = flag(
+        "RangeAllocator", "How ranges are chosen.", config="CIDRAllocatorType", pending=True
+    )
+    cloud_config: str = flag("", "File for the cloud provider.", config="CloudProvider.CloudConfigFile", pending=True)
+    cloud_provider: str = flag("", "'external', or nothing.", config="CloudProvider.Name", pending=True)
+    cluster_cidr: str = flag(
+        "", "Range of the cluster's pod addresses; two for dual-stack.", config="ClusterCIDR", pending=True
+    )
+    cluster_name: str = flag("kubernetes", "Begins the names of cloud objects.", config="ClusterName", pending=True)
     configure_cloud_routes: bool = flag(
-        True, "Have the cloud route the ranges given to nodes.", config="ConfigureCloudRoutes"
+        True, "Have the cloud route the ranges given to nodes.", config="ConfigureCloudRoutes", pending=True
     )
     external_cloud_volume_plugin: str = flag(
-        "", "Plugin for volumes with --cloud-provider=external.", config="ExternalCloudVolumePlugin"
+        "", "Plugin for volumes with --cloud-provider=external.", config="ExternalCloudVolumePlugin", pending=True
     )
     node_monitor_period: float = flag(
         5.0, "How often the state of nodes is looked at.", kind=DURATION, config="NodeMonitorPeriod"
     )
     route_reconciliation_period: float = flag(
-        10.0, "How often cloud routes are looked at.", kind=DURATION, config="RouteReconciliationPeriod"
+        10.0, "How often cloud routes are looked at.", kind=DURATION, config="RouteReconciliationPeriod", pending=True
     )
     allow_untagged_cloud: bool = flag(
         False, "Run without cluster tags.", config="AllowUntaggedCloud", hidden=True, retired=GONE_WITH_CLOUD_PROVIDERS

@@ -277,11 +277,18 @@ class NodeLifecycle:
         "else wait for the watch.",
     )
     pod_eviction_timeout: float = flag(
-        300.0, "Pods of a failed node are deleted after this.", kind=DURATION, config="PodEvictionTimeout"
+        300.0,
+        "Pods of a failed node are deleted after this, without taints.",
+        kind=DURATION,
+        config="PodEvictionTimeout",
     )
-    enable_taint_manager: bool = flag(True, "Delete pods that do not tolerate their node's NoExecute taints.")
-    deleting_pods_qps: float = flag(0.1, "Nodes a second whose pods are deleted.", kind=FLOAT32)
-    deleting_pods_burst: int = flag(1, "Nodes whose pods are deleted at once.")
+    enable_taint_manager: bool = flag(
+        True, "Evict by taints; else, as with --feature-gates=TaintBasedEvictions=false, by deleting pods directly."
+    )
+    deleting_pods_qps: float = flag(
+        0.1, "Nodes a second whose pods are deleted, without taints; --node-eviction-rate if not given.", kind=FLOAT32
+    )
+    deleting_pods_burst: int = flag(1, "Nodes whose pods are deleted at once, without taints.")
     register_retry_count: int = flag(10, "Tries to register a node.", hidden=True, retired=GONE)
 
 

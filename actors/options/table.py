@@ -24,7 +24,7 @@ class Options:
     generic: general.Generic = group(general.Generic, "generic", config="Generic")
     client_limits: general.ClientLimits = group(general.ClientLimits, "generic", config="Generic.ClientConnection")
     leader_election: general.LeaderElection = group(general.LeaderElection, "generic", config="Generic.LeaderElection")
-    cloud: general.Cloud = group(general.Cloud, "generic", pending=True, config="KubeCloudShared")
+    cloud: general.Cloud = group(general.Cloud, "generic", config="KubeCloudShared")
     secure_serving: general.SecureServing = group(general.SecureServing, "secure serving")
     plain_serving: general.PlainServing = group(general.PlainServing, "insecure serving")
     authentication: general.Authentication = group(general.Authentication, "authentication")
@@ -95,7 +95,7 @@ class Options:
         infrastructure.NodeIpam, "node-ipam-controller", pending=True, config="NodeIPAMController"
     )
     node_lifecycle: infrastructure.NodeLifecycle = group(
-        infrastructure.NodeLifecycle, "node-lifecycle-controller", pending=True, config="NodeLifecycleController"
+        infrastructure.NodeLifecycle, "node-lifecycle-controller", config="NodeLifecycleController"
     )
     persistent_volume_binder: infrastructure.PersistentVolumeBinder = group(
         infrastructure.PersistentVolumeBinder,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from protocols import codec
 from protocols.codec import DecodeError, decode, encode
-from protocols.messages import commands, lifecycle, outcomes, recording, watching
+from protocols.messages import commands, eviction, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
 
 # Written out: a journal of an older version must be read by a newer one, so a line may be added here, and none changed.
@@ -68,6 +68,14 @@ EXPECTED_TAGS = {
     98: "Restarted",
     99: "StartChild",
     100: "StopChild",
+    110: "ZoneQueueReady",
+    111: "SetEvictionRate",
+    112: "EvictNode",
+    113: "SpareNode",
+    114: "StartOver",
+    115: "NodeDue",
+    116: "PauseEvictions",
+    117: "ResumeEvictions",
 }
 
 MESSAGE_TYPES = [message_type for _, message_type in codec.TAGS]
@@ -137,7 +145,7 @@ def test_tags_are_what_they_always_were() -> None:
 def test_every_message_has_a_tag() -> None:
     defined = {
         value
-        for module in (commands, lifecycle, outcomes, recording, watching)
+        for module in (commands, eviction, lifecycle, outcomes, recording, watching)
         for value in vars(module).values()
         if dataclasses.is_dataclass(value) and value.__module__ == module.__name__
     }
