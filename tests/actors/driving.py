@@ -1,12 +1,12 @@
 """Drive a reconciler by hand: no actor, no thread, no server.
 
-    world = Bench({REPLICASETS: [replica_set(...)], PODS: [pod(...)]})
-    reconciler = ReplicaSetReconciler(tables=world.tables, clock=world.clock, ...)
-    driven = drive(reconciler, "default/web", world.accept, tables=world.tables)
-    assert [key for key in deleted_keys(driven)] == ["default/web-1"]
+    bench = Bench({REPLICASETS: [replica_set(...)], PODS: [pod(...)]})
+    reconciler = ReplicaSetReconciler(tables=bench.tables, clock=bench.clock, ...)
+    driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables)
+    assert deleted_keys(driven) == ["default/web-1"]
 
 `drive` does what the actor around a reconciler does: it answers commands, and puts what was done into the overlay
-before the reconciler goes on. The tables themselves stay as they are until the test says `world.show(...)`: that is a
+before the reconciler goes on. The tables themselves stay as they are until the test says `bench.show(...)`: that is a
 watch which is late.
 """
 
@@ -20,9 +20,9 @@ from actors.reconciliation import Reconciler, RequeueAfter
 from actors.tables import NODE, node_of
 from protocols.merge_schemas import merge_schema_of
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from protocols.messages.outcomes import Done, Forbidden, Invalid, NotFound, Outcome
+from protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome
 from protocols.messages.recording import Record
-from protocols.objects import Key, Object, decode_object, encode_object, key_of, make_key, name_of
+from protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of
 from protocols.pods import pod_facts
 from protocols.resources import PODS, Resource
 from protocols.strategic_merge import apply_strategic_merge
@@ -301,7 +301,6 @@ NAMESPACE_TERMINATING = Forbidden(
         {"kind": "Status", "status": "Failure", "details": {"causes": [{"reason": "NamespaceTerminating"}]}},
     ),
 )
-UNPROCESSABLE = Invalid("is invalid", code=422)
 
 
 # Objects, as small as they may be.
@@ -352,7 +351,3 @@ def created_keys(driven: Driven) -> list[Key]:
 
 def bodies(driven: Driven, *types: type[Command]) -> list[Object]:
     return [decode_object(command.body) for command in driven.of(*types)]
-
-
-def keys_of(objects: Iterable[Object]) -> list[Key]:
-    return [key_of(obj) for obj in objects]

@@ -138,7 +138,7 @@ def test_the_next_status(status, change, expected):
 NEXT = {
     "no pods": ([], 10, None),
     "not ready": ([pod("a", ready=False)], 10, None),
-    "no minReadySeconds": ([pod("a", ready_since=NOW)], 0, None),
+    "no minReadySeconds": ([pod("a", ready_since=NOW + 5)], 0, None),
     "an unknown ready time": ([pod("a", ready_since=None)], 10, None),
     "available already": ([pod("a", ready_since=NOW - 10)], 10, None),
     "just ready": ([pod("a", ready_since=NOW)], 1, 1.0),

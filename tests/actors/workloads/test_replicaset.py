@@ -6,8 +6,9 @@ from actors.workloads.replicaset import REPLICASET, replica_spec
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed, Done, ServerFailure
 from protocols.objects import encode_object
+from protocols.resources import REPLICASETS
 from tests.actors.driving import NOW, bodies, created_names, deleted_keys, pod
-from tests.actors.workloads.replica_sets import CONTROLLER, DELETING, WEB, owned, replica_set
+from tests.actors.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, replica_set
 
 # How many pods.
 
@@ -43,6 +44,21 @@ def test_a_sync_creates_or_deletes_no_more_than_a_burst(scene, replicas, have, b
     for burst in bursts:
         assert len(one.sync().of(Create, Delete)) == burst
     assert one.sync().of(Create, Delete) == []
+
+
+def test_a_burst_is_500(scene):
+    assert len(scene(replica_set(501)).sync().of(Create)) == 500
+
+
+def test_each_change_to_the_cluster_is_logged_once(scene, logs):
+    one = scene(replica_set(2))
+    for _ in range(3):
+        one.sync()
+    one.bench.show(REPLICASETS, replica_set(0))
+    for _ in range(3):
+        one.sync()
+    said = [(entry["event"], entry["key"], entry["count"]) for entry in logs.entries]
+    assert said == [("pods created", KEY, 2), ("pods deleted", KEY, 2)]
 
 
 def test_events_tell_of_created_and_deleted_pods(scene):

@@ -249,6 +249,19 @@ def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene):
     assert waits == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
+def test_pods_that_fail_at_once_are_warned_of_once(scene, logs):
+    one = scene(replica_set(2), pods=[owned("dead", phase="Failed")])
+    first = one.sync()
+    one.bench.catch_up()
+    one.fail_pods(created_keys(first))
+    for _ in range(3):
+        one.sync()
+    warnings = [entry for entry in logs.entries if entry["log_level"] == "warning"]
+    assert [(entry["event"], entry["key"], entry["count"], entry["held_back"]) for entry in warnings] == [
+        ("pods failed at once", KEY, 2, 2)
+    ]
+
+
 def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene):
     one = scene(replica_set(3), pods=[owned("a"), owned("b"), owned("dead", phase="Failed")])
     first = one.sync()
