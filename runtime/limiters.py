@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+# A token that is due but for a rounding error is there, else a wake-up at next_token would find none.
+A_TOKEN = 1.0 - 1e-4
+
 
 class TokenBucket:
     """`qps` tokens a second, at most `burst` at once; full at first.
@@ -29,9 +32,9 @@ class TokenBucket:
         if self._qps < 0:
             return True
         self._refill(now)
-        if self._tokens < 1.0:
+        if self._tokens < A_TOKEN:
             return False
-        self._tokens -= 1.0
+        self._tokens = max(0.0, self._tokens - 1.0)
         return True
 
     def next_token(self, now: float) -> float:
@@ -39,7 +42,7 @@ class TokenBucket:
         if self._qps < 0:
             return now
         self._refill(now)
-        if self._tokens >= 1.0:
+        if self._tokens >= A_TOKEN:
             return now
         return now + (1.0 - self._tokens) / self._qps if self._qps > 0 else math.inf
 
@@ -50,6 +53,5 @@ class TokenBucket:
 
     def _refill(self, now: float) -> None:
         if now > self._at:
-            # A token that is due but for a rounding error is there, else a wake-up at next_token would find none.
-            self._tokens = min(float(self._burst), self._tokens + max(0.0, self._qps) * (now - self._at) + 1e-9)
+            self._tokens = min(float(self._burst), self._tokens + max(0.0, self._qps) * (now - self._at))
             self._at = now
