@@ -71,6 +71,15 @@ def test_from_the_tenth_on_events_that_differ_in_text_alone_are_combined() -> No
     assert [telling.count for telling in tellings if telling][9:] == [1, 2]
 
 
+def test_what_was_told_before_there_were_too_many_is_still_counted_by_itself() -> None:
+    correlator = Correlator()
+    for i in range(12):
+        correlator.correlate(event(f"Created pod: {i}"), now=float(i))
+    telling = correlator.correlate(event("Created pod: 0"), now=12.0)
+    assert telling is not None
+    assert (telling.message, telling.count) == ("Created pod: 0", 2)
+
+
 def test_events_ten_minutes_apart_are_not_combined() -> None:
     correlator = Correlator()
     for i in range(12):
