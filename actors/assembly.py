@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from actors import dispatcher, event_recorder
 from actors.controller import Controller, ControllerSettings, controller_name, informer_name
 from actors.controller_manager import ELECTOR, NAME, ControllerManager, ControllerPlan, ManagerPlan
-from actors.dispatcher import Dispatcher, DispatchLimits
+from actors.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.elector import Election, Elector
 from actors.event_recorder import EventRecorder
 from actors.informer import Informer, InformerLimits
@@ -22,7 +22,8 @@ from protocols.resources import Resource
 from runtime.api import Transport
 from runtime.clock import Clock
 from runtime.ledger import Ledger
-from runtime.meters import WorkQueueMeter
+from runtime.limiters import TokenBucket
+from runtime.meters import WorkQueueMeter, rate_limiter_use
 from runtime.metric_families import (
     LEADER_ELECTION_MASTER_STATUS,
     LEADER_ELECTION_SLOWPATH,
@@ -63,10 +64,12 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
     """enabled: canonical names. Raises ValueError if two controllers have one name."""
     seeds = random.Random(assembly.seed)
     controllers: dict[str, ControllerPlan] = {}
+    clients: dict[str, str] = {}
     for spec in specs:
         if spec.name in controllers:
             raise ValueError(f"two controllers are named {spec.name!r}")
         controllers[spec.name] = _controller(assembly, spec, seed=seeds.getrandbits(32))
+        clients[spec.name] = spec.client or spec.name
     informers = {
         resource_id: ActorSpec(
             name=informer_name(resource_id),
@@ -81,11 +84,14 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         for resource_id, table in assembly.tables.items()
     }
     generic = assembly.options.generic
+    chosen = set(enabled)
     return ManagerPlan(
-        infrastructure=tuple(_infrastructure(assembly, seeds)),
+        infrastructure=tuple(
+            _infrastructure(assembly, seeds, clients=[clients[name] for name in controllers if name in chosen])
+        ),
         informers=informers,
         controllers=controllers,
-        enabled=tuple(name for name in controllers if name in set(enabled)),
+        enabled=tuple(name for name in controllers if name in chosen),
         leader_elect=assembly.election is not None,
         start_interval=generic.controller_start_interval,
         drain_within=generic.controller_shutdown_timeout or float("inf"),
@@ -102,11 +108,15 @@ def manager_spec(
     )
 
 
-def _infrastructure(assembly: Assembly, seeds: random.Random) -> Iterable[ActorSpec]:
+def _infrastructure(assembly: Assembly, seeds: random.Random, *, clients: Iterable[str]) -> Iterable[ActorSpec]:
+    """clients: those that are sure to write; their use of their rate limits is shown from the start."""
     limits = assembly.options.client_limits
     # As client-go: zero values stand for its own defaults, only a negative rate lifts the limit.
     qps, burst = limits.qps or 5.0, limits.burst or 10
     waited = assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, "ALL", "")
+    now = assembly.clock.monotonic()
+    buckets = {client: TokenBucket(qps=qps, burst=burst, now=now) for client in clients}
+    assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
     yield ActorSpec(
         name=dispatcher.NAME,
         actor=Dispatcher,
@@ -115,6 +125,7 @@ def _infrastructure(assembly: Assembly, seeds: random.Random) -> Iterable[ActorS
             "ledger": assembly.ledger,
             "limits": DispatchLimits(qps=qps, burst=burst, needs_lease=assembly.election is not None),
             "waited": lambda _client, seconds: waited.observe(seconds),
+            "buckets": buckets,
         },
     )
     yield ActorSpec(name=event_recorder.NAME, actor=EventRecorder, arguments={"seed": seeds.getrandbits(32)})
@@ -168,6 +179,7 @@ def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> Contr
                     component=spec.component or spec.name,
                     concurrency=spec.concurrency(assembly.options),
                     max_retries=spec.max_retries,
+                    first_keys=spec.first_keys,
                 ),
                 "tables": tables,
                 "watches": spec.watches,

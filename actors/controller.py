@@ -81,6 +81,7 @@ class ControllerSettings:
     name: canonical, as --controllers has it. client: whose API client it uses; component: its events' source.
     concurrency: keys in work at once. max_retries: after so many failures in a row a key is dropped until its next
     event; None never. stale_after: seconds without a sign of life of a table after which nothing is deleted.
+    first_keys: looked at once as soon as it may act.
     """
 
     name: str
@@ -89,6 +90,7 @@ class ControllerSettings:
     concurrency: int = 5
     max_retries: int | None = None
     stale_after: float = 300.0
+    first_keys: tuple[Key, ...] = ()
 
 
 @dataclass(slots=True)
@@ -223,6 +225,8 @@ class Controller(Actor):
         if not self._barrier:
             for resource_id in self._shared:
                 self._feed(resource_id)
+            for key in self._settings.first_keys:
+                self._queue.add(key, self.clock.monotonic())
             self._begun = True
             self.log.info("controller ready", controller=self._settings.name)
 

@@ -78,6 +78,7 @@ class ControllerSystem:
             spec.name
             for spec in self.controllers
             if is_enabled(spec.name, self.options.generic.controllers, on_by_default=spec.on_by_default)
+            and spec.wanted(self.options)
         )
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
         self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)

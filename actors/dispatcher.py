@@ -168,6 +168,11 @@ def _reason_and_message(response: Response) -> tuple[str, str]:
     return "", f"HTTP {response.status}: {text}" if text else f"HTTP {response.status}"
 
 
+def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, float]:
+    """How much of its burst each client has used up, 0 to 1. For any thread."""
+    return {client: bucket.saturation(now) for client, bucket in buckets.copy().items()}
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
     sender: str
@@ -190,12 +195,16 @@ class Dispatcher(Actor):
         ledger: Ledger,
         limits: DispatchLimits,
         waited: Callable[[str, float], None] = lambda _client, _seconds: None,
+        buckets: dict[str, TokenBucket] | None = None,
     ) -> None:
-        """waited: told how many seconds a command of this client waited for its rate limit."""
+        """waited: told how many seconds a command of this client waited for its rate limit.
+
+        buckets: the clients' rate limits. Whoever gives them may look at them, and the next incarnation finds them.
+        """
         super().__init__(context)
         self._transport, self._ledger, self._limits = transport, ledger, limits
         self._waited = waited
-        self._buckets: dict[str, TokenBucket] = {}
+        self._buckets = buckets if buckets is not None else {}
         self._queues: dict[str, deque[_Job]] = {}  # by client: what waits for its rate limit, in order
         self._current: dict[str, int] = {}  # by sender: the oldest incarnation that may write
         self._may_write_until: float | None = None
@@ -218,18 +227,14 @@ class Dispatcher(Actor):
             case _:
                 super().receive(message)
 
-    def saturation(self) -> Mapping[str, float]:
-        """How much of its burst each client has used up, 0 to 1. Read by the metrics page, from its own thread."""
-        now = self.clock.monotonic()
-        return {client: bucket.saturation(now) for client, bucket in list(self._buckets.items())}
-
     def _submit(self, submit: Submit) -> None:
         now = self.clock.monotonic()
         sender, incarnation, client = submit.sender, submit.incarnation, submit.client
         queue = self._queues.get(client)
         if queue is None:
             queue = self._queues[client] = deque()
-            self._buckets[client] = TokenBucket(qps=self._limits.qps, burst=self._limits.burst, now=now)
+            if client not in self._buckets:
+                self._buckets[client] = TokenBucket(qps=self._limits.qps, burst=self._limits.burst, now=now)
         for index, command in enumerate(submit.commands):
             queue.append(_Job(sender, incarnation, client, submit.ticket, index, command, now))
         self._drain(client)

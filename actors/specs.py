@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from actors.options import Options
 from actors.reconciliation import Reconciler, Watch
+from protocols.objects import Key
 from protocols.resources import Resource
 from runtime.clock import Clock
 from runtime.metrics import Metrics
@@ -38,12 +39,18 @@ def _five(_options: Options) -> int:
     return 5
 
 
+def _always(_options: Options) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSpec:
     """One controller.
 
     name: canonical, as --controllers and logs have it. aliases: older names for the same.
     watches: which changes concern it; reads: further resources whose tables it reads, without being woken by them.
+    first_keys: looked at as soon as it may act, whatever there is: of passes, which RequeueAfter keeps going.
+    wanted: whether the options leave it anything to do; if not it does not run, as if switched off.
     client: the API client in whose name and rate limit it writes; component: the source of its events; queue: its name
     in workqueue_* metrics; each is the name's first part where left empty. concurrency: keys in work at once.
     max_retries: failures in a row after which a key waits for its next event; None is never.
@@ -55,6 +62,8 @@ class ControllerSpec:
     watches: tuple[Watch, ...]
     build: Callable[[Surroundings], Reconciler]
     reads: tuple[Resource, ...] = ()
+    first_keys: tuple[Key, ...] = ()
+    wanted: Callable[[Options], bool] = _always
     aliases: tuple[str, ...] = ()
     client: str = ""
     component: str = ""

@@ -47,11 +47,13 @@ class TokenBucket:
         return now + (1.0 - self._tokens) / self._qps if self._qps > 0 else math.inf
 
     def saturation(self, now: float) -> float:
-        """How much of the burst is used up: 0 idle, 1 exhausted."""
-        self._refill(now)
-        return 1.0 - self._tokens / self._burst
+        """How much of the burst is used up: 0 idle, 1 exhausted. May be asked from any thread: it changes nothing."""
+        return 1.0 - self._tokens_at(now) / self._burst
 
     def _refill(self, now: float) -> None:
         if now > self._at:
-            self._tokens = min(float(self._burst), self._tokens + max(0.0, self._qps) * (now - self._at))
+            self._tokens = self._tokens_at(now)
             self._at = now
+
+    def _tokens_at(self, now: float) -> float:
+        return min(float(self._burst), self._tokens + max(0.0, self._qps) * max(0.0, now - self._at))

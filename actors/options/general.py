@@ -144,17 +144,11 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
-    allocate_node_cidrs: bool = flag(
-        False, "Give each node a range of pod addresses.", config="AllocateNodeCIDRs", pending=True
-    )
-    cidr_allocator_type: str = flag(
-        "RangeAllocator", "How ranges are chosen.", config="CIDRAllocatorType", pending=True
-    )
+    allocate_node_cidrs: bool = flag(False, "Give each node a range of pod addresses.", config="AllocateNodeCIDRs")
+    cidr_allocator_type: str = flag("RangeAllocator", "How ranges are chosen.", config="CIDRAllocatorType")
     cloud_config: str = flag("", "File for the cloud provider.", config="CloudProvider.CloudConfigFile", pending=True)
     cloud_provider: str = flag("", "'external', or nothing.", config="CloudProvider.Name", pending=True)
-    cluster_cidr: str = flag(
-        "", "Range of the cluster's pod addresses; two for dual-stack.", config="ClusterCIDR", pending=True
-    )
+    cluster_cidr: str = flag("", "Range of the cluster's pod addresses; two for dual-stack.", config="ClusterCIDR")
     cluster_name: str = flag("kubernetes", "Begins the names of cloud objects.", config="ClusterName", pending=True)
     configure_cloud_routes: bool = flag(
         True, "Have the cloud route the ranges given to nodes.", config="ConfigureCloudRoutes", pending=True

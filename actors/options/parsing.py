@@ -48,15 +48,16 @@ def parse_options(argv: Sequence[str], *, known_controllers: Collection[str], al
     gates, errors = resolve(options.generic.feature_gate_settings)
     if errors:
         raise InvalidOptions(errors)
-    errors = validate(options, known_controllers=known_controllers, aliases=aliases)
-    if errors:
-        raise InvalidOptions(errors)
-    return replace(
+    options = replace(
         options,
         feature_gates=gates,
         generic=replace(options.generic, controllers=_controllers(options, known_controllers, aliases)),
         warnings=(*options.warnings, *_gate_warnings(options)),
     )
+    errors = validate(options, known_controllers=known_controllers, aliases=aliases)
+    if errors:
+        raise InvalidOptions(errors)
+    return options
 
 
 def _controllers(options: Options, known: Collection[str], aliases: Mapping[str, str]) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ class Options:
         infrastructure.Namespace, "namespace-controller", pending=True, config="NamespaceController"
     )
     node_ipam: infrastructure.NodeIpam = group(
-        infrastructure.NodeIpam, "node-ipam-controller", pending=True, config="NodeIPAMController"
+        infrastructure.NodeIpam, "node-ipam-controller", config="NodeIPAMController"
     )
     node_lifecycle: infrastructure.NodeLifecycle = group(
         infrastructure.NodeLifecycle, "node-lifecycle-controller", config="NodeLifecycleController"
@@ -104,7 +104,7 @@ class Options:
         config="PersistentVolumeBinderController",
     )
     pod_garbage_collector: workloads.PodGarbageCollector = group(
-        workloads.PodGarbageCollector, "pod-garbage-collector-controller", pending=True, config="PodGCController"
+        workloads.PodGarbageCollector, "pod-garbage-collector-controller", config="PodGCController"
     )
     replica_set: workloads.ReplicaSet = group(
         workloads.ReplicaSet, "replicaset-controller", config="ReplicaSetController"

@@ -8,12 +8,15 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection, Iterator, Mapping
 
+from actors.names import is_enabled
 from actors.options.infrastructure import CertificateSigning
+from actors.options.node_ranges import node_ranges
 from actors.options.table import Options
 from runtime.flag_values import quote
 
 TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
 LARGEST_PORT = 65535
+NODE_IPAM = "node-ipam-controller"
 
 
 def validate(options: Options, *, known_controllers: Collection[str], aliases: Mapping[str, str]) -> list[str]:
@@ -27,6 +30,7 @@ def validate(options: Options, *, known_controllers: Collection[str], aliases: M
         *_workers(options),
         *_endpoints(options),
         *_service_range(options),
+        *_node_ranges(options),
         *_serving(options),
         *_logging(options),
         *_own(options),
@@ -136,6 +140,15 @@ def _endpoints(options: Options) -> Iterator[str]:
 def _service_range(options: Options) -> Iterator[str]:
     if len([one for one in options.node_ipam.service_cluster_ip_range.split(",") if one]) > 2:
         yield "--service-cluster-ip-range can not contain more than two entries"
+
+
+def _node_ranges(options: Options) -> Iterator[str]:
+    """Upstream finds these faults when it builds the controller, which ends it as well."""
+    if options.cloud.allocate_node_cidrs and is_enabled(NODE_IPAM, options.generic.controllers, on_by_default=True):
+        try:
+            node_ranges(options.cloud, options.node_ipam)
+        except ValueError as err:
+            yield str(err)
 
 
 def _serving(options: Options) -> Iterator[str]:

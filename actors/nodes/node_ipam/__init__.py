@@ -1,0 +1,1 @@
+"""node-ipam-controller: gives each node a range of pod addresses."""

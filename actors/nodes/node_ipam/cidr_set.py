@@ -1,0 +1,102 @@
+"""The ranges that a cluster's range is cut into, and which of them are taken.
+
+Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/cidrset/cidr_set.go. Difference: what is reserved stays so.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from actors.options.node_ranges import Network
+
+
+class RangeExhausted(Exception):
+    """Every block is taken."""
+
+    def __init__(self) -> None:
+        super().__init__("CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range")
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A block that was free. skipped: how many taken ones were passed over to find it."""
+
+    network: Network
+    skipped: int
+
+
+class CidrSet:
+    """The blocks of one range, all of one size, by index. A block is taken or free; nobody's name is on it."""
+
+    def __init__(self, cluster: Network, *, mask: int) -> None:
+        """mask: prefix length of a block; not shorter than the cluster's."""
+        self.cluster, self.mask = cluster, mask
+        self.size = 1 << (mask - cluster.prefixlen)
+        self.used = 0
+        self._host_bits = cluster.max_prefixlen - mask
+        self._base = int(cluster.network_address)
+        self._taken = self._reserved = 0  # one bit a block
+        self._next = 0  # where to look for a free one first: freed blocks are used again only after a whole round
+
+    def block(self, index: int) -> Network:
+        address = self._base | index << self._host_bits
+        return type(self.cluster)((address, self.mask))
+
+    def span(self, network: Network) -> range:
+        """The indexes of the blocks that this network touches. Raises ValueError if it lies outside the cluster's."""
+        if network.version != self.cluster.version or not network.overlaps(self.cluster):
+            raise ValueError(f"cidr {network} is out the range of cluster cidr {self.cluster}")
+        if network.prefixlen <= self.cluster.prefixlen:
+            return range(self.size)
+        first = (int(network.network_address) ^ self._base) >> self._host_bits
+        last = (int(network.broadcast_address) ^ self._base) >> self._host_bits
+        return range(first, last + 1)
+
+    def allocate(self) -> Allocation:
+        """Take the next free block, in turn. Raises RangeExhausted."""
+        if self.used == self.size:
+            raise RangeExhausted
+        free = ~self._taken & (1 << self.size) - 1
+        index = _lowest(free >> self._next) + self._next if free >> self._next else _lowest(free)
+        skipped = (index - self._next) % self.size
+        self._next = (index + 1) % self.size
+        self._take(1 << index)
+        return Allocation(self.block(index), skipped)
+
+    def occupy(self, network: Network) -> int:
+        """Take all blocks that it touches; answers how many were free. Raises ValueError as span."""
+        return self._take(_bits(self.span(network)))
+
+    def reserve(self, network: Network) -> int:
+        """The same, for good."""
+        bits = _bits(self.span(network))
+        self._reserved |= bits
+        return self._take(bits)
+
+    def release(self, network: Network) -> int:
+        """Give its blocks back; answers how many were taken. Raises ValueError as span."""
+        bits = _bits(self.span(network)) & self._taken & ~self._reserved
+        self._taken &= ~bits
+        self.used -= bits.bit_count()
+        return bits.bit_count()
+
+    def _take(self, bits: int) -> int:
+        new = bits & ~self._taken
+        self._taken |= new
+        self.used += new.bit_count()
+        return new.bit_count()
+
+
+def parse_network(text: str) -> Network:
+    """Bits beyond the prefix are cut off. Raises ValueError."""
+    return ipaddress.ip_network(text, strict=False)
+
+
+def _bits(span: range) -> int:
+    return ((1 << len(span)) - 1) << span.start
+
+
+def _lowest(bits: int) -> int:
+    """The index of the lowest bit that is set."""
+    return (bits & -bits).bit_length() - 1

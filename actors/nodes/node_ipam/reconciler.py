@@ -1,0 +1,122 @@
+"""Gives each node that has none a range of pod addresses, out of each of the cluster's ranges.
+
+In: nodes. Out: one patch of spec.podCIDR and spec.podCIDRs, events on the node. Key: a node's name. What nodes hold
+already counts before anything is given; the table that says so shows what a predecessor has given.
+
+Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/range_allocator.go. Differences:
+- A node that holds what the cluster does not have keeps nobody else from being served.
+- A block that was chosen for a node stays its own until the node is gone: a patch without an answer is tried again with
+  the same one, and no block is lost to a try that failed.
+- What is reserved for services stays so, and a block that two nodes hold is free only when both are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from actors.nodes.node_ipam.cidr_set import CidrSet, parse_network
+from actors.nodes.node_ipam.holdings import Holding, Holdings, RangeExhaustedAt
+from actors.options.node_ranges import NodeRanges
+from actors.reconciliation import Reconciliation, Step, Watch, itself, patch, record
+from protocols.messages.outcomes import CommandFailed, Done, NotFound
+from protocols.messages.recording import Record
+from protocols.objects import Key, Object, is_deleting, name_of, uid_of
+from protocols.resources import NODES
+from runtime.metrics import Metrics
+from runtime.overlay import Tables
+from runtime.table import Entry
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+PATCH_TRIES = 3
+
+
+def pod_cidrs(node: Object) -> list[str]:
+    """What it holds, as it stands there."""
+    spec = node.get("spec") or {}
+    several = spec.get("podCIDRs")
+    return list(several) if several else [spec["podCIDR"]] if spec.get("podCIDR") else []
+
+
+class NodeIpamReconciler:
+    """See the module."""
+
+    watches: Sequence[Watch] = (Watch(NODES, to=itself),)
+
+    def __init__(self, *, tables: Tables, log: FilteringBoundLogger, metrics: Metrics, ranges: NodeRanges) -> None:
+        self._nodes, self._log = tables[NODES], log
+        self._ranges = ranges
+        sets = [CidrSet(cluster, mask=mask) for cluster, mask in ranges.clusters]
+        self._holdings = Holdings(sets, services=ranges.services, metrics=metrics)
+        self._counted = False  # what the nodes hold
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        if not self._counted:
+            self._count_holdings()
+        entry = self._nodes.entry(key)
+        held = self._holdings.of(key)
+        if held is not None and (entry is None or entry.uid != held.uid):
+            self._release(key)
+        if entry is None:
+            return None
+        node = self._nodes.object_of(entry)
+        if pod_cidrs(node):
+            self._hold(entry)
+        elif not is_deleting(node):
+            holding = yield from self._allot(node)
+            yield from self._assign(node, holding)
+        return None
+
+    def _count_holdings(self) -> None:
+        """Before anything is given. Not when it is built: the tables may not be filled by then."""
+        for text in self._ranges.unreadable:
+            self._log.warning("service range not understood, it is not kept free", cidr=text)
+        for entry in self._nodes.entries():
+            try:
+                self._hold(entry)
+            except ValueError as err:
+                self._log.warning("node holds a strange range", node=entry.key, error=str(err))
+        self._counted = True
+
+    def _hold(self, entry: Entry) -> None:
+        """Raises ValueError if what it holds is no part of the cluster's ranges, or no range at all."""
+        texts = pod_cidrs(self._nodes.object_of(entry))
+        if not texts:
+            return
+        holding = Holding(entry.uid, tuple(map(parse_network, texts)))
+        for network in self._holdings.hold(entry.key, holding):
+            self._log.warning("a node's range is not its own alone", node=entry.key, cidr=str(network))
+
+    def _release(self, node: Key) -> None:
+        networks = self._holdings.release(node)
+        self._log.info("range released", node=node, cidrs=[str(network) for network in networks])
+
+    def _allot(self, node: Object) -> Step[Holding]:
+        held = self._holdings.of(name_of(node))
+        if held is not None:
+            return held
+        try:
+            return self._holdings.allot(name_of(node), uid_of(node))
+        except RangeExhaustedAt:
+            yield _status_event(node, "CIDRNotAvailable")
+            raise
+
+    def _assign(self, node: Object, holding: Holding) -> Step[None]:
+        name, texts = name_of(node), [str(network) for network in holding.networks]
+        command = patch(NODES, name, {"spec": {"podCIDR": texts[0], "podCIDRs": texts}})
+        for _ in range(PATCH_TRIES):
+            outcome = yield command
+            match outcome:
+                case Done():
+                    self._log.info("range assigned", node=name, cidrs=texts)
+                    return
+                case NotFound():
+                    return  # its event releases the range
+        yield _status_event(node, "CIDRAssignmentFailed")
+        raise CommandFailed(command, outcome)
+
+
+def _status_event(node: Object, reason: str) -> Record:
+    return record(NODES, node, "Normal", reason, f"Node {name_of(node)} status is now: {reason}")

@@ -1,0 +1,71 @@
+"""ttl-controller: says on each node for how long its kubelet may keep Secrets and ConfigMaps; longer in large clusters.
+
+In: nodes. Out: patches of their annotation node.alpha.kubernetes.io/ttl, in seconds. Key: a node's name. When the
+cluster outgrows a step, a node is told at its own next change, so that not all are written at once.
+
+Source: kubernetes v1.36 pkg/controller/ttl/ttl_controller.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from actors.reconciliation import Reconciliation, Watch, itself, must, patch
+from protocols.messages.outcomes import NotFound
+from protocols.objects import Key, annotations_of
+from protocols.resources import NODES
+from runtime.overlay import Tables
+
+ANNOTATION = "node.alpha.kubernetes.io/ttl"
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+
+
+class Step(NamedTuple):
+    """From `least` to `most` nodes it is this many seconds. Steps overlap, so that they are not swapped to and fro."""
+
+    least: int
+    most: float
+    seconds: int
+
+
+STEPS = (
+    Step(0, 100, 0),
+    Step(90, 500, 15),
+    Step(450, 1000, 30),
+    Step(900, 2000, 60),
+    Step(1800, float("inf"), 300),
+)
+
+
+def step_for(nodes: int, *, current: int) -> int:
+    """Which of STEPS holds for so many nodes, when `current` did until now."""
+    step = current
+    while nodes > STEPS[step].most:
+        step += 1
+    while nodes < STEPS[step].least:
+        step -= 1
+    return step
+
+
+class TtlReconciler:
+    """See the module."""
+
+    watches: Sequence[Watch] = (Watch(NODES, to=itself),)
+
+    def __init__(self, *, tables: Tables) -> None:
+        self._nodes = tables[NODES]
+        self._step = 0
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self._step = step_for(len(self._nodes.entries()), current=self._step)
+        node = self._nodes.get(key)
+        if node is None:
+            return None
+        seconds = STEPS[self._step].seconds
+        current = annotations_of(node).get(ANNOTATION, "")
+        if not _NUMBER.fullmatch(current) or int(current) != seconds:
+            body = {"metadata": {"annotations": {ANNOTATION: str(seconds)}}}
+            yield from must(patch(NODES, key, body), but=(NotFound,))
+        return None

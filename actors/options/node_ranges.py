@@ -1,0 +1,106 @@
+"""The ranges that nodes get pod addresses from, read from the flags.
+
+Texts and order of the checks: kubernetes v1.36 cmd/kube-controller-manager/app/core.go (startNodeIpamController,
+setNodeCIDRMaskSizes), pkg/controller/nodeipam/node_ipam_controller.go, ipam/cidrset/cidr_set.go.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from actors.options.general import Cloud
+from actors.options.infrastructure import NodeIpam
+from runtime.flag_values import quote
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+DEFAULT_MASKS = {4: 24, 6: 64}  # by IP version
+LARGEST_IPV6_SET = 16  # bits: so many blocks of an IPv6 range may be kept account of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRanges:
+    """clusters: in the order of the flag, each with the prefix length of a node's part of it.
+
+    services: kept free of nodes. unreadable: service ranges that could not be read, and are not kept free.
+    """
+
+    clusters: tuple[tuple[Network, int], ...]
+    services: tuple[Network, ...]
+    unreadable: tuple[str, ...] = ()
+
+
+def node_ranges(cloud: Cloud, ipam: NodeIpam) -> NodeRanges:
+    """Raises ValueError that says, in kube-controller-manager's words, what cannot be."""
+    clusters = _cluster_ranges(cloud.cluster_cidr)
+    services, unreadable = _service_ranges(ipam.service_cluster_ip_range)
+    masks = _masks(clusters, ipam)
+    for cluster, mask in zip(clusters, masks, strict=True):
+        if not cluster.prefixlen <= mask <= cluster.max_prefixlen:
+            raise ValueError(
+                "Controller: Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal to "
+                "--node-cidr-mask-size configured for CIDR family"
+            )
+        if cluster.version == 6 and mask - cluster.prefixlen > LARGEST_IPV6_SET:
+            raise ValueError("New CIDR set failed; the node CIDR size is too big")
+    return NodeRanges(clusters=tuple(zip(clusters, masks, strict=True)), services=services, unreadable=unreadable)
+
+
+def _cluster_ranges(text: str) -> list[Network]:
+    if not text.strip():
+        raise ValueError("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
+    clusters: list[Network] = []
+    for part in text.split(","):
+        try:
+            clusters.append(ipaddress.ip_network(part.strip(), strict=False))
+        except ValueError:
+            why = f"invalid CIDR address: {part.strip()}"
+            raise ValueError(f"failed to parse cidr value:{quote(part)} with error:{why}") from None
+    if len(clusters) > 2:
+        raise ValueError(f"length of clusterCIDRs is:{len(clusters)} more than max allowed of 2")
+    if len(clusters) == 2 and not _of_both_families(clusters):
+        # Upstream's text lacks its last parenthesis too.
+        raise ValueError(
+            f"len of ClusterCIDRs=={len(clusters)} and they are not configured as dual stack "
+            "(at least one from each IPFamily"
+        )
+    return clusters
+
+
+def _service_ranges(text: str) -> tuple[tuple[Network, ...], tuple[str, ...]]:
+    services: list[Network] = []
+    unreadable = []
+    for part in (part.strip() for part in text.split(",") if part.strip()):
+        try:
+            services.append(ipaddress.ip_network(part, strict=False))
+        except ValueError:
+            unreadable.append(part)
+    if len(services) == 2 and not _of_both_families(services):
+        raise ValueError("serviceCIDR and secondaryServiceCIDR are not dualstack (from different IPfamiles)")
+    return tuple(services), tuple(unreadable)
+
+
+def _masks(clusters: Sequence[Network], ipam: NodeIpam) -> list[int]:
+    """The prefix length of a node's part of each."""
+    by_version = {4: ipam.mask_size_ipv4, 6: ipam.mask_size_ipv6}
+    version = clusters[0].version
+    if len(clusters) > 1:
+        if ipam.mask_size:
+            raise ValueError("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
+    elif ipam.mask_size:
+        if any(by_version.values()):
+            raise ValueError(
+                "usage of --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6 is not allowed if "
+                "--node-cidr-mask-size is set. For dual-stack clusters please unset it and use IPFamily specific flags"
+            )
+        return [ipam.mask_size]
+    elif by_version[10 - version]:
+        raise ValueError(
+            f"usage of --node-cidr-mask-size-ipv{10 - version} is not allowed for a single-stack IPv{version} cluster"
+        )
+    return [by_version[cluster.version] or DEFAULT_MASKS[cluster.version] for cluster in clusters]
+
+
+def _of_both_families(networks: Collection[Network]) -> bool:
+    return {network.version for network in networks} == {4, 6}
