@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from actors.nodes.node_services import NODE_SERVICES
 from actors.specs import ControllerSpec
 from actors.workloads.catalogue import WORKLOADS
 
-BUILT_IN: tuple[ControllerSpec, ...] = WORKLOADS
+BUILT_IN: tuple[ControllerSpec, ...] = (*WORKLOADS, *NODE_SERVICES)
