@@ -38,6 +38,12 @@ def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -
             found = json_type(value)
             why = f"json: cannot unmarshal {found} into Go struct field .{field} of type string"
             raise _unrecognized(definition, why, body)
+    if definition.dynamic and not obj.get("kind"):
+        text = body.decode(errors="replace")
+        raise status_errors.bad_request(
+            f"the object provided is unrecognized (must be of type {definition.kind}): "
+            f"Object 'Kind' is missing in '{text}' ({text[:30]}{' ...' if len(text) > 30 else ''})"
+        )
     given_kind, given_version = obj.get("kind") or definition.kind, obj.get("apiVersion") or definition.api_version
     try:
         settle_types(cluster, definition, obj)

@@ -1,7 +1,6 @@
 """How an object goes: at once, after its grace, or when its last finalizer does.
 
 Source: apiserver pkg/registry/rest/delete.go (BeforeDelete), pkg/registry/generic/registry/store.go (Delete; v1.36).
-Differs: an object that goes at once is told of once, as DELETED with its deletionTimestamp; upstream first stores that.
 """
 
 from __future__ import annotations
@@ -64,6 +63,9 @@ def delete_object(
         meta.pop("finalizers", None)
     if grace == 0 and not finalizers and not strategy.held(obj):
         if not options.dry_run:
+            if strategy.grace is not None:
+                # Upstream takes two steps, and so watchers see what an end without grace looks like.
+                cluster.state.put(definition.storage, key, obj)
             cluster.state.remove(definition.storage, key, obj)
         return obj, True
     if strategy.held(obj):

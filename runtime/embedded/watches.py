@@ -130,8 +130,8 @@ class Watch:
         """
         self.definition: ResourceDefinition = selection.definition
         self._selection, self._prefix, self._revision = selection, prefix, revision
-        self._bookmarks, self._next_bookmark = bookmarks, started + BOOKMARK_EVERY
         self._ends = started + timeout
+        self._bookmarks, self._next_bookmark = bookmarks, self._bookmark_after(started)
         self._deliver, self._end, self._revision_now, self._forget = deliver, end, revision_now, forget
         self._live = True
         self._begun = False
@@ -203,9 +203,12 @@ class Watch:
             self.cancel()
             self._end(Response(status=200))
         elif self._bookmarks and now >= self._next_bookmark and self._begun:
-            last = self._ends - BOOKMARK_BEFORE_END
-            self._next_bookmark = last if now < last < now + BOOKMARK_EVERY else now + BOOKMARK_EVERY
+            self._next_bookmark = self._bookmark_after(now)
             self._deliver(self._bookmark(max(self._revision, self._revision_now())))
+
+    def _bookmark_after(self, now: float) -> float:
+        last = self._ends - BOOKMARK_BEFORE_END
+        return last if now < last < now + BOOKMARK_EVERY else now + BOOKMARK_EVERY
 
     def fail(self, error: StatusError) -> None:
         """End it with an ERROR event, as when the resource it watches is no longer served."""

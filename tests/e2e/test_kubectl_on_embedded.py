@@ -264,7 +264,8 @@ def test_waiting_and_watching_see_what_happens(kubectl: Kubectl) -> None:
         assert kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=10s") == "pod/web condition met\n"
         kubectl("delete", "pod", "web", "--grace-period=0", "--force")
         assert waiting.wait(timeout=20) == 0
-        assert watching.stdout.readline().split()[:2] == ["MODIFIED", "web"]
+        assert watching.stdout.readline().split()[:2] == ["MODIFIED", "web"]  # ready
+        assert watching.stdout.readline().split()[:2] == ["MODIFIED", "web"]  # no grace left
         assert watching.stdout.readline().split()[:2] == ["DELETED", "web"]
         watching.kill()
 

@@ -18,6 +18,7 @@ from runtime.embedded.field_errors import invalid, not_supported
 from runtime.embedded.listing import read_page
 from runtime.embedded.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
 from runtime.embedded.selecting import parse_selection
+from runtime.embedded.shapes import json_type
 from runtime.embedded.status_errors import StatusError
 from runtime.embedded.verbs.read import parse_limit
 
@@ -73,9 +74,11 @@ def parse_options(call: Call) -> DeleteOptions:
 def options_in(given: dict[str, Any], *, dry_run: bool) -> DeleteOptions:
     """A DeleteOptions object, or query parameters of the same names. Raises StatusError (400, 422)."""
     kind = given.get("kind") or "DeleteOptions"
+    if kind != "DeleteOptions":
+        raise status_errors.bad_request(f'no kind "{kind}" is registered for version "meta.k8s.io/v1"')
     preconditions = given.get("preconditions") or {}
-    if kind != "DeleteOptions" or not isinstance(preconditions, dict):
-        raise status_errors.bad_request("decoded object cannot be converted to DeleteOptions")
+    if not isinstance(preconditions, dict):
+        raise _mistyped(preconditions, "DeleteOptions.preconditions", "v1.Preconditions")
     return DeleteOptions(
         grace=_seconds(given.get("gracePeriodSeconds")),
         uid=_text(preconditions, "uid"),
@@ -102,17 +105,18 @@ def _seconds(value: Any) -> int | None:
     if value is None or type(value) is int:
         return value
     try:
-        return int(value)
+        return int(value)  # a query's value is text
     except (TypeError, ValueError) as err:
-        text = f"json: cannot unmarshal {value!r} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
-        raise status_errors.bad_request(text) from err
+        raise _mistyped(value, "DeleteOptions.gracePeriodSeconds", "int64") from err
 
 
 def _text(preconditions: dict[str, Any], field: str) -> str | None:
     value = preconditions.get(field)
     if value is not None and not isinstance(value, str):
-        text = (
-            f"json: cannot unmarshal {value!r} into Go struct field Preconditions.preconditions.{field} of type string"
-        )
-        raise status_errors.bad_request(text)
+        raise _mistyped(value, f"Preconditions.preconditions.{field}", "string")
     return value
+
+
+def _mistyped(value: Any, field: str, wanted: str) -> StatusError:
+    text = f"json: cannot unmarshal {json_type(value)} into Go struct field {field} of type {wanted}"
+    return status_errors.bad_request(text)

@@ -21,6 +21,10 @@ def crd(**spec):
     return {"metadata": {"name": "things.example.com"}, "spec": {**defaults, **spec}}
 
 
+def thing(**fields):
+    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, **fields}
+
+
 @pytest.fixture
 def things(api):
     api.create("customresourcedefinitions", crd())
@@ -38,7 +42,7 @@ def test_a_definition_is_established_at_once(things):
 
 
 def test_its_objects_are_stored_whatever_they_hold(things):
-    body = {"metadata": {"name": "t"}, "spec": {"any": [1, {"thing": None}]}, "status": {"ignored": True}}
+    body = thing(spec={"any": [1, {"thing": None}]}, status={"ignored": True})
     created = things.send("POST", THINGS, body)
     assert created.status == 201
     assert (created.obj["kind"], created.obj["apiVersion"]) == ("Thing", "example.com/v1")
@@ -49,7 +53,7 @@ def test_its_objects_are_stored_whatever_they_hold(things):
 
 
 def test_its_status_has_a_path_of_its_own(things):
-    things.send("POST", THINGS, {"metadata": {"name": "t"}, "spec": {"a": 1}})
+    things.send("POST", THINGS, thing(spec={"a": 1}))
     patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"a": 2}, "status": {"ready": True}}
     written = things.send("PATCH", f"{THINGS}/t/status", patch, type_="application/merge-patch+json").obj
     assert (written["spec"], written["status"]) == ({"a": 1}, {"ready": True})
@@ -61,12 +65,14 @@ def test_its_status_has_a_path_of_its_own(things):
 
 
 def test_its_metadata_is_checked_as_all_metadata(things):
-    assert things.send("POST", THINGS, {"metadata": {"name": "t", "labels": []}}).status == 400
-    assert things.send("POST", THINGS, {"metadata": {"name": "a/b"}}).status == 422
+    assert things.send("POST", THINGS, thing(metadata={"name": "t", "labels": []})).status == 400
+    assert things.send("POST", THINGS, thing(metadata={"name": "a/b"})).status == 422
+    nameless = things.send("POST", THINGS, thing(kind=None))
+    assert (nameless.status, "Object 'Kind' is missing in" in nameless.message) == (400, True)
 
 
 def test_with_its_definition_its_objects_go_and_who_watches_them_is_told(things):
-    things.send("POST", THINGS, {"metadata": {"name": "t"}})
+    things.send("POST", THINGS, thing())
     listener = things.watch("things")
     assert things.delete("customresourcedefinitions", "things.example.com").status == 200
     assert listener.told == [("ADDED", "t"), ("DELETED", "t"), ("ERROR", "")]
@@ -84,7 +90,7 @@ def test_every_version_shows_all_objects(api):
     ]
     api.create("customresourcedefinitions", crd(versions=versions))
     newer = THINGS.replace("v1", "v2")
-    api.send("POST", newer, {"metadata": {"name": "t"}, "spec": 1})
+    api.send("POST", newer, thing(apiVersion="example.com/v2", spec={}))
     assert api.send("GET", f"{THINGS}/t").obj["apiVersion"] == "example.com/v1"
     assert api.send("GET", f"{newer}/t").obj["apiVersion"] == "example.com/v2"
     api.patch("customresourcedefinitions", "things.example.com", {"spec": {"versions": versions[:1]}})
@@ -116,7 +122,7 @@ def test_what_is_defined_stays_what_it_is(things):
 
 
 def test_custom_objects_own_and_are_owned(things):
-    owner = things.send("POST", THINGS, {"metadata": {"name": "t"}}).obj
+    owner = things.send("POST", THINGS, thing()).obj
     things.create("pods", things.owned(things.pod(), owner))
     things.send("DELETE", f"{THINGS}/t")
     assert not things.exists("pods", "web")

@@ -61,7 +61,7 @@ def test_a_graceful_deletion_says_until_when_and_is_over_when_the_node_says_so(a
 
     api.delete("pods", "web", NOW)
     assert not api.exists("pods", "web")
-    assert [type_ for type_, _ in listener.told] == ["MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
+    assert [type_ for type_, _ in listener.told] == ["MODIFIED", "MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
 
 
 def test_an_object_stays_until_its_last_finalizer_goes(api):

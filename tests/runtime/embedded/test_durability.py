@@ -134,7 +134,9 @@ def test_what_follows_from_a_request_is_one_commit_with_it(slow, store):
     ((changes, _),) = store.commits
     assert [(change.type, change.key) for change in changes] == [
         ("DELETED", "default/rs"),
+        ("MODIFIED", "default/a"),
         ("DELETED", "default/a"),
+        ("MODIFIED", "default/b"),
         ("DELETED", "default/b"),
     ]
 

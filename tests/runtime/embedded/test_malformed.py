@@ -228,9 +228,9 @@ def test_what_is_nested_deeply_is_kept_or_refused(api, depth, method):
     versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
     spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
     api.create("customresourcedefinitions", {"metadata": {"name": "things.example.com"}, "spec": spec})
-    api.create("things", {"metadata": {"name": "t"}})
+    api.create("things", {"kind": "Thing", "metadata": {"name": "t"}})
     nested = b"[" * depth + b"]" * depth
-    body = b'{"metadata":{"generateName":"t","name":"t","resourceVersion":""},"spec":' + nested + b"}"
+    body = b'{"kind":"Thing","metadata":{"generateName":"t","name":"t","resourceVersion":""},"spec":' + nested + b"}"
     path = api.path("things") if method == "POST" else api.path("things", "t")
     status = api.send(method, path, body, type_="application/merge-patch+json").status
     assert status in (200, 400, 409, 422)

@@ -23,8 +23,9 @@ def test_a_watch_from_a_version_tells_what_came_after_it(api):
     api.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}})
     listener = api.watch("pods", resourceVersion=created.meta["resourceVersion"])
     api.delete("pods", "a")
-    assert listener.told == [("MODIFIED", "a"), ("DELETED", "a")]
-    gone = listener.events[1]["object"]
+    assert listener.told == [("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    marked, gone = (event["object"] for event in listener.events[1:])
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
     assert gone["metadata"]["resourceVersion"] == str(api.server.revision)
     assert gone["metadata"]["labels"]["x"] == "y"
 
@@ -68,7 +69,7 @@ def test_what_leaves_the_selection_is_deleted_and_what_enters_it_is_added(api, q
     api.patch("pods", "web", {"metadata": {"annotations": {"a": "2"}}})
     api.patch("pods", "web", inside, subresource="status")
     api.delete("pods", "web")
-    assert [type_ for type_, _ in listener.told] == ["ADDED", "MODIFIED", "DELETED", "ADDED", "DELETED"]
+    assert [type_ for type_, _ in listener.told] == ["ADDED", "MODIFIED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
     leaving = listener.events[2]["object"]
     assert leaving["metadata"]["resourceVersion"] == left.meta["resourceVersion"]
     assert leaving["metadata"]["labels"] == {"app": "web"}  # as it was when it was last selected
@@ -117,6 +118,14 @@ def test_bookmarks_come_each_minute_and_before_the_end(api):
     api.create("pods", api.pod())
     api.advance(1000)
     assert len(listener.lines) == 2
+
+
+def test_a_short_watch_gets_its_bookmark_too(api):
+    listener = api.watch("pods", allowWatchBookmarks="true", timeoutSeconds="5")
+    api.advance(2)
+    assert listener.told == []
+    api.advance(1)
+    assert listener.told == [("BOOKMARK", "")]
 
 
 def test_nobody_who_did_not_ask_gets_bookmarks(api):
