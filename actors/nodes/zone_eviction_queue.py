@@ -84,7 +84,7 @@ class ZoneEvictionQueue(Actor):
                 self._set_rate(message, now)
             case StartOver():
                 self._waiting.clear()
-                self.tell(self._owner, ZoneQueueReady(self._zone))
+                self.tell(self._owner, ZoneQueueReady(self._zone, self._paused))
             case PauseEvictions():
                 self._paused = True
             case ResumeEvictions():

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 class ZoneQueueReady:
     """The queue of this zone has started, or started over: it has no nodes. Queue → node-lifecycle.
 
-    A queue that has started does not know its rate either, and lets nobody through before it is told.
+    A queue that has started does not know its rate either, and lets nobody through before it is told. paused: it was
+    told PauseEvictions, which a new incarnation of its owner cannot know.
     """
 
     zone: str
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class NodeDue:
 class PauseEvictions:
     """Let nobody through until ResumeEvictions; waiting nodes keep their places. zone: None for all zones.
 
-    Operator → node-lifecycle → queue. It outlives a failure of either, not of both.
+    Operator → node-lifecycle → queue. It outlives a failure of either, not of both at once.
     """
 
     zone: str | None = None

@@ -90,9 +90,14 @@ def observe(before: NodeHealth | None, node: NodeFacts, renewed: float | None, n
     )
 
 
+def is_over(elapsed: float, period: float) -> bool:
+    """More seconds than the period have passed; the same number has not, whatever rounding has made of it."""
+    return elapsed - period > 1e-6
+
+
 def verdict(health: NodeHealth, node: NodeFacts, *, now: float, patience: Patience, heard: float | None) -> Verdict:
     """heard: when the server was last heard of, by the table that would bring this node's next sign of life."""
-    if now <= health.probed + patience.of(node):
+    if not is_over(now - health.probed, patience.of(node)):
         return Verdict.ALIVE
     return Verdict.SILENT if heard is not None and now - heard <= patience.hearing else Verdict.DOUBTFUL
 

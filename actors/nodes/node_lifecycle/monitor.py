@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from actors.nodes.node_lifecycle.conditions import silent_node
-from actors.nodes.node_lifecycle.health import NodeHealth, Verdict, observe, taken_for_silent, verdict
+from actors.nodes.node_lifecycle.health import NodeHealth, Verdict, is_over, observe, taken_for_silent, verdict
 from actors.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
 from actors.nodes.node_lifecycle.settings import LifecycleSettings
 from actors.nodes.node_lifecycle.taints import NOTHING, taint_patch, waits_for_eviction
@@ -166,7 +166,7 @@ class NodeMonitor:
         now = self._clock.monotonic()
         health = observe(self._healths.get(name), entry.facts, None if lease is None else lease.facts.renewed, now)
         self._healths[name] = health
-        return now > health.probed + self._settings.patience.of(entry.facts)
+        return is_over(now - health.probed, self._settings.patience.of(entry.facts))
 
     def _give_up(self, silent: Sequence[str]) -> Step[set[str]]:
         """Set their conditions to Unknown. Answers those that could not be written: nothing is concluded from them."""
@@ -287,25 +287,26 @@ class NodeMonitor:
             self._healths[name] = replace(health, probed=now, changed=now)
 
     def _waiting(self, entries: Iterable[Entry], unclear: Container[str]) -> dict[str, Waiting]:
+        """Who was heard of last comes last."""
         by_taints, queues = self._settings.by_taints, self._queues
-        waiting = {}
+        found = []
         for entry in entries:
             facts: NodeFacts = entry.facts
             if facts.ready == "True" or facts.zone in self.spared or entry.key in unclear:
                 continue
-            if queues.is_due(entry.key, facts.uid):
+            health = self._healths.get(entry.key)  # None: it has come during this pass
+            if health is None or queues.is_due(entry.key, facts.uid):
                 continue
-            if waits_for_eviction(facts) if by_taints else self._timed_out(entry):
-                waiting[entry.key] = Waiting(facts.zone, facts.uid)
-        return waiting
+            if waits_for_eviction(facts) if by_taints else self._timed_out(entry.key, health):
+                found.append((health.probed, entry.key, Waiting(facts.zone, facts.uid)))
+        return {name: waiting for _, name, waiting in sorted(found)}
 
-    def _timed_out(self, entry: Entry) -> bool:
+    def _timed_out(self, name: str, health: NodeHealth) -> bool:
         """Its pods are to be deleted by this controller. Source: the node controller of 1.8, monitorNodeStatus."""
-        health = self._healths.get(entry.key)
-        if health is None or self._queues.is_evicted(entry.key):
+        if self._queues.is_evicted(name):
             return False
-        since = {"False": health.changed, "Unknown": health.probed}.get(entry.facts.ready)
-        return since is not None and self._clock.monotonic() > since + self._settings.pod_eviction_timeout
+        since = {"False": health.changed, "Unknown": health.probed}.get(health.ready or "")
+        return since is not None and is_over(self._clock.monotonic() - since, self._settings.pod_eviction_timeout)
 
     def _take_taints_back(self, entries: Iterable[Entry]) -> Step[None]:
         """Off the nodes of zones that are spared. What does not succeed is tried again in the next pass."""

@@ -102,7 +102,7 @@ class NodeLifecycleReconciler:
             case NodeDue(node=node):
                 return (node,) if self._queues.let_through(message, self._clock.monotonic()) else ()
             case ZoneQueueReady(zone=zone):
-                return (f"{_ZONE}{zone}",) if self._queues.is_ready(zone) else ()
+                return (f"{_ZONE}{zone}",) if self._queues.is_ready(message) else ()
             case PauseEvictions(zone=zone):
                 return [f"{_ZONE}{one}" for one in self._queues.pause(zone)]
             case ResumeEvictions(zone=zone):

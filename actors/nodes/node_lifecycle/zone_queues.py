@@ -26,6 +26,7 @@ from protocols.messages.eviction import (
     SetEvictionRate,
     SpareNode,
     StartOver,
+    ZoneQueueReady,
 )
 from protocols.messages.lifecycle import StartChild, StopChild
 
@@ -65,12 +66,14 @@ class ZoneQueues:
 
     # What is heard.
 
-    def is_ready(self, zone: str) -> bool:
-        """A queue has said so. Answers whether it is one of ours, and to be introduced."""
-        queue = self._queues.get(zone)
+    def is_ready(self, message: ZoneQueueReady) -> bool:
+        """Answers whether the queue is one of ours, and to be introduced."""
+        queue = self._queues.get(message.zone)
         if queue is None:
             return False
         queue.ready = True
+        if message.paused:  # as an earlier owner was told to
+            self._paused_zones.add(message.zone)
         return True
 
     def let_through(self, message: NodeDue, now: float) -> bool:
@@ -126,10 +129,8 @@ class ZoneQueues:
         if queue is None or not queue.ready:
             return
         name = zone_queue_name(zone)
-        if self._all_paused or zone in self._paused_zones:
-            yield Tell(name, PauseEvictions(zone))
-        else:
-            yield Tell(name, ResumeEvictions(zone))
+        paused = self._all_paused or zone in self._paused_zones
+        yield Tell(name, PauseEvictions(zone) if paused else ResumeEvictions(zone))
         if queue.qps is None:
             return
         yield Tell(name, SetEvictionRate(queue.qps, self._burst, queue.last))

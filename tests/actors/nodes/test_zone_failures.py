@@ -1,0 +1,185 @@
+"""Failures in the middle of a zone's outage: the rate holds, nobody is forgotten, and nobody is evicted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from actors.controller import controller_name
+from actors.controller_manager import NAME as MANAGER
+from actors.nodes.catalogue import NODE_LIFECYCLE
+from actors.nodes.zone_eviction_queue import zone_queue_name
+from actors.simulation import SimulatedCluster
+from protocols.messages.eviction import PauseEvictions, ResumeEvictions
+from protocols.resources import NODES
+from runtime.simulation.faults import parse_faults
+from tests.actors.nodes.fleet import Fleet
+from tests.actors.nodes.test_zone_timetable import GIVEN_UP, LAST_WORD, every
+
+CONTROLLER = controller_name(NODE_LIFECYCLE)
+QUEUE = zone_queue_name("eu:a")
+
+
+def in_an_outage(fleet: Fleet) -> None:
+    """Zone a is down, two of its nodes are tainted, and the third is to be three seconds later."""
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a")
+    fleet.run_until(GIVEN_UP + 17)
+    assert fleet.tainted() == every(10, ["a0", "a1"], first=GIVEN_UP)
+
+
+def assert_that_the_rate_held(fleet: Fleet) -> None:
+    """All of zone a is tainted, no two of its nodes within ten seconds, and the first two are not tainted anew."""
+    tainted = fleet.tainted()
+    assert sorted(tainted) == fleet.names["a"]
+    assert [tainted["a0"], tainted["a1"]] == [GIVEN_UP, GIVEN_UP + 10]
+    assert min(later - earlier for earlier, later in pairwise(tainted.values())) >= 10
+
+
+def test_a_queue_that_fails_goes_on_to_the_second(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 120)
+    assert manager.actors.incarnation(QUEUE) == 2
+    assert fleet.tainted() == every(10, fleet.names["a"], first=GIVEN_UP)
+
+
+@pytest.mark.parametrize("victim", [CONTROLLER, MANAGER, "dispatcher", "informer:v1/nodes"])
+def test_whoever_fails_the_rate_holds(fleet: Fleet, victim: str) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.world.kill(manager.actors, victim)
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
+def test_the_controller_and_the_queue_fail_at_once(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.world.kill(manager.actors, CONTROLLER)
+    fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
+def test_the_whole_process_fails(fleet: Fleet) -> None:
+    fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.start_again("manager")
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
+def test_a_queue_that_fails_again_and_again_evicts_no_faster(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    for second in range(20, 80, 9):
+        fleet.run_until(GIVEN_UP + second)
+        fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
+def test_after_a_restart_while_all_zones_are_down_nobody_is_evicted(fleet: Fleet) -> None:
+    fleet.manager()
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a", "b", "c")
+    fleet.run_until(200)
+    fleet.cluster.start_again("manager")
+    fleet.run_until(600)
+    assert fleet.tainted() == {}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_amid_crashes_between_any_two_steps_the_rate_holds(
+    make_cluster: Callable[..., SimulatedCluster], seed: int
+) -> None:
+    faults = parse_faults(f"actor-crashed {GIVEN_UP}..{GIVEN_UP + 100} rate=0.01 process=manager")
+    fleet = Fleet(make_cluster(seed=seed, faults=faults))
+    fleet.manager()
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a")
+    fleet.run_until(GIVEN_UP + 400)
+    tainted = fleet.tainted()
+    assert sorted(tainted) == fleet.names["a"]
+    assert min(later - earlier for earlier, later in pairwise(tainted.values())) >= 9  # timeAdded is in whole seconds
+
+
+# What the server does not say is no proof of anything.
+
+
+def test_a_manager_that_is_cut_off_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    fleet = Fleet(make_cluster(faults=parse_faults("partition 50..250 process=manager")))
+    fleet.manager()
+    fleet.run_until(500)
+    assert [fleet.statuses(zone) for zone in "abc"] == [{"True"}] * 3
+    assert fleet.events("NodeNotReady") == []
+
+
+def test_a_watch_of_leases_that_falls_silent_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    faults = parse_faults("watch-stalled 50..60 resource=leases process=manager")
+    fleet = Fleet(make_cluster(faults=faults))
+    fleet.manager()
+    fleet.run_until(500)
+    assert [fleet.statuses(zone) for zone in "abc"] == [{"True"}] * 3
+    assert fleet.events("NodeNotReady") == []
+
+
+def test_with_live_reads_silent_nodes_are_given_up_behind_a_silent_watch_and_living_ones_are_not(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    faults = parse_faults("watch-stalled 50..60 resource=leases process=manager")
+    fleet = Fleet(make_cluster(faults=faults))
+    fleet.manager("--live-heartbeat-reads")
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a0")
+    fleet.run_until(140)  # its word of 52.5 s was read live at 90 s
+    assert {name for zone in "abc" for name in fleet.names[zone] if fleet.ready(name)["status"] != "True"} == {"a0"}
+
+
+# Queues come, go, and can be held from outside.
+
+
+def test_a_zone_has_a_queue_while_it_has_nodes(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    fleet.run_until(10)
+    assert manager.actors.is_alive(QUEUE)
+    for name in fleet.names.pop("a"):
+        fleet.cluster.delete(NODES, name)
+    fleet.run_until(20)
+    assert not manager.actors.is_alive(QUEUE)
+    assert len(fleet.events("RemovingNode")) == 10
+    fleet.register("a0", "a")
+    fleet.run_until(30)
+    assert manager.actors.is_alive(QUEUE)
+
+
+def test_a_queue_says_what_it_is_at(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    facts = fleet.cluster.describe(manager, QUEUE)
+    assert facts["waiting"] == fleet.names["a"][2:]
+    assert (facts["qps"], facts["let_through"], facts["paused"]) == (0.1, 2, False)
+    assert facts["next_in_seconds"] == pytest.approx(3.0, abs=0.2)
+
+
+@pytest.mark.parametrize("zone", ["eu:a", None])
+def test_evictions_are_paused_and_resumed_from_outside_also_over_failures(fleet: Fleet, zone: str | None) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    manager.actors.tell(CONTROLLER, PauseEvictions(zone))
+    fleet.run_until(GIVEN_UP + 60)
+    fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 90)
+    fleet.cluster.world.kill(manager.actors, CONTROLLER)
+    fleet.run_until(GIVEN_UP + 120)
+    assert list(fleet.tainted()) == ["a0", "a1"]
+    manager.actors.tell(CONTROLLER, ResumeEvictions(zone))
+    fleet.run_until(GIVEN_UP + 141)
+    assert fleet.tainted() == {
+        **every(10, ["a0", "a1"], first=GIVEN_UP),
+        **every(10, ["a2", "a3", "a4"], first=GIVEN_UP + 120),
+    }
