@@ -1,0 +1,1 @@
+"""Benchmarks: `bin/run-bench [NAME …]`. They print a table, and JSON for machines; nothing here passes or fails."""
