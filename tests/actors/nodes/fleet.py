@@ -57,7 +57,8 @@ class Fleet:
 
     def run_pod(self, name: str, node: str, **meta: object) -> None:
         """A pod that is Running and Ready there."""
-        spec = {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}
+        containers = [{"name": "c", "image": "i"}]
+        spec = {"nodeName": node, "terminationGracePeriodSeconds": 600, "containers": containers}
         self.cluster.create(PODS, {"metadata": {"name": name, "namespace": "default", **meta}, "spec": spec})
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": self._time()}
         status = {"phase": "Running", "conditions": [ready]}
