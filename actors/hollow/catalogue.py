@@ -28,6 +28,7 @@ def hollow_specs(
         ControllerSpec(
             name="hollow-nodes-controller",
             watches=node_watches(fleet),
+            first_keys=tuple(fleet),
             build=lambda s: HollowNodes(tables=s.tables, clock=s.clock, fleet=fleet),
             client="hollow-nodes",
             component="kubelet",

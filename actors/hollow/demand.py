@@ -131,9 +131,8 @@ def pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:
         own = _requests(container)
         if container.get("restartPolicy") == "Always":
             _add(sidecars, own)
-            own = sidecars
-        else:
-            _add(own, sidecars)
+            continue
+        _add(own, sidecars)
         for name, amount in own.items():
             preparing[name] = max(preparing.get(name, 0), amount)
     _add(total, sidecars)

@@ -16,6 +16,7 @@ from actors.hollow import behaviour, pod_status
 from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from actors.hollow.fleet import HollowNode
 from actors.hollow.pod_status import PodPlan, status_patch
+from actors.hollow.timing import look_again
 from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, delete, must, patch, record
 from actors.tables import NODE
 from protocols.messages.outcomes import Conflict, NotFound
@@ -97,7 +98,7 @@ class HollowKubelet:
             host_ips = [hollow.address]
             plan = pod_status.running(pod, host_ips=host_ips, pod_ips=self._pod_ips(entry, pod, node), now=now)
         yield from self._write(key, pod, plan)
-        return None if plan.due is None else RequeueAfter(max(0.0, plan.due - now))
+        return None if plan.due is None else look_again(due=plan.due, now=now)
 
     def _write(self, key: Key, pod: Object, plan: PodPlan) -> Step[None]:
         changes = status_patch(pod, plan.status)
@@ -113,9 +114,9 @@ class HollowKubelet:
             if stopping is None or stopping.uid != uid:
                 stopping = self._stopping[key] = _Stopping(uid, now)
             needed = _seconds_to_stop(pod, node)
-            left = stopping.since + min(needed, grace) - now
-            if left > 0:
-                return RequeueAfter(left)
+            due = stopping.since + min(needed, grace)
+            if now < due:
+                return look_again(due=due, now=now)
             yield from self._write(key, pod, pod_status.ended(pod, killed=needed > grace, now=self._clock.now()))
         self._forget(key)
         if grace == 0 and metadata(pod).get("finalizers"):

@@ -1,9 +1,9 @@
-"""Hollow nodes: registers them and keeps their heartbeats going. Key: node name.
+"""Hollow nodes: registers them and keeps their heartbeats going. Key: node name, first those of the fleet.
 
 Every 10 s it renews its Lease, and writes its status if it is not what it should be or was last written 5 min ago; both
 are spread over time, so that a thousand nodes do not write at once. As with a real kubelet, a node that was deleted is
-not registered again before a restart (of this controller's actor); its heartbeats go on if somebody creates it by hand. Hollow nodes that
-an earlier, larger fleet has left are deleted: nobody would run their pods.
+not registered again before a restart (of this controller's actor); its heartbeats go on if somebody creates it by hand.
+Hollow nodes that an earlier, larger fleet has left are deleted: nobody would run their pods.
 
 Source: kubernetes v1.36 pkg/kubelet/kubelet_node_status.go, component-helpers/apimachinery/lease/controller.go. Unlike
 there, the Lease is not read: each renewal is a patch, and one that finds nothing creates it.
@@ -11,7 +11,7 @@ there, the Lease is not read: each renewal is a patch, and one that finds nothin
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +27,7 @@ from actors.hollow.node_objects import (
     new_node,
     status_changes,
 )
+from actors.hollow.timing import look_again
 from actors.reconciliation import (
     Change,
     Reconciliation,
@@ -44,7 +45,7 @@ from protocols.messages.commands import Command
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, labels_of, make_key, uid_of
-from protocols.resources import LEASES, NAMESPACES, NODES
+from protocols.resources import LEASES, NODES
 from runtime.clock import Clock
 from runtime.overlay import Tables
 
@@ -55,21 +56,18 @@ RETRY = 1.0
 
 
 def node_watches(fleet: Mapping[str, HollowNode]) -> tuple[Watch, ...]:
-    """Each node is looked at when it changes, and all once there is a namespace for their Leases: that starts them."""
+    """Those of the fleet whenever they change; others when they come, as they may be left over from an earlier one."""
 
-    def all_nodes(change: Change, _tables: Tables) -> Iterable[Key]:
-        return fleet if change.key == LEASE_NAMESPACE and change.type == EventType.ADDED else ()
-
-    def ours(change: Change, tables: Tables) -> Iterable[Key]:
-        """And strange ones when they come: they may be left over from an earlier fleet."""
+    def keys(change: Change, tables: Tables) -> Iterable[Key]:
         return itself(change, tables) if change.key in fleet or change.type == EventType.ADDED else ()
 
-    return (Watch(NAMESPACES, to=all_nodes), Watch(NODES, to=ours))
+    return (Watch(NODES, to=keys),)
 
 
 def spread(name: str, beat: int) -> float:
     """Evenly distributed over [0, 1), and the same again for the same node and beat."""
-    return zlib.crc32(f"{name}/{beat}".encode()) / 2**32
+    digest = hashlib.blake2b(f"{name}/{beat}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") / 2**32
 
 
 @dataclass(slots=True)
@@ -113,7 +111,7 @@ class HollowNodes:
         now = self._clock.monotonic()
         if now >= kubelet.due:
             yield from self._speak(kubelet, node, key, now)
-        return RequeueAfter(kubelet.due - now)
+        return look_again(due=kubelet.due, now=now)
 
     def _register(self, hollow: HollowNode, node: Object | None) -> Step[Object | None]:
         """The node as it is then; None if another has just created it, and the table does not show it yet."""

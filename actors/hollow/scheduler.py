@@ -27,6 +27,7 @@ from actors.hollow.fitting import (
     nodes_to_find,
 )
 from actors.hollow.placements import Placement, Placements
+from actors.hollow.timing import look_again
 from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, must, patch, record
 from actors.tables import NODE
 from protocols.conditions import find_condition
@@ -112,13 +113,12 @@ class HollowScheduler:
             return None
         demand = placements.shared(demand_of(pod, controller=entry.controller))
         self._look_at_nodes()
-        delay = self._too_early(key, demand, placements)
-        if delay is not None:
-            return RequeueAfter(delay)
+        later = self._too_early(key, demand, placements)
+        if later is not None:
+            return later
         chosen, reasons = self._choose(demand, placements)
         if chosen is None:
             return (yield from self._wait(key, pod, demand, placements, reasons))
-        self._waits.pop(key, None)
         yield from self._bind(key, entry, pod, Placement(entry.uid, chosen.name, demand, assumed=True), placements)
         return None
 
@@ -156,17 +156,17 @@ class HollowScheduler:
             self._order = interleaved([view for _, view in self._views.values()])
             self._node_changes += 1
 
-    def _too_early(self, key: Key, demand: Demand, placements: Placements) -> float | None:
-        """Seconds to wait before this pod is worth another try; None if it is now."""
+    def _too_early(self, key: Key, demand: Demand, placements: Placements) -> RequeueAfter | None:
+        """When this pod is worth another try; None if it is now."""
         wait = self._waits.get(key)
         if wait is None or wait.demand != demand:
             return None
         now = self._clock.monotonic()
         if now < wait.until:
-            return wait.until - now
+            return look_again(due=wait.until, now=now)
         if wait.changes == self._node_changes + placements.releases:
             wait.looks += 1
-            return wait.backoff(wait.looks)
+            return RequeueAfter(wait.backoff(wait.looks))
         return None
 
     def _choose(self, demand: Demand, placements: Placements) -> tuple[NodeView | None, Counter[str]]:

@@ -1,0 +1,12 @@
+"""When to look again."""
+
+from __future__ import annotations
+
+from actors.reconciliation import RequeueAfter
+
+MOMENT = 0.001  # seconds
+
+
+def look_again(*, due: float, now: float) -> RequeueAfter:
+    """At `due`, but a moment from now at the earliest: a sum of floats may fall just short of it, time and again."""
+    return RequeueAfter(max(MOMENT, due - now))

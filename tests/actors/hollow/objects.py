@@ -1,0 +1,62 @@
+"""Nodes, pods and what a server answers, as the tests of hollow nodes want them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.hollow.fleet import HollowNode, make_fleet
+from actors.hollow.node_objects import new_node
+from protocols.objects import Object
+from protocols.resources import NODES, PODS
+from tests.actors.driving import NOW, Bench
+
+FLEET = make_fleet(nodes=3, zones=2)
+
+
+def node(name: str = "hollow-node-0", *, fleet: Mapping[str, HollowNode] = FLEET, **changes: Any) -> Object:
+    """A node as it registers itself. changes: annotations and labels (added), spec, allocatable (replaced in parts)."""
+    made = new_node(fleet[name], now=NOW - 3600)
+    made["metadata"]["annotations"].update(changes.get("annotations", {}))
+    made["metadata"]["labels"].update(changes.get("labels", {}))
+    made["spec"] = changes.get("spec", {})
+    made["status"]["allocatable"] = {**made["status"]["allocatable"], **changes.get("allocatable", {})}
+    return made
+
+
+def nodes(fleet: Mapping[str, HollowNode] = FLEET) -> list[Object]:
+    return [node(name, fleet=fleet) for name in fleet]
+
+
+def unassigned(name: str = "web", *, requests: Mapping[str, str] | None = None, **spec: Any) -> Object:
+    """A new pod with one container. spec: further fields; annotations and owner (a uid) go into its metadata."""
+    metadata: Object = {"name": name, "namespace": "default", "annotations": spec.pop("annotations", {})}
+    owner = spec.pop("owner", None)
+    if owner is not None:
+        reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": owner, "controller": True}
+        metadata["ownerReferences"] = [reference]
+    container: Object = {"name": "web", "image": "nginx"}
+    if requests is not None:
+        container["resources"] = {"requests": dict(requests)}
+    return {
+        "metadata": metadata,
+        "spec": {"containers": [container], "restartPolicy": "Always", **spec},
+        "status": {"phase": "Pending"},
+    }
+
+
+def bound(name: str = "web", *, to: str = "hollow-node-0", **spec: Any) -> Object:
+    """A pod that was just bound to a node."""
+    made = unassigned(name, **spec)
+    made["spec"]["nodeName"] = to
+    return made
+
+
+def deleted(pod: Object, *, grace: int = 30, **metadata: Any) -> Object:
+    """The pod, when its deletion was asked for."""
+    stamps = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": grace, **metadata}
+    return {**pod, "metadata": {**pod["metadata"], **stamps}}
+
+
+def bench(*, pods: Iterable[Object] = (), nodes: Iterable[Object]) -> Bench:
+    return Bench({PODS: pods, NODES: nodes})

@@ -1,0 +1,198 @@
+import pytest
+
+from actors.hollow import behaviour
+from actors.hollow.catalogue import hollow_specs
+from actors.hollow.nodes import LEASE_INTERVAL
+from protocols.conditions import is_true
+from protocols.objects import annotations_of
+from protocols.resources import EVENTS, LEASES, NODES, PODS
+from protocols.times import parse_time
+
+
+@pytest.fixture
+def hollow(cluster):
+    """A cluster of three hollow nodes in two zones, a second old."""
+    cluster.manager(controllers=hollow_specs(nodes=3, zones=2))
+    cluster.run_for(1)
+    return cluster
+
+
+def a_pod(name, *, annotations=None, **spec):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}},
+        "spec": {"containers": [{"name": "web", "image": "nginx"}], **spec},
+    }
+
+
+def annotate(cluster, resource, key, **annotations):
+    cluster.merge(resource, key, {"metadata": {"annotations": annotations}})
+
+
+def phases(cluster):
+    return {pod["metadata"]["name"]: pod["status"]["phase"] for pod in cluster.list(PODS)}
+
+
+def events(cluster):
+    return [(event["source"]["component"], event["reason"], event["message"]) for event in cluster.list(EVENTS)]
+
+
+def versions(cluster, resource):
+    return [obj["metadata"]["resourceVersion"] for obj in cluster.list(resource)]
+
+
+def test_the_specs_are_three_controllers_with_clients_and_sources_of_their_own():
+    assert [(spec.name, spec.client, spec.component) for spec in hollow_specs(nodes=1, zones=1)] == [
+        ("hollow-nodes-controller", "hollow-nodes", "kubelet"),
+        ("hollow-kubelet-controller", "hollow-kubelet", "kubelet"),
+        ("hollow-scheduler-controller", "hollow-scheduler", "default-scheduler"),
+    ]
+
+
+def test_nodes_come_up_ready_in_their_zones(hollow):
+    nodes = hollow.list(NODES)
+    assert [node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes] == [
+        "zone-a",
+        "zone-b",
+        "zone-a",
+    ]
+    assert all(is_true(node["status"]["conditions"], "Ready") for node in nodes)
+    assert len({node["status"]["addresses"][0]["address"] for node in nodes}) == 3
+
+
+def test_heartbeats_go_on_and_write_nothing_else(hollow):
+    hollow.run_for(30)
+    before = versions(hollow, NODES)
+    for _ in range(6):
+        hollow.run_for(LEASE_INTERVAL)
+        for lease in hollow.list(LEASES):
+            assert hollow.clock.now() - parse_time(lease["spec"]["renewTime"]) < 1.1 * LEASE_INTERVAL
+    changed = sum(one != other for one, other in zip(before, versions(hollow, NODES), strict=True))
+    assert changed <= 1  # the early first repetition of a status
+
+
+def test_a_pod_is_scheduled_runs_and_goes(hollow):
+    hollow.create(PODS, a_pod("web"))
+    hollow.run_for(1)
+    pod = hollow.get(PODS, "default/web")
+    assert pod["status"]["phase"] == "Running"
+    assert all(is_true(pod["status"]["conditions"], type) for type in ("PodScheduled", "Initialized", "Ready"))
+    assert pod["status"]["podIP"].startswith("100.64.")
+    node = pod["spec"]["nodeName"]
+    assert events(hollow) == [("default-scheduler", "Scheduled", f"Successfully assigned default/web to {node}")]
+    hollow.delete(PODS, "default/web")
+    hollow.run_for(1)
+    assert hollow.get(PODS, "default/web") is None
+
+
+def test_a_running_pod_is_written_once_and_then_left_alone(hollow):
+    created = hollow.create(PODS, a_pod("web"))
+    hollow.run_for(1)
+    version = int(hollow.get(PODS, "default/web")["metadata"]["resourceVersion"])
+    assert version - int(created["metadata"]["resourceVersion"]) <= 3  # binding, status, and an event between
+    hollow.run_for(60)
+    assert int(hollow.get(PODS, "default/web")["metadata"]["resourceVersion"]) == version
+
+
+def test_a_pod_that_fits_nowhere_waits_until_a_node_suits_it(hollow):
+    hollow.create(PODS, a_pod("web", nodeSelector={"disk": "ssd"}))
+    hollow.run_for(20)
+    (told,) = events(hollow)
+    assert told[1:] == (
+        "FailedScheduling",
+        "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
+    )
+    hollow.merge(NODES, "hollow-node-1", {"metadata": {"labels": {"disk": "ssd"}}})
+    hollow.run_for(2)
+    assert hollow.get(PODS, "default/web")["spec"]["nodeName"] == "hollow-node-1"
+    assert phases(hollow) == {"web": "Running"}
+
+
+def test_a_full_cluster_takes_the_next_pod_when_one_goes(make_cluster):
+    cluster = make_cluster()
+    cluster.manager(controllers=hollow_specs(nodes=1, zones=1, pods_per_node=2))
+    for name in "abc":
+        cluster.create(PODS, a_pod(name))
+    cluster.run_for(5)
+    (waiting,) = [name for name, phase in phases(cluster).items() if phase == "Pending"]
+    running = min(set("abc") - {waiting})
+    cluster.delete(PODS, f"default/{running}")
+    cluster.run_for(3)
+    assert phases(cluster)[waiting] == "Running"
+
+
+def test_a_cordoned_node_gets_no_pods(hollow):
+    for name in ("hollow-node-0", "hollow-node-2"):
+        hollow.merge(NODES, name, {"spec": {"unschedulable": True}})
+    hollow.run_for(1)
+    for name in "abc":
+        hollow.create(PODS, a_pod(name))
+    hollow.run_for(1)
+    assert {pod["spec"]["nodeName"] for pod in hollow.list(PODS)} == {"hollow-node-1"}
+
+
+@pytest.mark.parametrize("code, phase", [("0", "Succeeded"), ("1", "Failed")])
+def test_a_pod_may_run_to_its_end(hollow, code, phase):
+    script = {behaviour.RUN_SECONDS: "20", behaviour.EXIT_CODE: code}
+    hollow.create(PODS, a_pod("job", annotations=script, restartPolicy="Never"))
+    hollow.run_for(10)
+    assert phases(hollow) == {"job": "Running"}
+    hollow.run_for(15)
+    assert phases(hollow) == {"job": phase}
+
+
+def test_a_crashing_container_is_restarted_with_backoff(hollow):
+    hollow.create(PODS, a_pod("web", annotations={behaviour.RUN_SECONDS: "1", behaviour.EXIT_CODE: "1"}))
+    hollow.run_for(60)
+    (status,) = hollow.get(PODS, "default/web")["status"]["containerStatuses"]
+    assert 3 <= status["restartCount"] <= 4
+    assert phases(hollow) == {"web": "Running"}
+
+
+def test_a_rejected_pod_fails_at_once(hollow):
+    hollow.create(PODS, a_pod("web", annotations={behaviour.REJECT: "true"}))
+    hollow.run_for(1)
+    assert hollow.get(PODS, "default/web")["status"]["reason"] == "OutOfcpu"
+
+
+def test_a_pod_that_is_slow_to_stop_is_there_so_long(hollow):
+    hollow.create(PODS, a_pod("web", annotations={behaviour.TERMINATE_AFTER: "8"}))
+    hollow.run_for(1)
+    hollow.delete(PODS, "default/web")
+    hollow.run_for(7)
+    assert phases(hollow) == {"web": "Running"}
+    hollow.run_for(2)
+    assert phases(hollow) == {}
+
+
+def test_a_silent_node_neither_beats_nor_stops_its_pods_until_it_speaks_again(hollow):
+    hollow.create(PODS, a_pod("web"))
+    hollow.run_for(1)
+    name = hollow.get(PODS, "default/web")["spec"]["nodeName"]
+    annotate(hollow, NODES, name, **{behaviour.SILENT: "true"})
+    hollow.run_for(1)
+    lease = hollow.get(LEASES, f"kube-node-lease/{name}")
+    hollow.delete(PODS, "default/web")
+    hollow.run_for(120)
+    assert hollow.get(LEASES, f"kube-node-lease/{name}") == lease
+    assert phases(hollow) == {"web": "Running"}
+    annotate(hollow, NODES, name, **{behaviour.SILENT: None})
+    hollow.run_for(1)
+    assert behaviour.SILENT not in annotations_of(hollow.get(NODES, name))
+    assert hollow.get(LEASES, f"kube-node-lease/{name}") != lease
+    assert phases(hollow) == {}
+
+
+def test_a_smaller_fleet_takes_away_the_nodes_that_nobody_runs_any_more(cluster):
+    first = cluster.manager(controllers=hollow_specs(nodes=3, zones=1))
+    cluster.run_for(1)
+    first.halt()
+    cluster.manager(controllers=hollow_specs(nodes=2, zones=1))
+    cluster.run_for(1)
+    assert [node["metadata"]["name"] for node in cluster.list(NODES)] == ["hollow-node-0", "hollow-node-1"]
+
+
+def test_a_fleet_that_makes_no_sense_is_refused():
+    with pytest.raises(ValueError, match="hollow nodes"):
+        hollow_specs(nodes=1, zones=0)

@@ -1,0 +1,323 @@
+import pytest
+
+from actors.hollow import behaviour
+from actors.hollow.kubelet import HollowKubelet, kubelet_watches
+from actors.reconciliation import Change
+from protocols.messages.commands import Delete, Patch
+from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Unknown
+from protocols.objects import encode_object, name_of
+from protocols.resources import NODES, PODS
+from tests.actors.driving import bodies, drive, failing
+from tests.actors.hollow.objects import FLEET, bench, bound, deleted, node, nodes, unassigned
+
+KEY = "default/web"
+SILENT = {behaviour.SILENT: "true"}
+
+
+class World:
+    """Pods on hollow nodes, and the kubelet that runs them."""
+
+    def __init__(self, *pods, on=None):
+        self.bench = bench(pods=pods, nodes=nodes() if on is None else on)
+        self.kubelet = HollowKubelet(tables=self.bench.tables, clock=self.bench.clock, fleet=FLEET)
+
+    def drive(self, key=KEY, answer=None, **options):
+        return drive(self.kubelet, key, answer or self.bench.accept, tables=self.bench.tables, **options)
+
+    def pod(self, key=KEY):
+        return self.bench.tables[PODS].get(key)
+
+    def ask_to_delete(self, key=KEY, **options):
+        self.bench.show(PODS, deleted(self.pod(key), **options))
+
+
+def addresses(world, *names):
+    return [world.pod(f"default/{name}")["status"]["podIP"] for name in names]
+
+
+def test_a_bound_pod_is_running_and_ready_after_one_write():
+    world = World(bound())
+    driven = world.drive()
+    (command,) = driven.commands
+    assert isinstance(command, Patch)
+    assert (command.key, command.subresource) == (KEY, "status")
+    facts = world.bench.tables[PODS].entry(KEY).facts
+    assert (facts.phase, facts.ready) == ("Running", True)
+    assert driven.result is None
+
+
+def test_a_running_pod_is_left_alone():
+    world = World(bound())
+    world.drive()
+    assert world.drive().commands == []
+
+
+LEFT_ALONE = {
+    "not bound": (unassigned(), nodes()),
+    "bound to a node that is not hollow": (bound(to="n1"), nodes()),
+    "bound to a hollow node that does not exist": (bound(to="hollow-node-2"), [node("hollow-node-0")]),
+    "on a silent node": (bound(), [node(annotations=SILENT)]),
+    "over": ({**bound(), "status": {"phase": "Succeeded"}}, nodes()),
+    "deleted, on a silent node": (deleted(bound()), [node(annotations=SILENT)]),
+    "deleted, on a node that does not exist": (deleted(bound(to="hollow-node-2")), [node("hollow-node-0")]),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_ALONE)
+def test_pods_of_others_and_of_the_silent_are_left_alone(case):
+    pod, there = LEFT_ALONE[case]
+    driven = World(pod, on=there).drive()
+    assert (driven.commands, driven.result) == ([], None)
+
+
+def test_a_pod_that_is_gone_is_no_work():
+    assert World().drive().commands == []
+
+
+def test_readiness_may_take_its_time():
+    world = World(bound(annotations={behaviour.READY_AFTER: "5"}))
+    assert world.drive().result.seconds == 5
+    assert world.bench.tables[PODS].entry(KEY).facts.ready is False
+    world.bench.clock.advance(5)
+    assert world.drive().result is None
+    assert world.bench.tables[PODS].entry(KEY).facts.ready is True
+
+
+def test_a_pod_that_runs_to_its_end_succeeds():
+    world = World(bound(restartPolicy="Never", annotations={behaviour.RUN_SECONDS: "30"}))
+    assert world.drive().result.seconds == 30
+    world.bench.clock.advance(30)
+    world.drive()
+    assert world.pod()["status"]["phase"] == "Succeeded"
+
+
+def test_a_pod_that_shall_be_rejected_is_never_started():
+    world = World(bound(annotations={behaviour.REJECT: "true"}))
+    driven = world.drive()
+    status = world.pod()["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
+    assert "podIP" not in status
+    assert driven.events == [("Warning", "OutOfcpu", status["message"])]
+    assert world.drive().commands == []
+
+
+def test_a_running_pod_is_not_rejected_any_more():
+    world = World(bound())
+    world.drive()
+    world.bench.show(
+        PODS, {**world.pod(), "metadata": {**world.pod()["metadata"], "annotations": {behaviour.REJECT: "true"}}}
+    )
+    assert world.drive().commands == []
+
+
+# Addresses.
+
+
+def test_pods_of_a_node_have_addresses_of_their_own():
+    world = World(*(bound(name) for name in "abc"), bound("d", to="hollow-node-1"))
+    for name in "abcd":
+        world.drive(f"default/{name}")
+    assert addresses(world, *"abcd") == ["100.64.0.2", "100.64.0.3", "100.64.0.4", "100.64.1.2"]
+
+
+def test_a_node_with_a_pod_cidr_uses_that():
+    there = [node(spec={"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"]})]
+    world = World(bound(), on=there)
+    world.drive()
+    assert world.pod()["status"]["podIPs"] == [{"ip": "10.244.3.2"}, {"ip": "fd00:3::2"}]
+
+
+def test_a_pod_on_the_hosts_network_has_the_hosts_address():
+    world = World(bound(hostNetwork=True))
+    world.drive()
+    assert addresses(world, "web") == ["198.18.0.1"]
+
+
+def test_a_new_kubelet_does_not_hand_out_what_pods_have():
+    world = World(*(bound(name) for name in "abc"))
+    world.drive("default/a")
+    world.kubelet = HollowKubelet(tables=world.bench.tables, clock=world.bench.clock, fleet=FLEET)
+    for name in "bca":
+        world.drive(f"default/{name}")
+    assert addresses(world, *"abc") == ["100.64.0.2", "100.64.0.3", "100.64.0.4"]
+
+
+def test_a_write_that_failed_is_repeated_with_the_same_address():
+    world = World(bound(), bound("other"))
+    world.drive(answer=lambda _: Unknown("timeout"), raises=CommandFailed)
+    world.drive("default/other")
+    world.drive()
+    assert addresses(world, "web", "other") == ["100.64.0.2", "100.64.0.3"]
+
+
+def test_the_address_of_a_pod_that_is_over_or_gone_is_free_again():
+    small = [node(spec={"podCIDR": "10.0.0.0/29"})]  # room for five pods
+    world = World(*(bound(name) for name in "abcdefg"), on=small)
+    for name in "abcde":
+        world.drive(f"default/{name}")
+    with pytest.raises(ValueError, match="no free address for pod default/f"):
+        world.drive("default/f")
+    world.bench.show(
+        PODS, {**world.pod("default/a"), "status": {"phase": "Succeeded", "startTime": "2027-01-01T00:00:00Z"}}
+    )
+    world.drive("default/a")
+    world.bench.hide(PODS, "default/b")
+    world.drive("default/b")
+    world.drive("default/f")
+    world.drive("default/g")
+    assert addresses(world, "f", "g") == ["10.0.0.2", "10.0.0.3"]
+
+
+def test_a_new_kubelet_does_not_keep_the_addresses_of_pods_that_are_over():
+    over = {**bound("a"), "status": {"phase": "Failed", "podIPs": [{"ip": "100.64.0.2"}]}}
+    world = World(over, bound())
+    world.drive()
+    assert addresses(world, "web") == ["100.64.0.2"]
+
+
+def test_a_pod_that_only_finalizers_hold_has_given_its_address_back():
+    world = World(bound(), bound("next"), on=[node(spec={"podCIDR": "10.0.0.0/30"})])  # room for one
+    world.drive()
+    world.ask_to_delete(grace=0, finalizers=["example.com/hold"])
+    world.drive()
+    world.drive("default/next")
+    assert addresses(world, "next") == ["10.0.0.2"]
+
+
+# Deletion.
+
+
+def running(**options):
+    world = World(bound(**options))
+    world.drive()
+    return world
+
+
+def test_a_deleted_pod_is_said_to_be_over_and_then_deleted_for_good():
+    world = running()
+    uid = world.pod()["metadata"]["uid"]
+    world.ask_to_delete()
+    driven = world.drive()
+    said, done = driven.commands
+    assert isinstance(said, Patch)
+    assert bodies(driven, Patch)[0]["status"]["phase"] == "Succeeded"
+    assert (done.key, done.uid, done.grace_seconds) == (KEY, uid, 0)
+    assert world.pod() is None
+
+
+def test_a_pod_that_never_started_is_deleted_at_once():
+    world = World(deleted(bound()))
+    assert [type(command) for command in world.drive().commands] == [Delete]
+
+
+def test_a_pod_that_takes_its_time_to_stop_is_given_it():
+    world = running(annotations={behaviour.TERMINATE_AFTER: "12"})
+    world.ask_to_delete(grace=30)
+    assert (world.drive().commands, world.drive().result.seconds) == ([], 12)
+    world.bench.clock.advance(11)
+    assert world.drive().result.seconds == 1
+    world.bench.clock.advance(1)
+    driven = world.drive()
+    assert bodies(driven, Patch)[0]["status"]["phase"] == "Succeeded"
+    assert world.pod() is None
+
+
+def test_a_pod_that_takes_too_long_is_killed_when_its_grace_is_over():
+    world = running(annotations={behaviour.TERMINATE_AFTER: "100"})
+    world.ask_to_delete(grace=30)
+    assert world.drive().result.seconds == 30
+    world.bench.clock.advance(30)
+    status = bodies(world.drive(), Patch)[0]["status"]
+    assert status["phase"] == "Failed"
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+
+
+def test_a_shorter_grace_counts_from_the_first_request():
+    world = running(annotations={behaviour.TERMINATE_AFTER: "100"})
+    world.ask_to_delete(grace=30)
+    world.drive()
+    world.bench.clock.advance(4)
+    world.ask_to_delete(grace=5)
+    assert world.drive().result.seconds == 1
+
+
+def test_a_namesake_is_given_its_own_time():
+    world = running(annotations={behaviour.TERMINATE_AFTER: "12"})
+    world.ask_to_delete()
+    world.drive()
+    world.bench.clock.advance(8)
+    namesake = {**world.pod(), "metadata": {**world.pod()["metadata"], "uid": "another", "resourceVersion": "9000"}}
+    world.bench.show(PODS, namesake)
+    assert world.drive().result.seconds == 12
+
+
+def test_all_pods_of_a_slow_node_are_slow_to_stop():
+    world = World(bound(), on=[node(annotations={behaviour.TERMINATE_AFTER: "9"})])
+    world.drive()
+    world.ask_to_delete()
+    assert world.drive().result.seconds == 9
+
+
+def test_a_pod_that_finalizers_hold_is_stopped_and_deleted_only_once():
+    world = running()
+    world.ask_to_delete(grace=0, finalizers=["example.com/hold"])
+    assert [type(command) for command in world.drive().commands] == [Patch]
+    assert world.drive().commands == []
+
+
+@pytest.mark.parametrize("outcome", [NotFound(), Conflict("another uid")])
+def test_a_pod_that_went_without_us_is_fine(outcome):
+    world = running()
+    world.ask_to_delete()
+    driven = world.drive(answer=failing(after=0, outcome=outcome, to=Delete, otherwise=world.bench.accept))
+    assert ([type(command) for command in driven.commands], driven.result) == ([Patch, Delete], None)
+
+
+def test_a_kubelet_killed_between_its_two_writes_deletes_the_pod_later():
+    world = running()
+    world.ask_to_delete()
+    stopped = world.drive(stop_after=1)
+    assert [type(command) for command in stopped.commands] == [Patch]
+    assert [type(command) for command in world.drive().commands] == [Patch, Delete]
+
+
+# Who is woken.
+
+
+def woken(world, resource, type, new, old=None):
+    raw = encode_object(new)
+    change = Change(
+        type=type, key=name_of(new), raw=raw, controller=None, previous=b"" if old is None else encode_object(old)
+    )
+    (watch,) = [watch for watch in kubelet_watches(FLEET) if watch.resource == resource]
+    return sorted(watch.to(change, world.bench.tables))
+
+
+NODE_EVENTS = {
+    "a node that comes": ("ADDED", node(), None, ["default/a", "default/b"]),
+    "a heartbeat": ("MODIFIED", node(labels={"x": "y"}), node(), []),
+    "a node that falls silent": ("MODIFIED", node(annotations=SILENT), node(), ["default/a", "default/b"]),
+    "a node that speaks again": ("MODIFIED", node(), node(annotations=SILENT), ["default/a", "default/b"]),
+    "a node that goes": ("DELETED", node(), node(), []),
+}
+
+
+@pytest.mark.parametrize("case", NODE_EVENTS)
+def test_the_pods_of_a_node_are_woken_when_its_kubelet_comes_or_goes_silent(case):
+    type, new, old, keys = NODE_EVENTS[case]
+    world = World(bound("a"), bound("b"), bound("c", to="hollow-node-1"), unassigned("d"))
+    assert woken(world, NODES, type, new, old) == keys
+
+
+@pytest.mark.parametrize("pod, woke", [(bound(), True), (unassigned(), False), (bound(to="n1"), False)])
+def test_only_pods_of_hollow_nodes_wake_the_kubelet(pod, woke):
+    world = World(pod)
+    (watch, _) = kubelet_watches(FLEET)
+    change = Change(type="MODIFIED", key=KEY, raw=b"", controller=None)
+    assert list(watch.to(change, world.bench.tables)) == ([KEY] if woke else [])
+
+
+def test_a_pod_that_is_gone_wakes_the_kubelet_to_forget_it():
+    (watch, _) = kubelet_watches(FLEET)
+    change = Change(type="DELETED", key=KEY, raw=b"", controller=None)
+    assert list(watch.to(change, World().bench.tables)) == [KEY]
