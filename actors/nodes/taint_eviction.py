@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 NO_EXECUTE = "NoExecute"
 REASON = "DeletionByTaintManager"
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
-FRESH = 1.0  # seconds for which a live look at a node serves its other pods too
+FRESH = 10.0  # seconds for which a live look at a node serves its other pods too
 
 
 def no_execute_taints(node: Object) -> list[Mapping[str, Any]]:
