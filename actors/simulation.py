@@ -84,10 +84,11 @@ class SimulatedCluster:
         self.transport = self.network.transport("outside")
         self.processes: dict[str, _Running] = {}  # by name, as they run now
         self.started: list[Callable[[str, ControllerSystem], None]] = []  # told of every process before it starts
+        self._kept: list[str] = []
         self._seed, self._log = seed, log
         self.world.trace = self.network.trace = self.trace
+        self.injector = Injector(faults, seed=seed, clock=self.clock)
         if faults:
-            self.injector = Injector(faults, seed=seed, clock=self.clock)
             self.world.injector = self.network.injector = self.injector
             Calendar(self, self.injector).enter()
         self._tick()
@@ -103,14 +104,17 @@ class SimulatedCluster:
         controllers: Iterable[ControllerSpec] = BUILT_IN,
         options: Options | None = None,
         election: Election | None = None,
-        name: str = "",
+        keep: bool = False,
     ) -> ControllerSystem:
         """Start a manager; a second one of the same cluster needs an election, as in life.
 
-        name: of its process: "manager", "manager-2", … where it is not said.
+        Its process is called "manager", the next one "manager-2". keep: when it ends by itself, as after a lost lease,
+        it is started again a second later, as a kubelet would; `processes` then has the new one.
         """
-        specs = tuple(controllers)
-        return self._run(name or self._free_name("manager"), specs, options, election, seed=self._seed)
+        name = self._free_name("manager")
+        if keep:
+            self._kept.append(name)
+        return self._run(name, tuple(controllers), options, election, seed=self._seed)
 
     def hollow_nodes(self, *, nodes: int = 3, zones: int = 2) -> ControllerSystem:
         """Nodes that run pods, and a scheduler: a system of their own, as in life."""
@@ -241,4 +245,7 @@ class SimulatedCluster:
         if not self.network.server_is_down:
             self.server.tick(self.clock.now())
         self.network.remember()
+        for name in self._kept:
+            if self.processes[name].process.alive and self.processes[name].system.end is not None:
+                self.start_again(name)
         self.clock.call_after(TICK, self._tick)

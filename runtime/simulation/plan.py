@@ -9,7 +9,7 @@ from runtime.simulation.faults import Fault, Kind
 
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")
-MOST_FAULTS = 8
+MOST_FAULTS = 10
 
 # A crashed actor is started again at most 8 times in 5 minutes, by design: a plan stays below that.
 MOST_CRASHES = 2
@@ -35,11 +35,11 @@ def draw_plan(
 
 def draw_fault(chance: random.Random, kind: Kind, *, seconds: float, process: str, actors: Sequence[str]) -> Fault:
     """One fault of this kind, with everything about it at random."""
-    start = round(chance.uniform(0.0, seconds * 0.8), 2)
-    until = round(chance.uniform(start, seconds), 2)
+    start = round(chance.uniform(0.0, seconds * 0.7), 2)
+    until = round(chance.uniform(start + 0.1 * (seconds - start), seconds), 2)
     actor = chance.choice([*actors, "*"])
     resource = chance.choice(RESOURCES)
-    rate = round(chance.choice((0.02, 0.1, 0.3, 1.0)), 3)
+    rate = round(chance.choice((0.1, 0.3, 0.5, 1.0)), 3)
     delay = round(chance.choice((0.05, 0.5, 5.0, 20.0)), 2)
     match kind:
         case Kind.ACTOR_CRASHED | Kind.ACTOR_VANISHED | Kind.ACTOR_BROKEN:

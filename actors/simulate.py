@@ -1,0 +1,254 @@
+"""One run of a simulated cluster with faults, and its replay: python -m actors.simulate --seed 7 [--faults "..."].
+
+A run is determined by its seed: what people wish, what goes wrong and when, and who works when. A run that violates an
+invariant is replayed exactly by the line that it prints; --faults replaces the plan that the seed would draw.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from actors.controller_manager import NAME
+from actors.elector import Election
+from actors.invariants.objects import OnlyEmptyReplicaSetsGo, SingleOwner, StatusGoesForward
+from actors.invariants.replicas import NoPodTooMany
+from actors.invariants.watching import Violation, Watchman
+from actors.invariants.writes import NoHotLoop, NoWriteByTheDeposed, NoWriteByTheReplaced, Quiet
+from actors.scenarios import Wish, draw_wishes, end_state, enter_wishes, unsettled
+from actors.simulation import SimulatedCluster
+from actors.specs import ControllerSpec
+from actors.workloads.catalogue import WORKLOADS
+from runtime.simulation.faults import Fault, Kind, format_faults, parse_faults
+from runtime.simulation.plan import draw_plan
+from runtime.simulation.shrinking import shrunk
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+WISHES = 40.0  # seconds within which people wish something
+FAULTS = 60.0  # seconds within which something goes wrong
+SETTLED = 600.0  # seconds after that within which all has to be as it is wished
+LOOK = 5.0  # seconds between two looks at whether it is
+LATE = 20.0  # seconds in which something that is settled may still be looked at
+QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
+SCENARIOS = 24  # wishes are drawn from the seed modulo this, so that runs without faults can be kept
+MANAGERS = "manager*"
+
+
+def quiet_log() -> FilteringBoundLogger:
+    """A logger that drops everything before it is made."""
+
+    def drop(*_: Any) -> Any:
+        raise structlog.DropEvent
+
+    log: FilteringBoundLogger = structlog.wrap_logger(None, processors=[drop])
+    return log
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """What is simulated: which controllers, and the wishes as a function of the seed. elections: how many managers
+    stand for election; 0 is one manager without a lease.
+    """
+
+    controllers: tuple[ControllerSpec, ...] = WORKLOADS
+    wishes: Callable[[int], tuple[Wish, ...]] = field(
+        default=lambda seed: draw_wishes(seed % SCENARIOS, seconds=WISHES)
+    )
+    elections: Callable[[int], int] = field(default=lambda seed: (0, 0, 1, 2)[seed % 4])
+    kinds: tuple[Kind, ...] = tuple(Kind)
+
+    def plan(self, seed: int) -> tuple[Fault, ...]:
+        return draw_plan(seed, seconds=FAULTS, process=MANAGERS, actors=self.actors(), kinds=self.kinds)
+
+    def actors(self) -> tuple[str, ...]:
+        """Names to choose victims from."""
+        resources = dict.fromkeys(resource.id for spec in self.controllers for resource in spec.resources)
+        return (
+            NAME,
+            "dispatcher",
+            "elector",
+            "informer:*",
+            "controller:*",
+            *(f"informer:{resource_id}" for resource_id in resources),
+            *(f"controller:{spec.name}" for spec in self.controllers),
+        )
+
+
+USUAL = Setting()
+
+
+@dataclass(slots=True)
+class Run:
+    """What came of one run. struck: faults by kind. checked: by invariant, how often. seconds: virtual."""
+
+    seed: int
+    faults: tuple[Fault, ...]
+    violations: list[Violation]
+    struck: Counter[Kind]
+    checked: Counter[str]
+    seconds: float
+    steps: int
+    digest: str
+    end: dict[str, Any]
+    trace: list[str]
+
+
+def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = USUAL, traced: bool = False) -> Run:
+    """One run; its faults are those that the seed draws, unless they are given."""
+    plan = setting.plan(seed) if faults is None else tuple(faults)
+    cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced)
+    quiet = Quiet()
+    watchman = Watchman(
+        cluster,
+        [
+            NoPodTooMany(cluster),
+            NoWriteByTheReplaced(),
+            NoWriteByTheDeposed(cluster),
+            NoHotLoop(cluster),
+            SingleOwner(),
+            StatusGoesForward(),
+            OnlyEmptyReplicaSetsGo(cluster),
+            quiet,
+        ],
+    )
+    cluster.hollow_nodes()
+    elections = setting.elections(seed)
+    for number in range(max(1, elections)):
+        election = Election(identity=f"manager-{number + 1}") if elections else None
+        cluster.manager(controllers=setting.controllers, election=election, keep=True)
+    waiting = enter_wishes(cluster, setting.wishes(seed))
+    _go_on(cluster, watchman, waiting, quiet)
+    trace = cluster.trace
+    return Run(
+        seed=seed,
+        faults=plan,
+        violations=watchman.violations,
+        struck=cluster.injector.struck,
+        checked=watchman.checked,
+        seconds=cluster.clock.monotonic(),
+        steps=cluster.world.steps,
+        digest="" if trace is None else trace.digest,
+        end={} if watchman.violations else end_state(cluster),
+        trace=trace.last(60) if trace is not None and watchman.violations else [],
+    )
+
+
+def _go_on(cluster: SimulatedCluster, watchman: Watchman, waiting: list[Wish], quiet: Quiet) -> None:
+    """Until it has settled and stayed so, or an invariant is violated."""
+
+    def failed() -> bool:
+        return bool(watchman.violations)
+
+    if cluster.run_until(failed, within=FAULTS):
+        return
+    until = FAULTS + SETTLED
+    while waiting or unsettled(cluster):
+        if cluster.clock.monotonic() >= until:
+            left = [wish.text for wish in waiting] + unsettled(cluster)
+            watchman.object_to("converges once faults have stopped", f"after {SETTLED:g} s: {'; '.join(left)}")
+            return
+        if cluster.run_until(failed, within=LOOK):
+            return
+    # The last status may be on its way, or an event that was said late.
+    if cluster.run_until(failed, within=LATE):
+        return
+    quiet.on = True
+    if cluster.run_until(failed, within=QUIET):
+        return
+    watchman.checked["converges once faults have stopped"] += 1
+    if left := unsettled(cluster):
+        watchman.object_to("a wish that is reached stays so", "; ".join(left))
+    for name, running in cluster.processes.items():
+        for actor, facts in running.system.vitals.of(NAME).get("children", {}).items():
+            watchman.checked["every actor lives or is reported"] += 1
+            if not facts["alive"] and not facts["gave_up"]:
+                watchman.object_to("every actor lives or is reported", f"{actor} of {name} is dead")
+
+
+@functools.lru_cache(maxsize=SCENARIOS)
+def _undisturbed(scenario: int, setting: Setting) -> dict[str, Any]:
+    return run(scenario, (), setting=setting).end
+
+
+def check(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = USUAL, traced: bool = False) -> Run:
+    """A run, and the oracle that needs no invariant: it comes to the same state as the run without faults."""
+    disturbed = run(seed, faults, setting=setting, traced=traced)
+    disturbed.checked["the same end as without faults"] += 1
+    if not disturbed.violations:
+        expected = _undisturbed(seed % SCENARIOS, setting)
+        if disturbed.end != expected:
+            text = "; ".join(_differences(expected, disturbed.end))
+            disturbed.violations.append(Violation(disturbed.seconds, "the same end as without faults", text))
+    return disturbed
+
+
+def _differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:
+    for what in sorted({*expected, *found}):
+        if expected.get(what) != found.get(what):
+            yield f"{what}: {found.get(what)}, without faults {expected.get(what)}"
+
+
+def small(failed: Run, *, setting: Setting = USUAL) -> Run:
+    """The same failure with as few faults as it takes."""
+    names = {violation.invariant for violation in failed.violations}
+
+    def fails(faults: tuple[Fault, ...]) -> bool:
+        return any(v.invariant in names for v in check(failed.seed, faults, setting=setting).violations)
+
+    return check(failed.seed, shrunk(failed.faults, fails), setting=setting, traced=True)
+
+
+def report(failed: Run) -> str:
+    """What a person needs who has to find out why."""
+    lines = [f"seed {failed.seed} violates:"]
+    lines += [f"  {violation}" for violation in failed.violations]
+    lines += ["faults:", *(f"  {fault}" for fault in failed.faults)]
+    lines += ["trace:", *failed.trace]
+    lines += ["replay:", f'  python -m actors.simulate --seed {failed.seed} --faults "{format_faults(failed.faults)}"']
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Answers 1 if an invariant was violated."""
+    parser = argparse.ArgumentParser(prog="python -m actors.simulate", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from the first on")
+    parser.add_argument("--faults", help="these and no others: lines as the report of a failure has them")
+    parser.add_argument("--no-shrink", action="store_true", help="report the first failing plan as it is")
+    arguments = parser.parse_args(argv)
+    try:
+        faults = None if arguments.faults is None else parse_faults(arguments.faults)
+    except ValueError as err:
+        parser.error(str(err))
+    began, seconds = time.process_time(), 0.0  # noqa: TID251
+    struck: Counter[Kind] = Counter()
+    checked: Counter[str] = Counter()
+    failures = 0
+    for seed in range(arguments.seed, arguments.seed + arguments.seeds):
+        one = check(seed, faults)
+        seconds += one.seconds
+        struck += one.struck
+        checked += one.checked
+        if one.violations:
+            failures += 1
+            print(report(check(seed, faults, traced=True) if arguments.no_shrink else small(one)), flush=True)
+    spent = time.process_time() - began
+    print(
+        f"{arguments.seeds} runs, {sum(struck.values())} faults, {sum(checked.values())} checks, {failures} failed; "
+        f"{seconds:.0f} simulated seconds in {spent:.1f} s of CPU"
+    )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
