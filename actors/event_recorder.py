@@ -161,7 +161,8 @@ def event_object(event: Record, telling: Telling) -> Object:
         "count": telling.count,
         "type": event.type,
         "eventTime": None,
-        "reportingComponent": event.component,
+        # Upstream's aggregator forgets it.
+        "reportingComponent": "" if telling.message.startswith(COMBINED) else event.component,
         "reportingInstance": "",
     }
 

@@ -153,6 +153,15 @@ def test_an_event_is_written_as_upstream_writes_it(setting: Setting) -> None:
     assert body["firstTimestamp"] == body["lastTimestamp"] == "2026-01-01T00:00:00Z"
 
 
+def test_a_combined_event_names_no_reporting_component_as_upstreams_does_not(setting: Setting) -> None:
+    for i in range(10):
+        setting.record(event(f"Created pod: {i}"))
+        setting.settle(Done(b"{}"))
+    bodies = [orjson.loads(command.body) for command in setting.commands]
+    assert [body["reportingComponent"] for body in bodies] == ["replicaset-controller"] * 9 + [""]
+    assert {body["source"]["component"] for body in bodies} == {"replicaset-controller"}
+
+
 def test_one_is_on_its_way_at_a_time_and_the_next_follows(setting: Setting) -> None:
     setting.record(event("one"), event("two"))
     assert len(setting.commands) == 1
