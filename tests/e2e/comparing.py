@@ -1,0 +1,131 @@
+"""What two managers left behind, made comparable: names, uids, hashes, times and versions are replaced by words."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping
+from difflib import unified_diff
+from typing import Any
+
+from tests.e2e.kubectl import Kubectl, Object
+
+Snapshot = dict[str, list[str]]
+
+HASH_LABEL = "pod-template-hash"
+RESOURCES = ("replicationcontrollers", "apps/v1/deployments", "apps/v1/replicasets", "pods")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \+0000")
+UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ADDRESS = re.compile(r"\b(\d{1,3}\.){3}\d{1,3}\b")
+SUFFIX = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")
+HASH = re.compile(r"(?<=[-=])[bcdfghjklmnpqrstvwxz2456789]{8,10}(?![a-z0-9])")
+AGE = re.compile(r"\b\d+(ms|s|m\d+s|m)\b")
+# Of the kubelet, the scheduler and the server: the same programs in both runs, but chance decides.
+CHANCE = {"resourceVersion", "nodeName", "containerID", "topology.kubernetes.io/zone"}
+MANAGERS = re.compile(r"^(kube-controller-manager|kcm)$")
+
+
+def snapshot(kubectl: Kubectl) -> Snapshot:
+    """The namespace's objects by resource, and its events that are a manager's: each as JSON, in order."""
+    replica_sets = kubectl.items("apps/v1/replicasets")
+    words = {_hash_of(replica_set): _hash_word(replica_set) for replica_set in replica_sets if _hash_of(replica_set)}
+    found: Snapshot = {}
+    for resource in RESOURCES:
+        found[resource] = sorted(_text(normalised(obj, kubectl.namespace, words)) for obj in kubectl.items(resource))
+    found["events"] = _told(normalised(kubectl.items("events"), kubectl.namespace, words))
+    return found
+
+
+def _told(events: list[Object]) -> list[str]:
+    """What was said, and how often: told many times of one pod, or once of each of many, is the same without names."""
+    times: Counter[str] = Counter()
+    for event in events:
+        if event["source"].get("component", "").endswith("-controller"):
+            event["metadata"] = {"name": event["metadata"]["name"]}
+            times[_text({field: value for field, value in event.items() if field != "count"})] += event["count"]
+    # How often it is tried in vain is a matter of time.
+    return sorted(text if '"FailedCreate"' in text else f"{count} times {text}" for text, count in times.items())
+
+
+def settled_snapshot(kubectl: Kubectl) -> Snapshot:
+    """Once nothing changes any more for a second; events are written when there is time."""
+    before = snapshot(kubectl)
+    for _ in range(30):
+        time.sleep(1.0)
+        now = snapshot(kubectl)
+        if now == before:
+            return now
+        before = now
+    raise AssertionError(f"there is no end to the changes\n{kubectl.state()}")
+
+
+def versions(kubectl: Kubectl) -> dict[str, str]:
+    """Of the workloads, by uid: whoever writes to one changes it."""
+    return {
+        obj["metadata"]["uid"]: obj["metadata"]["resourceVersion"]
+        for resource in RESOURCES
+        if resource != "pods"
+        for obj in kubectl.items(resource)
+    }
+
+
+def differences(real: Mapping[str, list[str]], ours: Mapping[str, list[str]]) -> str:
+    """Line by line, nothing where there are none."""
+    lines: list[str] = []
+    for what in sorted(real.keys() | ours.keys()):
+        theirs, own = ("\n".join(side.get(what, [])).splitlines() for side in (real, ours))
+        lines += unified_diff(theirs, own, f"{what}, the real one", f"{what}, ours", lineterm="")
+    return "\n".join(lines)
+
+
+def normalised(value: Any, namespace: str, words: dict[str, str], field: str = "") -> Any:
+    """words: what to call each pod template hash."""
+    match value:
+        case dict():
+            return {
+                _plain(key, namespace, words): normalised(child, namespace, words, key) for key, child in value.items()
+            }
+        case list() if field == "managedFields":
+            return sorted((normalised(child, namespace, words) for child in value), key=_text)
+        case list():
+            return [normalised(child, namespace, words, field) for child in value]
+        case str() if field in CHANCE:
+            return f"<{field}>"
+        case str() if field == "manager" and MANAGERS.match(value):
+            return "<manager>"
+        case str():
+            return _plain(value, namespace, words)
+        case _:
+            return value
+
+
+def plain_print(text: str, namespace: str) -> list[str]:
+    """What kubectl printed, without columns' widths, names and ages; its lines sorted, as names decide their order."""
+    return sorted(" ".join(AGE.sub("<age>", _plain(line, namespace, {})).split()) for line in text.splitlines())
+
+
+def _plain(text: str, namespace: str, words: dict[str, str]) -> str:
+    for hash, word in words.items():
+        text = text.replace(hash, word)
+    text = TIME.sub("<time>", text.replace(namespace, "<namespace>"))
+    text = ADDRESS.sub("<address>", UID.sub("<uid>", text))
+    text = HASH.sub("<hash>", SUFFIX.sub("-<suffix>", text))
+    return re.sub(r"\.[0-9a-f]{16}$", ".<stamp>", text)
+
+
+def _hash_of(replica_set: Object) -> str:
+    found: str = replica_set["metadata"].get("labels", {}).get(HASH_LABEL, "")
+    return found
+
+
+def _hash_word(replica_set: Object) -> str:
+    """Each template of a scenario has an image of its own, but for a restarted one."""
+    template = replica_set["spec"]["template"]
+    restarted = "kubectl.kubernetes.io/restartedAt" in template["metadata"].get("annotations", {})
+    return f"<{template['spec']['containers'][0]['image']}{' restarted' if restarted else ''}>"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, indent=1)

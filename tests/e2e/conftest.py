@@ -1,0 +1,90 @@
+"""Clusters to test on, each made once: our own, by the one command; a real kube-apiserver, where there is one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.real_server import RealServer, binaries, real_server
+from tests.e2e.running import Manager, hollow_nodes, managing
+
+NEEDS_KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+
+InNamespace = Callable[[str], Kubectl]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster and the manager of ours that works on it."""
+
+    kubeconfig: Path
+    manager: Manager
+
+    def namespace(self, name: str) -> Kubectl:
+        return in_namespace(self.kubeconfig, name)
+
+
+def in_namespace(kubeconfig: Path, name: str) -> Kubectl:
+    """Made anew."""
+    api = Api(kubeconfig)
+    api.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    return Kubectl(api, name)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+            item.add_marker(NEEDS_KUBECTL)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(180))
+
+
+@pytest.fixture(scope="session")
+def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """What `bin/run-kcm --apply examples/nginx-rc.yml` brings, in a fresh directory."""
+    directory = tmp_path_factory.mktemp("own")
+    flags = (f"--embedded-dir={directory / 'kcm'}", "--apply=examples/nginx-rc.yml")
+    with managing(directory / "kcm.log", *flags) as manager:
+        yield Site(directory / "kcm" / "kubeconfig", manager)
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """A real kube-apiserver with hollow nodes, and nobody who manages."""
+    assets = binaries()
+    if assets is None:
+        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    directory = tmp_path_factory.mktemp("real")
+    with real_server(directory, assets) as server, hollow_nodes(server.kubeconfig, directory / "hollow.log"):
+        yield server
+
+
+@pytest.fixture(scope="module")
+def on_real(real: RealServer) -> Iterator[Site]:
+    """The real kube-apiserver, managed by us through --kubeconfig."""
+    flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false")
+    with managing(real.directory / "kcm.log", *flags) as manager:
+        yield Site(real.kubeconfig, manager)
+
+
+@pytest.fixture(params=["own_cluster", pytest.param("on_real", marks=pytest.mark.cluster)])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    """Either of them, with the manager's log for those who wonder why a test failed."""
+    found: Site = request.getfixturevalue(request.param)
+    before = len(found.manager.program.text())
+    yield found
+    print(found.manager.program.text()[before:])
+
+
+@pytest.fixture
+def kubectl(site: Site, request: pytest.FixtureRequest) -> Kubectl:
+    """In a namespace of the test's own."""
+    return site.namespace(f"t{crc32(request.node.nodeid.encode())}")

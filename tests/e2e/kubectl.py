@@ -1,0 +1,220 @@
+"""How tests reach a cluster: as people do, with kubectl, and quickly, with plain requests."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.running import GLANCE, PATIENCE, until
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Api:
+    """Plain requests to the server of a kubeconfig, with its token."""
+
+    kubeconfig: Path
+
+    @cached_property
+    def _config(self) -> tuple[str, str, ssl.SSLContext | None]:
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        if not cluster["server"].startswith("https:"):
+            return cluster["server"], user["token"], None
+        authority = cluster.get("certificate-authority-data")
+        context = ssl.create_default_context(
+            cafile=cluster.get("certificate-authority"),
+            cadata=base64.b64decode(authority).decode() if authority else None,
+        )
+        return cluster["server"], user["token"], context
+
+    @property
+    def url(self) -> str:
+        return self._config[0]
+
+    @property
+    def token(self) -> str:
+        return self._config[1]
+
+    def open(self, method: str, path: str, body: Object | None = None, *, timeout: float = 30.0) -> Any:
+        url, token, context = self._config
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{url}{path}", data, headers, method=method)
+        return urllib.request.urlopen(request, timeout=timeout, context=context)
+
+    def request(self, method: str, path: str, body: Object | None = None) -> Object:
+        """What the server answers. Raises urllib.error.HTTPError, another OSError if it does not."""
+        with self.open(method, path, body) as response:
+            answer: Object = json.load(response)
+            return answer
+
+    def get(self, path: str) -> Object:
+        return self.request("GET", path)
+
+    def alive(self) -> bool:
+        try:
+            return bool(self.get("/version"))
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """kubectl, in a namespace of its own."""
+
+    api: Api
+    namespace: str
+
+    def run(self, *arguments: str, given: str = "", timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+        config = self.api.kubeconfig
+        flags = (f"--kubeconfig={config}", f"--cache-dir={config.parent / 'cache'}", f"--namespace={self.namespace}")
+        command = ["kubectl", *flags, *arguments]
+        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout, check=False)
+
+    def __call__(self, *arguments: str, given: str = "") -> str:
+        """What it prints. Fails the test if kubectl fails."""
+        done = self.run(*arguments, given=given)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def apply(self, *manifests: Object) -> None:
+        self("apply", "-f", "-", given=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
+
+    # The same namespace, without kubectl.
+
+    def path(self, resource: str, name: str = "") -> str:
+        """resource: "pods", "apps/v1/deployments"."""
+        version, _, plural = resource.rpartition("/")
+        root = f"/apis/{version}" if version else "/api/v1"
+        return f"{root}/namespaces/{self.namespace}/{plural}{'/' if name else ''}{name}"
+
+    def items(self, resource: str, selector: str = "") -> list[Object]:
+        query = f"?labelSelector={selector.replace('=', '%3D')}" if selector else ""
+        items: list[Object] = self.api.get(self.path(resource) + query)["items"]
+        return items
+
+    def get(self, resource: str, name: str) -> Object:
+        return self.api.get(self.path(resource, name))
+
+    def ready_pods(self, selector: str = "") -> list[Object]:
+        """Those that are ready and stay, the oldest first."""
+        pods = [pod for pod in self.items("pods", selector) if is_ready(pod)]
+        return sorted(pods, key=lambda pod: (pod["metadata"]["creationTimestamp"], name_of(pod)))
+
+    def until_pods(self, ready: int, selector: str = "", *, image: str = "") -> list[Object]:
+        """Wait until there are exactly so many pods, all of them ready, none on its way out, all of this image."""
+
+        def settled() -> list[Object] | None:
+            pods = self.ready_pods(selector)
+            good = [pod for pod in pods if not image or pod["spec"]["containers"][0]["image"] == image]
+            return good if len(good) == len(self.items("pods", selector)) == ready else None
+
+        if ready == 0:
+            until(lambda: not self.items("pods", selector), "no pods", why=self.state)
+            return []
+        return until(settled, f"{ready} ready pods {selector} {image}", why=self.state)
+
+    def until_complete(self, deployment: str) -> Object:
+        """Wait until the deployment's status says that its rollout is over."""
+
+        def complete() -> Object | None:
+            seen = self.get("apps/v1/deployments", deployment)
+            status, wanted = seen.get("status", {}), seen["spec"]["replicas"]
+            counts = {status.get(field, 0) for field in ("replicas", "updatedReplicas", "availableReplicas")}
+            observed = status.get("observedGeneration") == seen["metadata"]["generation"]
+            return seen if observed and counts == {wanted} else None
+
+        return until(complete, f"{deployment} is rolled out", why=self.state)
+
+    def state(self) -> str:
+        """For people who wonder why a test failed."""
+        return self.run("get", "all,events", "-o", "wide").stdout
+
+
+def name_of(obj: Object) -> str:
+    name: str = obj["metadata"]["name"]
+    return name
+
+
+def uid_of(obj: Object) -> str:
+    uid: str = obj["metadata"]["uid"]
+    return uid
+
+
+def is_ready(pod: Object) -> bool:
+    conditions = {condition["type"]: condition["status"] for condition in pod["status"].get("conditions", [])}
+    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+
+
+@dataclass
+class PodHistory:
+    """Every pod that a namespace ever had, as far as it was watched. created: by uid. relists: breaks in the watch."""
+
+    kubectl: Kubectl
+    created: dict[str, Object] = field(default_factory=dict)
+    relists: int = 0
+    _version: str = ""
+
+    def images(self) -> list[str]:
+        """The image of each pod that was ever made."""
+        return sorted(pod["spec"]["containers"][0]["image"] for pod in self.created.values())
+
+    def list(self) -> None:
+        pods = self.kubectl.api.get(self.kubectl.path("pods"))
+        self._version = pods["metadata"]["resourceVersion"]
+        for pod in pods["items"]:
+            self.created.setdefault(uid_of(pod), pod)
+
+    def watch(self) -> None:
+        """For a moment, from where it is."""
+        query = f"?watch=true&resourceVersion={self._version}&timeoutSeconds=1"
+        with self.kubectl.api.open("GET", self.kubectl.path("pods") + query) as response:
+            for line in response:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    self._version = ""
+                    return
+                self._version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    self.created.setdefault(uid_of(event["object"]), event["object"])
+
+
+@contextmanager
+def pod_history(kubectl: Kubectl) -> Iterator[PodHistory]:
+    """Watches the namespace's pods to the end of the block. A server that is away meanwhile is waited for."""
+    history, ended = PodHistory(kubectl), threading.Event()
+    history.list()
+
+    def follow() -> None:
+        while not ended.is_set():
+            try:
+                if history._version:
+                    history.watch()
+                else:
+                    history.relists += 1
+                    history.list()
+            except (OSError, ValueError, http.client.HTTPException):
+                ended.wait(GLANCE)
+
+    thread = threading.Thread(target=follow, name="pod history")
+    thread.start()
+    try:
+        yield history
+    finally:
+        ended.set()
+        thread.join()

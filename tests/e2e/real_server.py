@@ -1,0 +1,157 @@
+"""A real kube-apiserver with its etcd on loopback, from the binaries in KUBEBUILDER_ASSETS; throw-away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tests.e2e.kubectl import Api
+from tests.e2e.running import CONTROLLERS, Program, ending, free_port, spawn, until
+
+TOKEN = "admin-token"
+VALID = timedelta(days=2)
+
+
+def binaries() -> Path | None:
+    """Where the binaries are, as envtest has it; None where there are none."""
+    directory = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin"))
+    return directory if (directory / "kube-apiserver").exists() else None
+
+
+@dataclass(frozen=True)
+class RealServer:
+    directory: Path
+    binaries: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.directory / "kubeconfig"
+
+    def readyz(self) -> bool:
+        try:
+            with Api(self.kubeconfig).open("GET", "/readyz") as response:
+                return bool(response.read() == b"ok")
+        except OSError:
+            return False
+
+
+@contextmanager
+def real_server(directory: Path, assets: Path) -> Iterator[RealServer]:
+    """Ready to serve; ended with the block."""
+    server = RealServer(directory, assets)
+    port = free_port()
+    _write_keys(directory)
+    (directory / "tokens.csv").write_text(f'{TOKEN},admin,admin-uid,"system:masters"\n')
+    _write_kubeconfig(server, port)
+    with _etcd(server) as client_url, ending(_apiserver(server, client_url, port)) as apiserver:
+        until(server.readyz, "the kube-apiserver is ready", why=apiserver.text)
+        yield server
+
+
+@contextmanager
+def real_manager(server: RealServer, *flags: str) -> Iterator[Program]:
+    """The real kube-controller-manager with the controllers that we have, at work."""
+    port = free_port()
+    command = [
+        str(server.binaries / "kube-controller-manager"),
+        f"--kubeconfig={server.kubeconfig}",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--flex-volume-plugin-dir={server.directory / 'flex'}",
+        f"--controllers={','.join(CONTROLLERS)}",
+        *flags,
+    ]
+    with ending(spawn(command, server.directory / "kube-controller-manager.log")) as program:
+        until(lambda: program.text().count("Caches are synced") >= len(CONTROLLERS), "it works", why=program.text)
+        yield program
+
+
+@contextmanager
+def _etcd(server: RealServer) -> Iterator[str]:
+    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    command = [
+        str(server.binaries / "etcd"),
+        f"--data-dir={server.directory / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        "--unsafe-no-fsync",
+        "--log-level=warn",
+    ]
+    with ending(spawn(command, server.directory / "etcd.log")):
+        yield client
+
+
+def _apiserver(server: RealServer, etcd: str, port: int) -> Program:
+    keys = server.directory
+    command = [
+        str(server.binaries / "kube-apiserver"),
+        f"--etcd-servers={etcd}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={keys / 'apiserver.crt'}",
+        f"--tls-private-key-file={keys / 'apiserver.key'}",
+        f"--token-auth-file={keys / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={keys / 'sa.pub'}",
+        f"--service-account-signing-key-file={keys / 'sa.key'}",
+        # Nobody here makes service accounts, or takes away the taint that every new node gets.
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--endpoint-reconciler-type=none",
+    ]
+    return spawn(command, keys / "kube-apiserver.log")
+
+
+def _write_kubeconfig(server: RealServer, port: int) -> None:
+    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(server.directory / "apiserver.crt")}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "real", "cluster": cluster}],
+        "users": [{"name": "admin", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "real", "context": {"cluster": "real", "user": "admin"}}],
+        "current-context": "real",
+    }
+    server.kubeconfig.write_text(yaml.safe_dump(config))
+
+
+def _write_keys(directory: Path) -> None:
+    """A certificate that vouches for itself, and the pair that signs service account tokens."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
+    names = [x509.IPAddress(IPv4Address("127.0.0.1")), x509.DNSName("localhost")]
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - VALID)
+        .not_valid_after(now + VALID)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (directory / "apiserver.crt").write_bytes(certificate.public_bytes(Encoding.PEM))
+    for file, content in (("apiserver.key", private), ("sa.key", private), ("sa.pub", public)):
+        (directory / file).write_bytes(content)

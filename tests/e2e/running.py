@@ -1,0 +1,179 @@
+"""Programs as processes of their own: started, waited for, looked at, killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0  # seconds that anything may take on a busy machine before the test gives up on it
+GLANCE = 0.1  # seconds between two looks
+CONTROLLERS = ("replicationcontroller-controller", "replicaset-controller", "deployment-controller")
+
+
+def until(
+    condition: Callable[[], T | None], what: str, *, within: float = PATIENCE, why: Callable[[], str] = lambda: ""
+) -> T:
+    """What the condition answers, as soon as that is true. Fails the test when it never is; why() says more."""
+    deadline = time.monotonic() + within
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"not within {within:g} s: {what}\n{why()}"
+        time.sleep(GLANCE)
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A running process. output: where its stdout and stderr go."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    def text(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def descendants(self) -> list[int]:
+        """Process ids of its children and theirs."""
+        listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+        parents = {int(pid): int(parent) for pid, parent in map(str.split, listing.splitlines())}
+        family = [self.process.pid]
+        for member in family:
+            family += [pid for pid, parent in parents.items() if parent == member]
+        return family[1:]
+
+    def kill(self) -> None:
+        """As kill -9 of it and of all that it started, at the same moment."""
+        for pid in (self.process.pid, *self.descendants()):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def terminate(self, within: float = PATIENCE) -> int:
+        """Ask it to end; its exit code."""
+        if self.running:
+            self.process.terminate()
+        return self.process.wait(within)
+
+
+def spawn(
+    arguments: list[str], output: Path, *, environ: dict[str, str] | None = None, stdin: int | None = None
+) -> Program:
+    """Start a program in a process group of its own. What it prints is added to the file."""
+    with output.open("ab") as stream:
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env=environ if environ is not None else dict(os.environ),
+            cwd=ROOT,
+            start_new_session=True,
+        )
+    return Program(process, output)
+
+
+@contextmanager
+def ending(program: Program) -> Iterator[Program]:
+    """The program, which does not outlive the block, in whatever way that ends."""
+    try:
+        yield program
+    finally:
+        if program.running:
+            program.process.terminate()
+            try:
+                program.process.wait(20.0)
+            except subprocess.TimeoutExpired:
+                program.kill()
+        if program.process.stdin is not None:
+            program.process.stdin.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """A running controller manager. url: of the plain HTTP that it serves."""
+
+    program: Program
+    url: str
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text; status 0 while nobody serves."""
+        try:
+            with urllib.request.urlopen(f"{self.url}{path}", timeout=10.0) as response:
+                return int(response.status), response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def healthy(self) -> bool:
+        return self.get("/healthz")[0] == 200
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of the samples of that name that have all these labels."""
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        samples = [line for line in self.get("/metrics")[1].splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in samples if all(label in line for label in wanted))
+
+    def working(self) -> bool:
+        """Healthy, and every controller is past its start."""
+        return self.program.text().count('"controller ready"') >= len(CONTROLLERS) and self.healthy()
+
+
+def run_kcm(output: Path, *flags: str) -> Manager:
+    """bin/run-kcm without its launcher, in this environment; it serves plain HTTP on a port of its own."""
+    port = free_port()
+    serving = ("--secure-port=0", "--address=127.0.0.1", f"--port={port}")
+    program = spawn([sys.executable, "-P", "-m", "actors.command", *serving, *flags], output)
+    return Manager(program, f"http://127.0.0.1:{port}")
+
+
+@contextmanager
+def managing(output: Path, *flags: str) -> Iterator[Manager]:
+    """A manager that works, until the end of the block."""
+    manager = run_kcm(output, *flags)
+    with ending(manager.program):
+        until_working(manager)
+        yield manager
+
+
+def until_working(manager: Manager) -> None:
+    def ready_or_dead() -> bool:
+        assert manager.program.running, f"the manager ended:\n{manager.program.text()}"
+        return manager.working()
+
+    until(ready_or_dead, "the manager works", why=manager.program.text)
+
+
+@contextmanager
+def hollow_nodes(kubeconfig: Path, output: Path, *, nodes: int = 3) -> Iterator[Program]:
+    """Nodes, kubelets and a scheduler for a server that has none."""
+    flags = (f"--kubeconfig={kubeconfig}", f"--nodes={nodes}")
+    program = spawn([sys.executable, "-P", "-m", "actors.hollow.process", *flags], output, stdin=subprocess.PIPE)
+    with ending(program):
+        yield program

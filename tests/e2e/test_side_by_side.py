@@ -1,0 +1,71 @@
+"""The same users do the same with the real kube-controller-manager and with ours, on one kube-apiserver.
+
+What is left must be the same but for names, uids, hashes, times and versions: every object with its managedFields,
+every event with its count, and what kubectl printed on the way.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.e2e.comparing import Snapshot, differences, plain_print, settled_snapshot, versions
+from tests.e2e.conftest import Site, in_namespace
+from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.real_server import RealServer, real_manager
+from tests.e2e.scenarios import SCENARIOS, Scenario
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def namespace(scenario: Scenario, whose: str) -> str:
+    return f"{scenario.__name__.replace('_', '-')}-{whose}"
+
+
+def play(scenario: Scenario, kubectl: Kubectl) -> Snapshot:
+    printed = {command: plain_print(text, kubectl.namespace) for command, text in scenario(kubectl).items()}
+    return printed | settled_snapshot(kubectl)
+
+
+@pytest.fixture(scope="module")
+def with_the_real_one(real: RealServer) -> dict[Scenario, Snapshot]:
+    """What is left of each scenario after the real manager; it is gone by then."""
+
+    def play_it(scenario: Scenario) -> Snapshot:
+        return play(scenario, in_namespace(real.kubeconfig, namespace(scenario, "real")))
+
+    with real_manager(real), ThreadPoolExecutor(max_workers=5) as users:
+        return dict(zip(SCENARIOS, users.map(play_it, SCENARIOS), strict=True))
+
+
+@pytest.fixture(scope="module")
+def before(real: RealServer, with_the_real_one: object) -> dict[str, str]:
+    """Versions of what the real manager left, before ours saw any of it."""
+    return left_by(real, "real")
+
+
+@pytest.fixture(scope="module")
+def ours(before: object, on_real: Site) -> Site:
+    return on_real
+
+
+def left_by(real: RealServer, whose: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for scenario in SCENARIOS:
+        found |= versions(Kubectl(Api(real.kubeconfig), namespace(scenario, whose)))
+    return found
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_nothing_tells_our_work_from_the_real_managers(
+    scenario: Scenario, with_the_real_one: dict[Scenario, Snapshot], ours: Site
+) -> None:
+    left = play(scenario, ours.namespace(namespace(scenario, "ours")))
+    found = differences(with_the_real_one[scenario], left)
+    if found:
+        pytest.fail(found, pytrace=False)
+
+
+def test_we_find_nothing_to_do_in_what_the_real_one_left(real: RealServer, before: dict[str, str], ours: Site) -> None:
+    assert left_by(real, "real") == before
