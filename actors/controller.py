@@ -53,7 +53,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.messages.recording import Record
 from protocols.messages.watching import Subscribe, Synced, WatchEvent
-from protocols.objects import Key, decode_object
+from protocols.objects import Key, decode_object, uid_of
 from runtime.actor import Actor, Context
 from runtime.overlay import Tables
 from runtime.table import Table
@@ -63,6 +63,7 @@ from runtime.work_queue import QueueMeter, WorkQueue
 RECORDER = "event-recorder"
 BATCH = 128  # messages between two looks at the work queue while the mailbox does not run empty
 BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the predecessor's writes
+SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
 TIDY = 60.0  # seconds between two looks through the overlay
 
 
@@ -190,8 +191,11 @@ class Controller(Actor):
 
     def _synced(self, resource_id: str) -> None:
         self._unsynced.discard(resource_id)
-        if self._begun:  # an informer that was restarted
-            self._feed(resource_id)
+        if (
+            self._begun
+        ):  # an informer that was restarted: of what has gone meanwhile nobody tells, but the rest shows it
+            for each in self._shared:
+                self._feed(each)
         else:
             self._begin_if_ready()
 
@@ -275,9 +279,8 @@ class Controller(Actor):
         now = self.clock.monotonic()
         if not self._begun:
             self._begin_if_ready()
-        if self._begun and not self._paused and not self._draining:
-            while len(self._runs) < self._settings.concurrency and (key := self._queue.take(now)) is not None:
-                self._begin(key)
+        while self._may_begin() and (key := self._queue.take(now)) is not None:
+            self._begin(key)
         if now - self._tidied >= TIDY:
             self._tidied = now
             for overlay in self._tables.overlays().values():
@@ -287,12 +290,17 @@ class Controller(Actor):
         self._ask_for_wake(now)
         self._say_vitals()
 
+    def _may_begin(self) -> bool:
+        if not self._begun or self._paused or self._draining:
+            return False
+        return len(self._runs) < self._settings.concurrency
+
     def _ask_for_wake(self, now: float) -> None:
         dues = [now + TIDY]
         if not self._begun and self._barrier:
             dues.append(now + BARRIER_CHECK)
         due = self._queue.next_due()
-        if due is not None:
+        if due is not None and self._may_begin():  # else what ends a run, or resumes us, looks at the queue
             dues.append(due)
         self.wake_at(min(dues))
 
@@ -383,6 +391,12 @@ class Controller(Actor):
                     overlay.wrote(body)
             case (Delete(), NotFound()):
                 self._bury(command)
+            case (Update(subresource="" | "status", body=asked), NotFound()):
+                # While the watch is late, this is how we learn it; else we would make dependents of it, which are
+                # collected at once, and made again.
+                uid = uid_of(decode_object(asked))
+                if uid:
+                    overlay.deleted(command.key, uid)
 
     def _bury(self, command: Delete) -> None:
         overlay = self._tables.overlay(command.resource)
@@ -400,7 +414,7 @@ class Controller(Actor):
         self._queue.forget(run.key)
         self._queue.done(run.key, now)
         if result is not None:
-            self._queue.add_after(run.key, result.seconds, now)
+            self._queue.add_after(run.key, max(result.seconds, SOONEST), now)
 
     def _fail(self, run: _Run, err: Exception) -> None:
         now = self.clock.monotonic()

@@ -3,13 +3,14 @@
     with ControllerSystem(transport=transport, controllers=(*BUILT_IN, GREETER)) as system:
         system.wait()
 
-It installs no signal handlers, keeps no global state and configures no logging; several live in one process.
+It installs no signal handlers, keeps no global state and configures no logging; several live in one process, beside
+whatever pykka actors the process has of its own. See docs/embedding.md.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -22,10 +23,13 @@ from actors.health import Check, controller_check, infrastructure_check, leader_
 from actors.names import is_enabled
 from actors.options import Options
 from actors.specs import ControllerSpec
+from actors.tables import new_table
 from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume
+from protocols.resources import Resource
 from runtime.api import Transport
 from runtime.clock import Clock, SystemClock
 from runtime.metrics import Metrics
+from runtime.standard_log import standard_log
 from runtime.supervision import restart_delay
 from runtime.system import ActorSystem, Spawner
 from runtime.table import Table
@@ -34,44 +38,49 @@ from runtime.vitals import Vitals
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+HALT_WITHIN = 5.0  # seconds
+
 
 class ControllerSystem:
     """One controller manager with all its actors.
 
     controllers: those that it may run; which of them it does, options.generic.controllers says (--controllers).
-    election: None runs without a lease. The transport is the caller's, to be closed after stop().
+    election: None runs without a lease. The transport is the caller's, to be closed after stop(). log: Python's own
+    logging, under the name "kcm", where it is left out. seed: makes every random choice of the actors repeatable.
     """
 
     def __init__(
         self,
         *,
         transport: Transport,
-        log: FilteringBoundLogger,
+        log: FilteringBoundLogger | None = None,
         controllers: Iterable[ControllerSpec] = BUILT_IN,
         options: Options | None = None,
         election: Election | None = None,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         spawner: Spawner | None = None,
+        make_table: Callable[[Resource], Table] = new_table,
         seed: int | None = None,
     ) -> None:
         self.options = options if options is not None else Options()
         self.clock = clock if clock is not None else SystemClock()
         self.metrics = metrics if metrics is not None else Metrics()
         self.vitals = Vitals()
-        self.log = log
+        self.log = log if log is not None else standard_log("kcm")
         self.controllers = tuple(controllers)
-        self.actors = ActorSystem(clock=self.clock, log=log, spawner=spawner, supervisor=NAME)
+        self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=NAME)
         self.actors.orphaned = self._manager_failed
         self._owns_clock = clock is None
         self._assembly = Assembly(
             transport=transport,
             clock=self.clock,
-            log=log,
+            log=self.log,
             options=self.options,
             metrics=self.metrics,
             vitals=self.vitals,
             election=election,
+            make_table=make_table,
             seed=seed,
         )
         self.enabled = tuple(
@@ -100,9 +109,14 @@ class ControllerSystem:
         return ended
 
     def halt(self) -> None:
-        """Stop every actor at once, the last started first; the lease is left to run out."""
+        """Stop every actor at once, the last started first; the lease is left to run out.
+
+        Takes HALT_WITHIN seconds at most: an actor that hangs is shut out and left to its thread, a daemon.
+        """
+        deadline = self.clock.monotonic() + HALT_WITHIN
         for name in [NAME, *reversed(self.actors.names())]:
-            ended = self.actors.stop(name, timeout=1.0)
+            left = max(0.0, deadline - self.clock.monotonic())
+            ended = self.actors.stop(name, timeout=min(1.0, left))
             if not ended:
                 self.log.warning("actor did not stop in time", actor=name)
         if self._owns_clock and isinstance(self.clock, SystemClock):

@@ -26,6 +26,7 @@ from actors.fault_calendar import Calendar
 from actors.hollow.catalogue import hollow_specs
 from actors.options import Options
 from actors.specs import ControllerSpec
+from actors.tables import frozen_table
 from protocols.messages.lifecycle import Describe, Drain
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
 from protocols.resources import Resource, resource_path
@@ -199,6 +200,7 @@ class SimulatedCluster:
             election=election,
             clock=process.clock,
             spawner=process,
+            make_table=frozen_table,
             seed=seed,
         )
         self.processes[name] = _Running(process, system, specs, options, election, seed, starts)

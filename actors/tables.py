@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from protocols.nodes import lease_facts, node_facts
 from protocols.objects import Object
 from protocols.pods import pod_facts
 from protocols.resources import LEASES, NODES, PODS, Resource
+from runtime.frozen import freeze
 from runtime.table import Table
 
 NODE = "node"  # index of pods by spec.nodeName; pods without one are under ""
@@ -17,11 +18,14 @@ def node_of(pod: Object) -> Iterable[str]:
     return (pod.get("spec", {}).get("nodeName") or "",)
 
 
-def new_table(resource: Resource) -> Table:
-    if resource.id == PODS.id:
-        return Table(resource, derive=pod_facts, indexes={NODE: node_of})
-    if resource.id == NODES.id:
-        return Table(resource, derive=node_facts)
-    if resource.id == LEASES.id:
-        return Table(resource, derive=lease_facts)
-    return Table(resource)
+DERIVED = {PODS.id: pod_facts, NODES.id: node_facts, LEASES.id: lease_facts}
+INDEXES = {PODS.id: {NODE: node_of}}
+
+
+def new_table(resource: Resource, *, freeze: Callable[[Object], Object] | None = None) -> Table:
+    return Table(resource, derive=DERIVED.get(resource.id), indexes=INDEXES.get(resource.id), freeze=freeze)
+
+
+def frozen_table(resource: Resource) -> Table:
+    """One whose objects raise when they are changed: for simulation and tests."""
+    return new_table(resource, freeze=freeze)

@@ -31,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kubeconfig", required=True)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--zones", type=int, default=2)
+    parser.add_argument("--pods-per-node", type=int, default=110)
     arguments = parser.parse_args(argv)
     clock = SystemClock()
     configure_logging(LogSettings(verbosity=-1), now=clock.now)
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     threading.Thread(target=_until_stdin_closes, args=(ended,), name="stdin", daemon=True).start()
     metrics = Metrics()
     try:
-        specs = hollow_specs(nodes=arguments.nodes, zones=arguments.zones)
+        specs = hollow_specs(nodes=arguments.nodes, zones=arguments.zones, pods_per_node=arguments.pods_per_node)
         config = load_config(
             kubeconfig=arguments.kubeconfig, master=None, environ=os.environ, clock=clock, metrics=metrics
         )
