@@ -56,7 +56,7 @@ def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -
 
 def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
     """Make an object fit, in place, for all code that handles its kind: apiVersion, kind and metadata are there, fields
-    have their types, nulls and fields that the kind does not have are gone. managedFields are not kept.
+    have their types, nulls, fields that the kind does not have and empty metadata are gone. managedFields are not kept.
 
     Raises Unfit on another kind and on a value of a wrong type, StatusError (400) on another version of the kind.
     """
@@ -67,8 +67,12 @@ def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
         cluster.shapes.check(definition, obj)
     except ShapeError as err:
         raise Unfit(str(err)) from err
-    obj["metadata"].pop("managedFields", None)
-    obj["metadata"].pop("selfLink", None)
+    meta = obj["metadata"]
+    for field in ("managedFields", "selfLink"):
+        meta.pop(field, None)
+    for field in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if field in meta and not meta[field]:
+            del meta[field]
 
 
 def parse_json(body: bytes) -> Any:

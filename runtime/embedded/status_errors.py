@@ -122,11 +122,6 @@ def too_large_resource_version(asked: int, current: int) -> StatusError:
     return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
 
 
-def method_not_supported(group: str, plural: str, action: str) -> StatusError:
-    message = f"{action} is not supported on resources of kind {quoted(qualified(plural, group))}"
-    return StatusError(405, "MethodNotAllowed", message, _details(group, plural))
-
-
 def method_not_allowed() -> StatusError:
     """A verb that this path never takes."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
@@ -153,7 +148,3 @@ def unprocessable(because: str) -> StatusError:
 
 def internal(message: str) -> StatusError:
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
-
-
-def service_unavailable(message: str) -> StatusError:
-    return StatusError(503, "ServiceUnavailable", message)

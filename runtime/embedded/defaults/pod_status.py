@@ -32,8 +32,14 @@ def prepare_pod(pod: Object) -> None:
 
 
 def prepare_pod_status(new: Object, old: Object) -> None:
-    """What kubelets that do not know these fields would lose."""
+    """What kubelets that do not know these fields would lose; and a first address is the one of many."""
     status = new.setdefault("status", {})
+    for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
+        first = (status.get(many) or [{}])[0].get("ip")
+        if status.get(one) and status[one] != first:
+            status[many] = [{"ip": status[one]}]
+        elif first and not status.get(one):
+            status[one] = first
     for field in ("qosClass", "observedGeneration"):
         if not status.get(field) and field in old.get("status", {}):
             status[field] = old["status"][field]

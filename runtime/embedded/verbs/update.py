@@ -13,7 +13,7 @@ from runtime.embedded.cluster import Call, Cluster, served, stored_form
 from runtime.embedded.decoding import decode_body
 from runtime.embedded.field_errors import invalid
 from runtime.embedded.registry import ResourceDefinition
-from runtime.embedded.removal import store
+from runtime.embedded.removal import nothing_keeps
 from runtime.embedded.state import Record
 from runtime.embedded.status_errors import StatusError
 from runtime.embedded.validation.objectmeta import validate_metadata, validate_metadata_update
@@ -73,8 +73,14 @@ def _store(cluster: Cluster, call: Call, record: Record, old: Object, new: Objec
     new["metadata"]["resourceVersion"] = str(record.revision)
     if new == old:
         return served(definition, record.raw)
-    raw = encode_object(new) if call.dry_run else store(cluster, definition, call.key, new)
-    return served(definition, raw)
+    if call.dry_run or nothing_keeps(definition, new):
+        # Who takes the last finalizer away is shown what was asked for, in the version that it would have replaced.
+        shown = encode_object(new)
+        if not call.dry_run:
+            cluster.state.remove(definition.storage, call.key, new)
+    else:
+        shown = cluster.state.put(definition.storage, call.key, new)
+    return served(definition, shown)
 
 
 def _check_preconditions(definition: ResourceDefinition, key: str, record: Record, old: Object, new: Object) -> None:
