@@ -56,9 +56,11 @@ class Fleet:
             self.cluster.create(LEASES, lease)
 
     def run_pod(self, name: str, node: str, **meta: object) -> None:
-        """A pod that is Running and Ready there."""
+        """A pod that is Running and Ready there; "" is nowhere."""
         containers = [{"name": "c", "image": "i"}]
-        spec = {"nodeName": node, "terminationGracePeriodSeconds": 600, "containers": containers}
+        spec: Object = {"terminationGracePeriodSeconds": 600, "containers": containers}
+        if node:
+            spec["nodeName"] = node
         self.cluster.create(PODS, {"metadata": {"name": name, "namespace": "default", **meta}, "spec": spec})
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": self._time()}
         status = {"phase": "Running", "conditions": [ready]}
