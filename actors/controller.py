@@ -53,7 +53,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.messages.recording import Record
 from protocols.messages.watching import Subscribe, Synced, WatchEvent
-from protocols.objects import Key, decode_object, uid_of
+from protocols.objects import Key, decode_object, resource_version_of, uid_of
 from runtime.actor import Actor, Context
 from runtime.overlay import Tables
 from runtime.table import Table
@@ -106,6 +106,7 @@ class _Run:
     outcomes: list[Outcome | None] = field(default_factory=list)
     missing: int = 0
     single: bool = False
+    looked: bool = False  # it has failed, and has looked at what it met
 
 
 class Controller(Actor):
@@ -417,6 +418,10 @@ class Controller(Actor):
             self._queue.add_after(run.key, max(result.seconds, SOONEST), now)
 
     def _fail(self, run: _Run, err: Exception) -> None:
+        behind = None if run.looked else self._behind(err)
+        if behind is not None:
+            self._advance(_Run(run.key, self._look(behind, err), run.began, looked=True), None)
+            return
         now = self.clock.monotonic()
         self._failed += 1
         self._queue.done(run.key, now)
@@ -434,6 +439,25 @@ class Controller(Actor):
             log.warning("reconcile failed, trying again", seconds=round(delay, 3))
         else:
             log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=err)
+
+    def _behind(self, err: Exception) -> Update | None:
+        """The update that met a conflict, if the tables still show what it was made from."""
+        if not isinstance(err, CommandFailed) or not isinstance(err.failure, Conflict):
+            return None
+        command = err.command
+        overlay = self._tables.overlay(command.resource)
+        if not isinstance(command, Update) or command.subresource not in ("", "status") or overlay is None:
+            return None
+        shown = overlay.get(command.key)
+        made_from = resource_version_of(decode_object(command.body))
+        return command if shown is not None and str(shown.resource_version) == made_from else None
+
+    def _look(self, command: Update, err: Exception) -> Reconciliation:
+        """Read the object live before the next try: however late the watch is, that one does not repeat this one."""
+        outcome = yield Get(command.resource, command.key)
+        if isinstance(outcome, NotFound):
+            self._remember(command, outcome)
+        raise err
 
     def _record(self, event: Record) -> None:
         self.tell(

@@ -28,6 +28,7 @@ from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, 
 from protocols.resources import Resource
 from runtime.api import Transport
 from runtime.clock import Clock, SystemClock
+from runtime.cloud.calls import CloudCalls
 from runtime.metrics import Metrics
 from runtime.standard_log import standard_log
 from runtime.supervision import restart_delay
@@ -61,6 +62,7 @@ class ControllerSystem:
         metrics: Metrics | None = None,
         spawner: Spawner | None = None,
         make_table: Callable[[Resource], Table] = new_table,
+        cloud: CloudCalls | None = None,
         seed: int | None = None,
     ) -> None:
         self.options = options if options is not None else Options()
@@ -81,14 +83,16 @@ class ControllerSystem:
             vitals=self.vitals,
             election=election,
             make_table=make_table,
+            cloud=cloud,
             seed=seed,
         )
-        self.enabled = tuple(
-            spec.name
+        chosen = [
+            spec
             for spec in self.controllers
             if is_enabled(spec.name, self.options.generic.controllers, on_by_default=spec.on_by_default)
-            and spec.wanted(self.options)
-        )
+        ]
+        self.enabled = tuple(spec.name for spec in chosen if spec.wanted(self.options))
+        self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
         self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)
         self._manager_failures: list[float] = []
@@ -96,6 +100,8 @@ class ControllerSystem:
         self.end: str | None = None
 
     def start(self) -> Self:
+        for name in self.skipped:
+            self.log.info("Warning: skipping controller", controller=name)
         self._start_manager()
         return self
 
@@ -167,7 +173,7 @@ class ControllerSystem:
     def checks(self) -> dict[str, Check]:
         """Health checks by name: leaderElection, infrastructure, and one for each controller that may run."""
         silence = self.options.generic.watch_silence_limit
-        checks: dict[str, Check] = {"infrastructure": infrastructure_check(vitals=self.vitals)}
+        checks: dict[str, Check] = {"infrastructure": infrastructure_check(vitals=self.vitals, clock=self.clock)}
         if self._assembly.election is not None:
             checks["leaderElection"] = leader_check(
                 vitals=self.vitals, election=self._assembly.election, clock=self.clock

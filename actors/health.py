@@ -90,11 +90,16 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
     return check
 
 
-def infrastructure_check(*, vitals: Vitals) -> Check:
-    """The actors that all controllers rest on: dispatcher, recorder, elector, informers."""
+def infrastructure_check(*, vitals: Vitals, clock: Clock) -> Check:
+    """The actors that all controllers rest on: dispatcher, recorder, elector, informers; and the manager itself, which
+    has nobody else to report that it is stuck.
+    """
 
     def check() -> str | None:
-        children = vitals.of(NAME).get("children", {})
+        said = vitals.of(NAME)
+        if said and clock.monotonic() - said["at"] > STUCK_AFTER:
+            return f"{NAME} is stuck: it has said nothing for {clock.monotonic() - said['at']:.0f} s"
+        children = said.get("children", {})
         for name, child in children.items():
             if not name.startswith("controller:"):
                 trouble = child_trouble(child)

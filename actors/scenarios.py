@@ -197,6 +197,8 @@ def unsettled(cluster: SimulatedCluster) -> list[str]:
                 for field in counted
                 if status.get(field, 0) != wanted
             ]
+            if status.get("terminatingReplicas"):
+                found.append(f"{what}: terminatingReplicas is {status['terminatingReplicas']}")
             if resource != DEPLOYMENTS:
                 have = [pod for pod in pods if _owner_uid(pod) == uid_of(obj)]
                 if len(have) != wanted or any(metadata(pod).get("deletionTimestamp") for pod in have):

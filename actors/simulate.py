@@ -34,11 +34,11 @@ from runtime.simulation.shrinking import shrunk
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-WISHES = 40.0  # seconds within which people wish something
-FAULTS = 60.0  # seconds within which something goes wrong
+WISHES = 30.0  # seconds within which people wish something
+FAULTS = 40.0  # seconds within which something goes wrong
 SETTLED = 600.0  # seconds after that within which all has to be as it is wished
 LOOK = 5.0  # seconds between two looks at whether it is
-LATE = 20.0  # seconds in which something that is settled may still be looked at
+LATE = 110.0  # seconds after the faults in which something may be looked at again
 QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
 SCENARIOS = 24  # wishes are drawn from the seed modulo this, so that runs without faults can be kept
 MANAGERS = "manager*"
@@ -159,8 +159,9 @@ def _go_on(cluster: SimulatedCluster, watchman: Watchman, waiting: list[Wish], q
             return
         if cluster.run_until(failed, within=LOOK):
             return
-    # The last status may be on its way, or an event that was said late.
-    if cluster.run_until(failed, within=LATE):
+    # What was lost is asked for again after its time-out, and a watch that is silent is renewed after its own.
+    rest = max(FAULTS + LATE - cluster.clock.monotonic(), LOOK)
+    if cluster.run_until(failed, within=rest):
         return
     quiet.on = True
     if cluster.run_until(failed, within=QUIET):

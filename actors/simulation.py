@@ -31,7 +31,9 @@ from protocols.messages.lifecycle import Describe, Drain
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
 from protocols.resources import Resource, resource_path
 from runtime.api import Request, Response
+from runtime.cloud.provider import CloudProvider
 from runtime.embedded.server import SUFFIX_CHARACTERS, ApiServer
+from runtime.simulation.cloud import SimulatedCalls
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.faults import Fault
 from runtime.simulation.injection import Injector
@@ -56,6 +58,12 @@ class _Running:
     starts: int
 
 
+def _is_stuck(system: ControllerSystem) -> bool:
+    """What a liveness probe goes by."""
+    trouble = system.checks()["infrastructure"]()
+    return trouble is not None and trouble.startswith(f"{NAME} is stuck")
+
+
 TICK = 1.0  # seconds between two looks of the server at what time has made due
 
 
@@ -63,6 +71,7 @@ class SimulatedCluster:
     """The server, the way to it, and whoever works on it. Requests of the test itself take no time.
 
     faults: what goes wrong, see runtime/simulation/faults.py. traced: keep a trace of what happens.
+    cloud: what managers with --cloud-provider find; calls take `self.cloud.latency` virtual seconds.
     """
 
     def __init__(
@@ -73,6 +82,7 @@ class SimulatedCluster:
         latency: float = 0.001,
         faults: Sequence[Fault] = (),
         traced: bool = False,
+        cloud: CloudProvider | None = None,
     ) -> None:
         self.world = World(log=log, seed=seed)
         self.clock = self.world.clock
@@ -83,6 +93,7 @@ class SimulatedCluster:
             self._new_server(), clock=self.clock, random=random.Random(seed), latency=latency
         )
         self.transport = self.network.transport("outside")
+        self.cloud = None if cloud is None else SimulatedCalls(cloud, clock=self.clock)
         self.processes: dict[str, _Running] = {}  # by name, as they run now
         self.started: list[Callable[[str, ControllerSystem], None]] = []  # told of every process before it starts
         self._kept: list[str] = []
@@ -110,7 +121,7 @@ class SimulatedCluster:
         """Start a manager; a second one of the same cluster needs an election, as in life.
 
         Its process is called "manager", the next one "manager-2". keep: when it ends by itself, as after a lost lease,
-        it is started again a second later, as a kubelet would; `processes` then has the new one.
+        or says that its manager is stuck, it is started again, as a kubelet would; `processes` then has the new one.
         """
         name = self._free_name("manager")
         if keep:
@@ -201,6 +212,7 @@ class SimulatedCluster:
             clock=process.clock,
             spawner=process,
             make_table=frozen_table,
+            cloud=self.cloud,
             seed=seed,
         )
         self.processes[name] = _Running(process, system, specs, options, election, seed, starts)
@@ -248,6 +260,7 @@ class SimulatedCluster:
             self.server.tick(self.clock.now())
         self.network.remember()
         for name in self._kept:
-            if self.processes[name].process.alive and self.processes[name].system.end is not None:
+            running = self.processes[name]
+            if running.process.alive and (running.system.end is not None or _is_stuck(running.system)):
                 self.start_again(name)
         self.clock.call_after(TICK, self._tick)
