@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from actors.nodes.node_ipam.cidr_set import CidrSet, RangeExhausted
 from actors.options.node_ranges import Network
@@ -39,11 +38,7 @@ TRIES = Family(
 )
 
 
-class Holding(NamedTuple):
-    """uid: of the node. networks: the i-th is part of the i-th cluster range."""
-
-    uid: str
-    networks: tuple[Network, ...]
+Holding = tuple[Network, ...]  # the i-th is part of the i-th cluster range
 
 
 class _Range:
@@ -82,13 +77,13 @@ class Holdings:
         """
         if self._holdings.get(node) == holding:
             return []
-        if len(holding.networks) > len(self._ranges):
-            raise ValueError(f"node {node} has {len(holding.networks)} ranges, the cluster {len(self._ranges)}")
-        spans = [one.blocks.span(network) for one, network in zip(self._ranges, holding.networks, strict=False)]
+        if len(holding) > len(self._ranges):
+            raise ValueError(f"node {node} has {len(holding)} ranges, the cluster {len(self._ranges)}")
+        spans = [one.blocks.span(network) for one, network in zip(self._ranges, holding, strict=False)]
         self.release(node)
         self._holdings[node] = holding
         taken = []
-        for index, network in enumerate(holding.networks):
+        for index, network in enumerate(holding):
             one = self._ranges[index]
             new = one.blocks.occupy(network)
             one.allocations.inc(new)
@@ -97,7 +92,7 @@ class Holdings:
                 taken.append(network)
         return taken
 
-    def allot(self, node: Key, uid: str) -> Holding:
+    def allot(self, node: Key) -> Holding:
         """A free block of each cluster range. Raises RangeExhausted, and takes none, if one has none left."""
         found: list[Network] = []
         try:
@@ -110,16 +105,14 @@ class Holdings:
         except RangeExhausted as err:
             self._give_back(found)
             raise RangeExhaustedAt(len(found), err) from err
-        self._holdings[node] = Holding(uid, tuple(found))
+        self._holdings[node] = tuple(found)
         return self._holdings[node]
 
-    def release(self, node: Key) -> tuple[Network, ...]:
+    def release(self, node: Key) -> Holding:
         """What it held is free again; answers what that was."""
-        holding = self._holdings.pop(node, None)
-        if holding is None:
-            return ()
-        self._give_back(holding.networks)
-        return holding.networks
+        holding = self._holdings.pop(node, ())
+        self._give_back(holding)
+        return holding
 
     def _give_back(self, networks: Sequence[Network]) -> None:
         for index, network in enumerate(networks):

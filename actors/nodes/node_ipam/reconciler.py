@@ -5,8 +5,8 @@ already counts before anything is given; the table that says so shows what a pre
 
 Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/range_allocator.go. Differences:
 - A node that holds what the cluster does not have keeps nobody else from being served.
-- A block that was chosen for a node stays its own until the node is gone: a patch without an answer is tried again with
-  the same one, and no block is lost to a try that failed.
+- A block that was chosen for a node stays that of its name until it is gone: a patch without an answer is tried again
+  with the same one, and no block is lost to a try that failed.
 - What is reserved for services stays so, and a block that two nodes hold is free only when both are gone.
 """
 
@@ -21,7 +21,7 @@ from actors.options.node_ranges import NodeRanges
 from actors.reconciliation import Reconciliation, Step, Watch, itself, patch, record
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
 from protocols.messages.recording import Record
-from protocols.objects import Key, Object, is_deleting, name_of, uid_of
+from protocols.objects import Key, Object, is_deleting, name_of
 from protocols.resources import NODES
 from runtime.metrics import Metrics
 from runtime.overlay import Tables
@@ -56,10 +56,8 @@ class NodeIpamReconciler:
         if not self._counted:
             self._count_holdings()
         entry = self._nodes.entry(key)
-        held = self._holdings.of(key)
-        if held is not None and (entry is None or entry.uid != held.uid):
-            self._release(key)
         if entry is None:
+            self._release(key)
             return None
         node = self._nodes.object_of(entry)
         if pod_cidrs(node):
@@ -85,26 +83,26 @@ class NodeIpamReconciler:
         texts = pod_cidrs(self._nodes.object_of(entry))
         if not texts:
             return
-        holding = Holding(entry.uid, tuple(map(parse_network, texts)))
-        for network in self._holdings.hold(entry.key, holding):
+        for network in self._holdings.hold(entry.key, tuple(map(parse_network, texts))):
             self._log.warning("a node's range is not its own alone", node=entry.key, cidr=str(network))
 
     def _release(self, node: Key) -> None:
         networks = self._holdings.release(node)
-        self._log.info("range released", node=node, cidrs=[str(network) for network in networks])
+        if networks:
+            self._log.info("range released", node=node, cidrs=[str(network) for network in networks])
 
     def _allot(self, node: Object) -> Step[Holding]:
         held = self._holdings.of(name_of(node))
         if held is not None:
             return held
         try:
-            return self._holdings.allot(name_of(node), uid_of(node))
+            return self._holdings.allot(name_of(node))
         except RangeExhaustedAt:
             yield _status_event(node, "CIDRNotAvailable")
             raise
 
     def _assign(self, node: Object, holding: Holding) -> Step[None]:
-        name, texts = name_of(node), [str(network) for network in holding.networks]
+        name, texts = name_of(node), [str(network) for network in holding]
         command = patch(NODES, name, {"spec": {"podCIDR": texts[0], "podCIDRs": texts}})
         for _ in range(PATCH_TRIES):
             outcome = yield command

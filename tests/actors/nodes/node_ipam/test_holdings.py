@@ -13,7 +13,6 @@ from actors.nodes.node_ipam.holdings import (
     RELEASES,
     TRIES,
     USAGE,
-    Holding,
     Holdings,
     RangeExhaustedAt,
 )
@@ -30,10 +29,10 @@ class Setting:
         )
 
     def allot(self, node: str) -> list[str]:
-        return [str(network) for network in self.holdings.allot(node, f"uid-{node}").networks]
+        return [str(network) for network in self.holdings.allot(node)]
 
     def hold(self, node: str, *networks: str) -> list[str]:
-        taken = self.holdings.hold(node, Holding(f"uid-{node}", tuple(map(parse_network, networks))))
+        taken = self.holdings.hold(node, tuple(map(parse_network, networks)))
         return [str(network) for network in taken]
 
 
@@ -72,7 +71,7 @@ def test_a_node_is_allotted_the_first_block_that_is_free_in_each_range(
         setting.hold(f"old-{number}", network)
         setting.hold(f"old-{number}", network)  # seen twice, counted once
     assert setting.allot("new") == expected
-    assert setting.holdings.of("new") == Holding("uid-new", tuple(map(parse_network, expected)))
+    assert setting.holdings.of("new") == tuple(map(parse_network, expected))
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,21 @@ def test_service_ranges_that_cannot_be_read_are_told_of(cluster: SimulatedCluste
 # Trouble.
 
 
+def test_a_node_that_goes_while_it_is_served_is_no_failure(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cluster = make_cluster(latency=0.1)
+    manager = start(cluster, options("10.0.0.0/30", mask=30))
+    cluster.run_for(5.0)
+    cluster.create(NODES, node("a"))
+    assert cluster.run_until(lambda: bool(writes(cluster, client="node-controller")))
+    cluster.delete(NODES, "a")
+    cluster.run_for(30.0)
+    assert messages(cluster, about="a") == []
+    assert cluster.describe(manager, NAME)["failed"] == 0
+    cluster.create(NODES, node("b"))
+    cluster.run_for(5.0)
+    assert ranges(cluster) == {"b": ["10.0.0.0/30"]}
+
+
 def test_a_patch_that_fails_thrice_is_told_and_tried_again_with_the_same_range(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
