@@ -28,7 +28,7 @@ from runtime.embedded.field_errors import quoted
 from runtime.embedded.field_validation import STRICT, WARN, FieldValidator
 from runtime.embedded.http_streams import WatchStream
 from runtime.embedded.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
-from runtime.embedded.openapi import OpenApi
+from runtime.embedded.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
 from runtime.embedded.openapi_models import Models
 from runtime.embedded.protobuf_bodies import ProtobufDecoder
 from runtime.embedded.representations import INCLUDES, Representation
@@ -224,6 +224,8 @@ class ApiHttp:
             return web.Response(text="ok")
         if path == "/version":
             return _json(self._version_info())
+        if path == "/openapi/v2" and VERSION_2_ASKED in request.headers.get("Accept", ""):
+            return web.Response(body=EMPTY_VERSION_2, headers={"Content-Type": VERSION_2_TYPE})
         if path == "/openapi/v3":
             return _json(self._openapi.index())
         if path.startswith("/openapi/v3/"):

@@ -1,7 +1,10 @@
 """OpenAPI v3, one document a group and version: what `kubectl explain`, apply and --dry-run=server look into.
 
 Types and descriptions are those of openapi_models; how lists merge is protocols/merge_schemas'. A document is made when
-it is first asked for. Version 2 is not served: kubectl needs it only where version 3 is missing.
+it is first asked for.
+
+Of version 2 there is but an empty document: kubectl reads it before it applies a v1 List, which it cannot have the
+server validate, and assumes the best of kinds that are not in it.
 
 Source: apiserver pkg/server/routes/openapi.go, api/openapi-spec/v3 (v1.36).
 """
@@ -26,6 +29,11 @@ from runtime.embedded.openapi_schemas import (
 )
 from runtime.embedded.registry import Registry, ResourceDefinition
 from runtime.embedded.subresources import subresource_of
+
+# openapi.v2.Document of github.com/google/gnostic-models with field 1, swagger: "2.0".
+EMPTY_VERSION_2 = b"\x0a\x032.0"
+VERSION_2_ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"  # what is asked for is no media type
 
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "timeoutSeconds", "watch")

@@ -144,6 +144,14 @@ def test_stray_fields_are_refused_before_anything_is_stored(kubectl: Kubectl) ->
     assert (warned.returncode, warned.stderr) == (0, 'Warning: unknown field "spek"\n')
 
 
+def test_a_list_is_applied_item_by_item(kubectl: Kubectl) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    many = {"apiVersion": "v1", "kind": "List", "items": [config, {**config, "metadata": {"name": "d"}}]}
+    assert kubectl("apply", "-f", "-", given=json.dumps(many)) == "configmap/c created\nconfigmap/d created\n"
+    stray = {"apiVersion": "v1", "kind": "List", "items": [{**config, "stray": 1}]}
+    assert 'unknown field "stray"' in kubectl.refused("apply", "-f", "-", given=json.dumps(stray))
+
+
 def test_apply_changes_what_changed_and_nothing_else(kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", "-", given=POD) == "pod/web created\n"
     assert kubectl("apply", "-f", "-", given=POD) == "pod/web unchanged\n"
