@@ -26,6 +26,7 @@ from actors.connection import ServerUnavailableError, connect, wait_for_server
 from actors.controller_system import ControllerSystem
 from actors.elector import Election
 from actors.greeting import LiveLine, greeting, summary
+from actors.installed import Installed, installed_controllers
 from actors.local_cluster import LocalCluster, start_local_cluster
 from actors.manifests import ManifestError, apply, read_manifest
 from actors.names import UPSTREAM, aliases_of
@@ -35,6 +36,8 @@ from runtime.client.config import ConfigError
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.loading import load_config
 from runtime.clock import SystemClock
+from runtime.cloud.calls import ThreadedCalls
+from runtime.cloud.loading import CloudError, load_provider
 from runtime.embedded.launch import LaunchError
 from runtime.flags import FlagError
 from runtime.logging import LogControl, configure_logging, logger_for
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 GLANCE = 0.2  # seconds between two looks at whether it is over
-REFUSALS = (ConfigError, ServerUnavailableError, LaunchError, ManifestError, CertificateError, ServingError)
+REFUSALS = (ConfigError, CloudError, ServerUnavailableError, LaunchError, ManifestError, CertificateError, ServingError)
 
 
 class StartError(Exception):
@@ -66,14 +69,17 @@ class Surroundings:
     control: LogControl
     log: FilteringBoundLogger
     stopping: threading.Event
+    installed: Installed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The whole life of the process; answers its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
-    known = {name.canonical for name in UPSTREAM} | {spec.name for spec in BUILT_IN}
+    installed = installed_controllers()
+    names = (*UPSTREAM, *installed.names)
+    known = {name.canonical for name in names} | {spec.name for spec in BUILT_IN}
     try:
-        options = parse_options(arguments, known_controllers=known, aliases=aliases_of(UPSTREAM))
+        options = parse_options(arguments, known_controllers=known, aliases=aliases_of(names))
     except (FlagError, InvalidOptions) as err:
         print(f"Error: {err}", file=sys.stderr)
         if "is not in the list of known controllers" in str(err):
@@ -93,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     log = logger_for("kcm")
     try:
-        return run(Surroundings(options, clock, os.environ, control, log, _stop_on_signals()))
+        return run(Surroundings(options, clock, os.environ, control, log, _stop_on_signals(), installed))
     except (StartError, *REFUSALS) as err:
         log.error("command failed", error=str(err))
         return 1
@@ -109,7 +115,10 @@ def run(around: Surroundings) -> int:
     log.info("Starting", version=version.git_version, pid=os.getpid())
     for warning in options.warnings:
         log.warning(warning)
+    for trouble in around.installed.troubles:
+        log.error("installed controller left out", error=trouble)
     manifests = [(path, read_manifest(Path(path))) for path in options.embedded.apply]
+    cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
     metrics, health = Metrics(), HealthChecks(log=log)
     report_build(metrics, version)
     with ExitStack() as closing:
@@ -142,10 +151,12 @@ def run(around: Surroundings) -> int:
         system = ControllerSystem(
             transport=transport,
             log=log,
+            controllers=(*BUILT_IN, *around.installed.specs),
             options=options,
             election=election(options),
             clock=around.clock,
             metrics=metrics,
+            cloud=None if cloud is None else ThreadedCalls(cloud, clock=around.clock),
         )
         health.set(system.checks())
         if local is not None:

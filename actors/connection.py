@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.api import Request
 from runtime.client.config import ClientConfig
+from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
 from runtime.client.user_agent import base_user_agent
-from runtime.clock import Clock
+from runtime.clock import Clock, SystemClock
 from runtime.metrics import Metrics
+from runtime.standard_log import standard_log
 from runtime.version import this_version
 
 if TYPE_CHECKING:
@@ -47,3 +53,26 @@ def wait_for_server(transport: HttpTransport, config: ClientConfig, *, clock: Cl
         why = response.error or f"it answered {response.status}"
         if clock.monotonic() >= deadline or stopping.wait(POLL):
             raise ServerUnavailableError(f"failed to wait for apiserver being healthy at {config.server}: {why}")
+
+
+@contextmanager
+def api_transport(
+    kubeconfig: str | Path | None = None,
+    *,
+    metrics: Metrics | None = None,
+    log: FilteringBoundLogger | None = None,
+) -> Iterator[HttpTransport]:
+    """The way to the server of a kubeconfig, without one to that of the pod's service account; closed at the end.
+
+    Nothing is asked of the server yet. log: as ControllerSystem has it. Raises ConfigError.
+    """
+    clock = SystemClock()
+    metrics = metrics if metrics is not None else Metrics()
+    path = "" if kubeconfig is None else str(Path(kubeconfig).expanduser())
+    config = load_config(kubeconfig=path, master=None, environ=os.environ, clock=clock, metrics=metrics)
+    transport = connect(config, clock=clock, metrics=metrics, log=log if log is not None else standard_log("kcm"))
+    try:
+        yield transport
+    finally:
+        transport.close(timeout=2.0)
+        clock.close()

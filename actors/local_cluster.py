@@ -22,6 +22,15 @@ class LocalCluster:
     server: EmbeddedServer
     nodes: subprocess.Popen[bytes] | None
 
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    @property
+    def kubeconfig(self) -> Path:
+        """With the administrator's token: 0600."""
+        return self.server.kubeconfig
+
     def trouble(self) -> str | None:
         """Why it cannot be worked with any more, None while it can."""
         code = self.server.process.poll()

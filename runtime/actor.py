@@ -96,9 +96,9 @@ class Actor(pykka.ThreadingActor):
 
     def launch(self) -> None:
         """Give it a thread. Pykka's start() builds and launches at once; ours is in the address book in between, so
-        that an answer to what it asks first finds it.
+        that an answer to what it asks first finds it. Nor is it in pykka's registry, which is the whole process's: an
+        app that stops or addresses all actors means its own.
         """
-        pykka.ActorRegistry.register(self.actor_ref)
         self._start_actor_loop()
 
     @staticmethod

@@ -68,12 +68,14 @@ class SystemClock:
             self._alarms.pop(who, None)
 
     def close(self) -> None:
-        """Sound no more alarms, and end the thread."""
+        """Sound no more alarms, and end the thread: it is over when this returns, unless an alarm calls it."""
         with self._changed:
             self._closed = True
             self._alarms.clear()
             self._due.clear()
             self._changed.notify()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(1.0)
 
     def _run(self) -> None:
         while True:

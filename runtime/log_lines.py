@@ -41,7 +41,7 @@ class TextLines:
     def __call__(self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any]) -> str:
         line = f"{SEVERITIES[level]}{self._time(seconds)} {self._pid} {source}] {quote(message)}"
         for key, value in facts.items():
-            line += f" {key}={_text(value)}"
+            line += f" {key}={fact_text(value)}"
         return line
 
 
@@ -70,7 +70,7 @@ def stack(info: object) -> str:
     return traceback.format_exc().rstrip()
 
 
-def _text(value: object) -> str:
+def fact_text(value: object) -> str:
     match value:
         case str():
             text = value

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 KEEP_ALIVE = 30.0
 PATH_SAFE = "/:@!$&'()*+,;=~"
 READ_BUFFER = 1 << 18
+FAREWELL = 0.1  # seconds
 # aiohttp warns about larger bytes, which it would send in one piece; a file it sends in chunks.
 ONE_PIECE = 1 << 20
 
@@ -165,6 +166,8 @@ class HttpSession:
 
     async def close(self) -> None:
         await self._session.close()
+        # aiohttp waits for what is open; a watch that was cut a moment ago still takes its leave over TLS.
+        await asyncio.sleep(FAREWELL)
 
     async def _current_credential(self, timeout: float | None) -> Credential:
         try:

@@ -1,0 +1,75 @@
+"""The Website controller, first in the simulator, then on a running API server: python -m pytest examples"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client, config, watch
+from website_controller import DEPLOYMENTS, WEBSITE, WEBSITES
+
+from actors.public import BUILT_IN, ControllerSystem, api_transport
+from protocols.public import Resource
+
+HERE = Path(__file__).parent
+CRDS = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    plural="customresourcedefinitions",
+    kind="CustomResourceDefinition",
+    namespaced=False,
+)
+
+
+def manifest(name: str) -> Any:
+    return yaml.safe_load((HERE / name).read_text())
+
+
+def test_a_website_becomes_a_deployment_and_follows_it(world: Any) -> None:
+    world.create(CRDS, manifest("website-crd.yml"))
+    world.hollow_nodes()
+    world.manager(controllers=(*BUILT_IN, WEBSITE))
+    world.create(WEBSITES, manifest("website.yml"))
+
+    def ready() -> Any:
+        return world.get(WEBSITES, "default/blog").get("status", {}).get("ready")
+
+    assert world.run_until(lambda: ready() == 2, within=60)
+    world.merge(WEBSITES, "default/blog", {"spec": {"replicas": 5}})
+    assert world.run_until(lambda: ready() == 5, within=60)
+    world.merge(WEBSITES, "default/blog", {"spec": {"image": "httpd"}})
+    world.run_for(60)
+    deployment = world.get(DEPLOYMENTS, "default/blog")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "httpd"
+    assert ready() == 5
+
+
+@pytest.mark.parametrize("seed_of_trouble", range(3))
+def test_a_crash_at_any_moment_changes_nothing(world: Any, seed_of_trouble: int) -> None:
+    world.create(CRDS, manifest("website-crd.yml"))
+    world.hollow_nodes()
+    system = world.manager(controllers=(*BUILT_IN, WEBSITE))
+    world.create(WEBSITES, manifest("website.yml"))
+    world.run_for(0.01 * (1 + seed_of_trouble))
+    world.world.kill(system.actors, "controller:website-controller")
+    world.run_for(60)
+    assert [one["metadata"]["name"] for one in world.list(DEPLOYMENTS, "default")] == ["blog"]
+    assert world.get(WEBSITES, "default/blog")["status"] == {"ready": 2}
+
+
+def test_the_same_on_a_running_server(kubeconfig: Path) -> None:
+    with config.new_client_from_config(str(kubeconfig)) as api:
+        client.ApiextensionsV1Api(api).create_custom_resource_definition(manifest("website-crd.yml"))
+        where = ("example.com", "v1", "default", "websites")
+        with (
+            api_transport(kubeconfig) as transport,
+            ControllerSystem(transport=transport, controllers=(*BUILT_IN, WEBSITE)),
+        ):
+            websites = client.CustomObjectsApi(api)
+            websites.create_namespaced_custom_object(*where, manifest("website.yml"))
+            seen = []
+            for event in watch.Watch().stream(websites.list_namespaced_custom_object, *where, timeout_seconds=40):
+                seen.append(event["object"].get("status", {}).get("ready", 0))
+                if seen[-1] == 2:
+                    break
+            assert seen[-1] == 2, seen

@@ -1,0 +1,126 @@
+"""A controller for a resource of one's own: a Website is a Deployment of its image, and says how much of it is ready.
+
+kubectl apply -f examples/website-crd.yml -f examples/website.yml
+python examples/website_controller.py KUBECONFIG
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from actors.public import (
+    BUILT_IN,
+    ControllerSpec,
+    ControllerSystem,
+    Reconciliation,
+    Step,
+    Watch,
+    api_transport,
+    create,
+    its_controller,
+    itself,
+    must,
+    patch,
+    record,
+)
+from protocols.public import AlreadyExists, Key, Object, PatchType, Resource
+from runtime.public import Tables
+
+WEBSITES = Resource(group="example.com", version="v1", plural="websites", kind="Website")
+DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment")
+
+
+class Websites:
+    watches: Sequence[Watch] = (Watch(WEBSITES, to=itself), Watch(DEPLOYMENTS, to=its_controller(WEBSITES)))
+
+    def __init__(self, *, tables: Tables) -> None:
+        self._websites, self._deployments = tables[WEBSITES], tables[DEPLOYMENTS]
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        website = self._websites.get(key)
+        if website is None or "deletionTimestamp" in website["metadata"]:
+            return None  # what it owns goes with it, by its owner reference
+        deployment = self._deployments.get(key)
+        if deployment is None:
+            yield from self._deploy(website)
+        elif not is_owned(deployment, website):
+            yield record(WEBSITES, website, "Warning", "NameTaken", f"Deployment {key} belongs to somebody else")
+        else:
+            yield from self._follow(key, website, deployment)
+        return None
+
+    def _deploy(self, website: Object) -> Step[None]:
+        yield from must(create(DEPLOYMENTS, deployment_of(website)), but=(AlreadyExists,))
+        yield record(WEBSITES, website, "Normal", "Deployed", f"Made Deployment {website['metadata']['name']}")
+
+    def _follow(self, key: Key, website: Object, deployment: Object) -> Step[None]:
+        changes = differences(website, deployment)
+        if changes:
+            yield from must(patch(DEPLOYMENTS, key, {"spec": changes}))
+        ready = deployment.get("status", {}).get("readyReplicas", 0)
+        if website.get("status", {}).get("ready") != ready:
+            status = {"status": {"ready": ready}}
+            yield from must(patch(WEBSITES, key, status, patch_type=PatchType.MERGE, subresource="status"))
+
+
+def is_owned(deployment: Object, website: Object) -> bool:
+    owners = deployment["metadata"].get("ownerReferences", [])
+    return any(owner["uid"] == website["metadata"]["uid"] for owner in owners)
+
+
+def deployment_of(website: Object) -> Object:
+    meta, labels = website["metadata"], {"website": website["metadata"]["name"]}
+    owner = {"apiVersion": WEBSITES.api_version, "kind": WEBSITES.kind, "name": meta["name"], "uid": meta["uid"]}
+    return {
+        "apiVersion": DEPLOYMENTS.api_version,
+        "kind": DEPLOYMENTS.kind,
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "ownerReferences": [owner | {"controller": True, "blockOwnerDeletion": True}],
+        },
+        "spec": {
+            "replicas": replicas_of(website),
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "web", "image": website["spec"]["image"]}]},
+            },
+        },
+    }
+
+
+def differences(website: Object, deployment: Object) -> dict[str, Any]:
+    """What to patch into the Deployment's spec; empty when it is as the Website says."""
+    changes: dict[str, Any] = {}
+    if deployment["spec"]["replicas"] != replicas_of(website):
+        changes["replicas"] = replicas_of(website)
+    image = website["spec"]["image"]
+    if deployment["spec"]["template"]["spec"]["containers"][0]["image"] != image:
+        changes["template"] = {"spec": {"containers": [{"name": "web", "image": image}]}}
+    return changes
+
+
+def replicas_of(website: Object) -> int:
+    replicas: int = website["spec"].get("replicas", 1)
+    return replicas
+
+
+WEBSITE = ControllerSpec(
+    name="website-controller",
+    aliases=("website",),
+    watches=tuple(Websites.watches),
+    build=lambda surroundings: Websites(tables=surroundings.tables),
+)
+
+
+def main(kubeconfig: str) -> None:
+    with (
+        api_transport(kubeconfig) as transport,
+        ControllerSystem(transport=transport, controllers=(*BUILT_IN, WEBSITE)) as system,
+    ):
+        system.wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

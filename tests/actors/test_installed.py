@@ -1,0 +1,64 @@
+"""Controllers of other packages, by entry point."""
+
+from __future__ import annotations
+
+import sys
+import types
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from actors.installed import GROUP, load_controllers
+from actors.names import UPSTREAM, ControllerName
+from actors.reconciliation import Watch, itself
+from actors.specs import ControllerSpec
+from protocols.resources import PODS
+
+
+def spec(name: str, *aliases: str) -> ControllerSpec:
+    return ControllerSpec(name=name, aliases=aliases, watches=(Watch(PODS, to=itself),), build=lambda _around: None)
+
+
+def point(name: str, attribute: str) -> EntryPoint:
+    return EntryPoint(name, f"kcm_strangers:{attribute}", GROUP)
+
+
+@pytest.fixture
+def strangers(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = types.ModuleType("kcm_strangers")
+    monkeypatch.setitem(sys.modules, "kcm_strangers", module)
+    return module
+
+
+def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
+    strangers.one, strangers.some = spec("website-controller", "website"), [spec("a-controller"), spec("b-controller")]
+    installed = load_controllers([point("website", "one"), point("more", "some")], UPSTREAM)
+    assert [one.name for one in installed.specs] == ["a-controller", "b-controller", "website-controller"]
+    assert installed.names[2] == ControllerName("website-controller", ("website",))
+    assert installed.troubles == ()
+
+
+@pytest.mark.parametrize(
+    "value, trouble",
+    [
+        (42, "TypeError: expected a ControllerSpec, got int"),
+        ((spec("x-controller"), None), "TypeError: expected a ControllerSpec, got NoneType"),
+        (spec("deployment-controller"), "the name 'deployment-controller' is taken"),
+        (spec("mine-controller", "podgc"), "the name 'podgc' is taken"),
+        (spec("good-controller"), "the name 'good-controller' is taken"),
+    ],
+)
+def test_what_is_wrong_with_one_is_told_and_nothing_to_the_others(strangers: Any, value: Any, trouble: str) -> None:
+    strangers.good, strangers.wrong = spec("good-controller"), value
+    installed = load_controllers([point("wrong", "wrong"), point("good", "good")], UPSTREAM)
+    assert [one.name for one in installed.specs] == ["good-controller"]
+    assert installed.troubles == (f"controller wrong (kcm_strangers:wrong) is left out: {trouble}",)
+
+
+def test_a_package_that_cannot_be_imported_is_a_trouble() -> None:
+    installed = load_controllers([EntryPoint("gone", "no_such_module:SPEC", GROUP)], UPSTREAM)
+    assert installed.specs == ()
+    assert installed.troubles == (
+        "controller gone (no_such_module:SPEC) is left out: ModuleNotFoundError: No module named 'no_such_module'",
+    )

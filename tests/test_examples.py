@@ -1,0 +1,107 @@
+"""The examples run as they are written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runtime.embedded.launch import EmbeddedServer, launch
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+PATIENCE = 50.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    running = launch(tmp_path_factory.mktemp("server"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A directory as pip leaves it: a package with a controller, and one that is broken."""
+    (tmp_path / "website_controller.py").write_text((EXAMPLES / "website_controller.py").read_text())
+    for package, entry in (("website", "website_controller:WEBSITE"), ("broken", "no_such_module:SPEC")):
+        info = tmp_path / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[kcm.controllers]\n{package} = {entry}\n")
+    return tmp_path
+
+
+def start(*command: str, path: Path = ROOT) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(path), str(ROOT)))}
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """What it prints, up to the line with these words."""
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if words in line:
+            return seen
+    raise AssertionError(f"{words!r} is not in what it printed:\n{seen}")
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=PATIENCE)
+    return output
+
+
+@pytest.mark.timeout(120)
+def test_the_tests_among_the_examples_pass() -> None:
+    pytest.importorskip("kopf")
+    pytest.importorskip("kubernetes")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "examples"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "7 passed" in done.stdout
+
+
+def test_the_manager_runs_inside_another_program(server: EmbeddedServer) -> None:
+    process = start("examples/embed.py", str(server.kubeconfig))
+    assert "replicaset-controller" in read_until(process, "running: ")
+    assert "interrupted: all actors are stopped" in end(process)
+    assert process.returncode == 0
+
+
+def test_a_controller_that_is_installed_is_switched_like_any_other(server: EmbeddedServer, installed: Path) -> None:
+    command = ("-P", "-m", "actors.command", f"--kubeconfig={server.kubeconfig}", "--secure-port=0", "--leader-elect=0")
+    process = start(*command, "--controllers=website", path=installed)
+    seen = read_until(process, 'Controller starting..." controller="website-controller"')
+    end(process)
+    assert process.returncode == 0
+    assert (
+        "controller broken (no_such_module:SPEC) is left out: ModuleNotFoundError: No module named 'no_such_module'"
+        in seen
+    )
+    assert 'controller="deployment-controller"' not in seen
+    process = start(*command, "--controllers=*,-website,-webside", path=installed)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert '"-webside" is not in the list of known controllers' in output
+    assert '"-website" is not' not in output
