@@ -18,15 +18,14 @@ from typing import Any
 import orjson
 
 from actors import dispatcher
+from actors.own_writes import remember
 from actors.reconciliation import Change, Listening, Reconciler, Reconciliation, RequeueAfter, Tell, Watch
 from protocols.codec import encode
 from protocols.messages.commands import (
     Command,
-    Create,
     Delete,
     DeleteCollection,
     Get,
-    Patch,
     Submit,
     Update,
 )
@@ -45,7 +44,6 @@ from protocols.messages.lifecycle import (
 from protocols.messages.outcomes import (
     CommandFailed,
     Conflict,
-    Done,
     NotFound,
     Outcome,
     Refused,
@@ -53,7 +51,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.messages.recording import Record
 from protocols.messages.watching import Subscribe, Synced, WatchEvent
-from protocols.objects import Key, decode_object, resource_version_of, uid_of
+from protocols.objects import Key, decode_object, resource_version_of
 from runtime.actor import Actor, Context
 from runtime.overlay import Tables
 from runtime.table import Table
@@ -367,47 +365,12 @@ class Controller(Actor):
         if run is None or run.outcomes[settled.index] is not None:
             return  # an outcome told twice, or of a run that is over
         command = run.commands[settled.index]
-        self._remember(command, settled.outcome)
+        remember(self._tables, command, settled.outcome)
         run.outcomes[settled.index] = settled.outcome
         run.missing -= 1
         if run.missing == 0:
             del self._runs[run.ticket]
             self._advance(run, run.outcomes[0] if run.single else run.outcomes)
-
-    def _remember(self, command: Command, outcome: Outcome) -> None:
-        """Put what we know of our own write into the overlay, before the reconciler goes on."""
-        overlay = self._tables.overlay(command.resource)
-        if overlay is None:
-            return
-        match command, outcome:
-            case (Create(subresource="" | "status") | Update(subresource="" | "status"), Done(body)):
-                overlay.wrote(body)
-            case (Patch(subresource="" | "status") | Get(subresource="" | "status"), Done(body)):
-                overlay.wrote(body)
-            case (Delete(), Done(body)):
-                # Gone at once: the answer is a Status. Going: it is the object, with its deletionTimestamp.
-                if decode_object(body).get("kind") == "Status":
-                    self._bury(command)
-                else:
-                    overlay.wrote(body)
-            case (Delete(), NotFound()):
-                self._bury(command)
-            case (Update(subresource="" | "status", body=asked), NotFound()):
-                # While the watch is late, this is how we learn it; else we would make dependents of it, which are
-                # collected at once, and made again.
-                uid = uid_of(decode_object(asked))
-                if uid:
-                    overlay.deleted(command.key, uid)
-
-    def _bury(self, command: Delete) -> None:
-        overlay = self._tables.overlay(command.resource)
-        assert overlay is not None
-        uid = command.uid
-        if uid is None:
-            entry = overlay.get(command.key)
-            uid = entry.uid if entry is not None else None
-        if uid is not None:
-            overlay.deleted(command.key, uid)
 
     def _finish(self, run: _Run, result: RequeueAfter | None) -> None:
         now = self.clock.monotonic()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.own_writes import remember
 from actors.reconciliation import Reconciler, RequeueAfter
 from actors.tables import NODE, node_of
 from protocols.merge_schemas import merge_schema_of
@@ -244,7 +245,7 @@ def drive(
                 running.close()
                 return driven
             for command, outcome in zip(batch, outcomes, strict=True):
-                apply(tables, command, outcome)
+                remember(tables, command, outcome)
             reply = outcomes if isinstance(yielded, Sequence) else outcomes[0]
     except StopIteration as stop:
         driven.result = stop.value
@@ -254,29 +255,6 @@ def drive(
         driven.error = err
     assert raises is None or driven.error is not None, f"expected {raises}, but it ended well"
     return driven
-
-
-def apply(tables: Tables, command: Command, outcome: Outcome) -> None:
-    """Put what a command has done into the overlay of its resource."""
-    overlay = tables.overlay(command.resource)
-    if overlay is None:
-        return
-    match command, outcome:
-        case ((Create(subresource="") | Update() | Patch() | Get()), Done(body)):
-            overlay.wrote(body)
-        case Delete(_, key, uid), (Done() | NotFound()):
-            answered = decode_object(outcome.body) if isinstance(outcome, Done) else {}
-            if "metadata" in answered and "deletionTimestamp" in answered["metadata"]:
-                overlay.wrote(encode_object(answered))
-            else:
-                known = overlay.get(key)
-                gone = uid or (known.uid if known is not None else "")
-                overlay.deleted(key, gone)
-        case _:
-            pass
-
-
-# Answers that object.
 
 
 def failing(*, after: int, outcome: Outcome, to: type[Command], otherwise: Answer) -> Answer:

@@ -1,0 +1,47 @@
+"""What an outcome tells a controller of its own writes, before any watch does."""
+
+from __future__ import annotations
+
+from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from protocols.messages.outcomes import Done, NotFound, Outcome
+from protocols.objects import decode_object, uid_of
+from runtime.overlay import Overlay, Tables
+
+
+def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
+    """Put it into the overlay of the resource that the command was about, if the controller reads that at all.
+
+    Only answers that are the object itself count: those of the object and of its status, not of scale or binding.
+    """
+    overlay = tables.overlay(command.resource)
+    if overlay is None:
+        return
+    match command, outcome:
+        case (Create(subresource="" | "status") | Update(subresource="" | "status"), Done(body)):
+            overlay.wrote(body)
+        case (Patch(subresource="" | "status") | Get(subresource="" | "status"), Done(body)):
+            overlay.wrote(body)
+        case (Delete(), Done(body)):
+            # Gone at once: the answer is a Status. Going: it is the object, with its deletionTimestamp.
+            if decode_object(body).get("kind") == "Status":
+                _bury(overlay, command)
+            else:
+                overlay.wrote(body)
+        case (Delete(), NotFound()):
+            _bury(overlay, command)
+        case (Update(subresource="" | "status", body=asked), NotFound()):
+            # While the watch is late, this is how we learn it; else we would make dependents of it, which are
+            # collected at once, and made again.
+            uid = uid_of(decode_object(asked))
+            if uid:
+                overlay.deleted(command.key, uid)
+
+
+def _bury(overlay: Overlay, command: Delete) -> None:
+    """What the deletion meant is gone: by the uid that it named, else whatever we saw under that key."""
+    uid = command.uid
+    if uid is None:
+        entry = overlay.get(command.key)
+        uid = entry.uid if entry is not None else None
+    if uid is not None:
+        overlay.deleted(command.key, uid)
