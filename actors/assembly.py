@@ -21,6 +21,7 @@ from actors.tables import new_table
 from protocols.resources import Resource
 from runtime.api import Transport
 from runtime.clock import Clock
+from runtime.cloud.calls import CloudCalls
 from runtime.ledger import Ledger
 from runtime.limiters import TokenBucket
 from runtime.meters import WorkQueueMeter, rate_limiter_use
@@ -44,7 +45,7 @@ class Assembly:
     """What all actors of one system share.
 
     tables: filled with one table for each resource that a controller reads. election: None to write without a lease.
-    seed: makes every random choice of the actors repeatable.
+    seed: makes every random choice of the actors repeatable. cloud: the way to it, None where there is none.
     """
 
     transport: Transport
@@ -58,6 +59,7 @@ class Assembly:
     tables: dict[str, Table] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     seed: int | None = None
+    cloud: CloudCalls | None = None
 
 
 def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
@@ -126,6 +128,7 @@ def _infrastructure(assembly: Assembly, seeds: random.Random, *, clients: Iterab
             "limits": DispatchLimits(qps=qps, burst=burst, needs_lease=assembly.election is not None),
             "waited": lambda _client, seconds: waited.observe(seconds),
             "buckets": buckets,
+            "cloud": assembly.cloud,
         },
     )
     yield ActorSpec(name=event_recorder.NAME, actor=EventRecorder, arguments={"seed": seeds.getrandbits(32)})

@@ -5,6 +5,7 @@ Takes Submit (answered by one Settled a command), Attach (answered by Attached),
 Each client has a rate limit of its own, as each clientset upstream has (--kube-api-qps, --kube-api-burst). What an old
 incarnation of a sender still asks is refused, and while the lease is not held so is everything but the elector's.
 Outcomes go from the transport's thread straight to the sender's mailbox: the dispatcher has nothing to add to them.
+Calls into a cloud go the same way, but to the cloud's own threads, and cost nothing of the API client's rate limit.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from protocols.messages.cloud import CLOUD_CALLS, CloudCall
 from protocols.messages.commands import (
     Command,
     Create,
@@ -48,6 +50,7 @@ from protocols.objects import split_key
 from protocols.resources import resource_path
 from runtime.actor import Actor, Context
 from runtime.api import Request, Response, Transport
+from runtime.cloud.calls import CloudCalls
 from runtime.ledger import Ledger, Passage, Statement
 from runtime.limiters import TokenBucket
 
@@ -71,7 +74,7 @@ class DispatchLimits:
 
 
 def request_for(command: Command, *, timeout: float) -> Request:
-    """The HTTP request that carries a command out."""
+    """The HTTP request that carries a command out. Raises TypeError for what is no command to the API server."""
     match command:
         case Create(resource, namespace, body, name, subresource):
             path = resource_path(resource, namespace, name, subresource)
@@ -107,6 +110,8 @@ def request_for(command: Command, *, timeout: float) -> Request:
         case List(resource, namespace, labels, fields):
             path = resource_path(resource, namespace)
             return Request(method="GET", path=path, query=_selectors(labels, fields), timeout=timeout)
+        case _:
+            raise TypeError(f"no request carries {command!r} out")
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
@@ -196,14 +201,16 @@ class Dispatcher(Actor):
         limits: DispatchLimits,
         waited: Callable[[str, float], None] = lambda _client, _seconds: None,
         buckets: dict[str, TokenBucket] | None = None,
+        cloud: CloudCalls | None = None,
     ) -> None:
         """waited: told how many seconds a command of this client waited for its rate limit.
 
         buckets: the clients' rate limits. Whoever gives them may look at them, and the next incarnation finds them.
+        cloud: None where there is none to call.
         """
         super().__init__(context)
         self._transport, self._ledger, self._limits = transport, ledger, limits
-        self._waited = waited
+        self._waited, self._cloud = waited, cloud
         self._buckets = buckets if buckets is not None else {}
         self._queues: dict[str, deque[_Job]] = {}  # by client: what waits for its rate limit, in order
         self._current: dict[str, int] = {}  # by sender: the oldest incarnation that may write
@@ -250,6 +257,10 @@ class Dispatcher(Actor):
             if refusal is not None:
                 self._settle(queue.popleft(), Refused(refusal))
                 continue
+            command = queue[0].command
+            if isinstance(command, CLOUD_CALLS):
+                self._call(queue.popleft(), command)
+                continue
             if not bucket.try_take(now):
                 return
             job = queue.popleft()
@@ -284,6 +295,19 @@ class Dispatcher(Actor):
             ledger.settled(job.sender, passage, command.resource, version)
 
         self._transport.send(request_for(command, timeout=timeout), client=job.client, on_response=on_response)
+
+    def _call(self, job: _Job, call: CloudCall) -> None:
+        if self._cloud is None:
+            self._settle(job, Refused("there is no cloud provider"))
+            return
+        ledger, passage = self._ledger, Passage(job.incarnation, job.ticket, job.index)
+        ledger.sent(job.sender, passage)
+
+        def on_outcome(outcome: Outcome) -> None:
+            self._settle(job, outcome)
+            ledger.settled(job.sender, passage, call.resource, 0)
+
+        self._cloud.send(call, on_outcome)
 
     def _settle(self, job: _Job, outcome: Outcome) -> None:
         # Not self.tell: what was sent before this incarnation failed and was fenced is answered all the same.

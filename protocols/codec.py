@@ -14,7 +14,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from protocols.messages import commands, eviction, lifecycle, outcomes, recording, watching
+from protocols.messages import cloud, commands, eviction, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
 
 TAGS: tuple[tuple[int, type], ...] = (
@@ -75,6 +75,15 @@ TAGS: tuple[tuple[int, type], ...] = (
     (115, eviction.NodeDue),
     (116, eviction.PauseEvictions),
     (117, eviction.ResumeEvictions),
+    (130, cloud.InstanceExists),
+    (131, cloud.InstanceIsShutDown),
+    (132, cloud.ListRoutes),
+    (133, cloud.CreateRoute),
+    (134, cloud.DeleteRoute),
+    (135, cloud.GetLoadBalancer),
+    (136, cloud.EnsureLoadBalancer),
+    (137, cloud.UpdateLoadBalancer),
+    (138, cloud.DeleteLoadBalancer),
 )
 
 # Fields that hold messages or named tuples: how they go onto the wire and come back. All others go as they are.

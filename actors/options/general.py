@@ -146,12 +146,17 @@ class LeaderElection:
 class Cloud:
     allocate_node_cidrs: bool = flag(False, "Give each node a range of pod addresses.", config="AllocateNodeCIDRs")
     cidr_allocator_type: str = flag("RangeAllocator", "How ranges are chosen.", config="CIDRAllocatorType")
-    cloud_config: str = flag("", "File for the cloud provider.", config="CloudProvider.CloudConfigFile", pending=True)
-    cloud_provider: str = flag("", "'external', or nothing.", config="CloudProvider.Name", pending=True)
+    cloud_config: str = flag("", "File for the cloud provider.", config="CloudProvider.CloudConfigFile")
+    cloud_provider: str = flag(
+        "",
+        "The cloud that nodes and routes are in: nothing, 'external' (another program sees to it), 'fake' (one in "
+        "memory) or what an installed package brings along.",
+        config="CloudProvider.Name",
+    )
     cluster_cidr: str = flag("", "Range of the cluster's pod addresses; two for dual-stack.", config="ClusterCIDR")
-    cluster_name: str = flag("kubernetes", "Begins the names of cloud objects.", config="ClusterName", pending=True)
+    cluster_name: str = flag("kubernetes", "Begins the names of cloud objects.", config="ClusterName")
     configure_cloud_routes: bool = flag(
-        True, "Have the cloud route the ranges given to nodes.", config="ConfigureCloudRoutes", pending=True
+        True, "Have the cloud route the ranges given to nodes.", config="ConfigureCloudRoutes"
     )
     external_cloud_volume_plugin: str = flag(
         "", "Plugin for volumes with --cloud-provider=external.", config="ExternalCloudVolumePlugin", pending=True
@@ -160,7 +165,7 @@ class Cloud:
         5.0, "How often the state of nodes is looked at.", kind=DURATION, config="NodeMonitorPeriod"
     )
     route_reconciliation_period: float = flag(
-        10.0, "How often cloud routes are looked at.", kind=DURATION, config="RouteReconciliationPeriod", pending=True
+        10.0, "How often cloud routes are looked at.", kind=DURATION, config="RouteReconciliationPeriod"
     )
     allow_untagged_cloud: bool = flag(
         False, "Run without cluster tags.", config="AllowUntaggedCloud", hidden=True, retired=GONE_WITH_CLOUD_PROVIDERS

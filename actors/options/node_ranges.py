@@ -33,7 +33,7 @@ class NodeRanges:
 
 def node_ranges(cloud: Cloud, ipam: NodeIpam) -> NodeRanges:
     """Raises ValueError that says, in kube-controller-manager's words, what cannot be."""
-    clusters = _cluster_ranges(cloud.cluster_cidr)
+    clusters = cluster_ranges(cloud.cluster_cidr)
     services, unreadable = _service_ranges(ipam.service_cluster_ip_range)
     masks = _masks(clusters, ipam)
     for cluster, mask in zip(clusters, masks, strict=True):
@@ -47,7 +47,8 @@ def node_ranges(cloud: Cloud, ipam: NodeIpam) -> NodeRanges:
     return NodeRanges(clusters=tuple(zip(clusters, masks, strict=True)), services=services, unreadable=unreadable)
 
 
-def _cluster_ranges(text: str) -> list[Network]:
+def cluster_ranges(text: str) -> list[Network]:
+    """text: --cluster-cidr. Raises ValueError as node_ranges."""
     if not text.strip():
         raise ValueError("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
     clusters: list[Network] = []

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 from actors.names import is_enabled
 from actors.options.infrastructure import CertificateSigning
-from actors.options.node_ranges import node_ranges
+from actors.options.node_ranges import cluster_ranges, node_ranges
 from actors.options.table import Options
+from runtime.cloud.loading import has_provider, known_providers
 from runtime.flag_values import quote
 
 TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
@@ -30,7 +31,7 @@ def validate(options: Options, *, known_controllers: Collection[str], aliases: M
         *_workers(options),
         *_endpoints(options),
         *_service_range(options),
-        *_node_ranges(options),
+        *(list(_node_ranges(options)) or _routed_ranges(options)),
         *_serving(options),
         *_logging(options),
         *_own(options),
@@ -66,7 +67,7 @@ def _leader_election(options: Options) -> Iterator[str]:
 
 def _cloud(options: Options) -> Iterator[str]:
     provider = options.cloud.cloud_provider
-    if provider not in {"", "external"}:
+    if provider not in known_providers():
         yield (
             f"cloud provider {quote(provider)} was specified, but built-in cloud providers are disabled. "
             "Please set --cloud-provider=external and migrate to an external cloud provider"
@@ -147,6 +148,16 @@ def _node_ranges(options: Options) -> Iterator[str]:
     if options.cloud.allocate_node_cidrs and is_enabled(NODE_IPAM, options.generic.controllers, on_by_default=True):
         try:
             node_ranges(options.cloud, options.node_ipam)
+        except ValueError as err:
+            yield str(err)
+
+
+def _routed_ranges(options: Options) -> Iterator[str]:
+    """Without --cluster-cidr there is nothing to route; what is there has to be understood."""
+    cloud = options.cloud
+    if has_provider(cloud.cloud_provider) and cloud.configure_cloud_routes and cloud.cluster_cidr.strip():
+        try:
+            cluster_ranges(cloud.cluster_cidr)
         except ValueError as err:
             yield str(err)
 

@@ -1,4 +1,5 @@
-"""What a reconciler yields: one write (or live read) to the API server each. The Dispatcher carries them out.
+"""What a reconciler yields: one write (or live read) to the API server each, or one call into the cloud (cloud.py). The
+Dispatcher carries them out.
 
 `key` is "namespace/name" ("name" for what is cluster-scoped), `resource` a Resource.id, `body` the object's or the
 patch's JSON bytes. None is "not said"; a grace period of 0 means now.
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from protocols.messages.cloud import CLOUD_CALLS, CloudCall
 
 
 class PatchType(StrEnum):
@@ -98,8 +101,8 @@ class List:
     field_selector: str = ""
 
 
-Command = Create | Update | Patch | Delete | DeleteCollection | Get | List
-COMMANDS: tuple[type[Command], ...] = (Create, Update, Patch, Delete, DeleteCollection, Get, List)
+Command = Create | Update | Patch | Delete | DeleteCollection | Get | List | CloudCall
+COMMANDS: tuple[type[Command], ...] = (Create, Update, Patch, Delete, DeleteCollection, Get, List, *CLOUD_CALLS)
 
 
 @dataclass(frozen=True, slots=True)

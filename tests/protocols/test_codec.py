@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from protocols import codec
 from protocols.codec import DecodeError, decode, encode
-from protocols.messages import commands, eviction, lifecycle, outcomes, recording, watching
+from protocols.messages import cloud, commands, eviction, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
 
 # Written out: a journal of an older version must be read by a newer one, so a line may be added here, and none changed.
@@ -76,6 +76,15 @@ EXPECTED_TAGS = {
     115: "NodeDue",
     116: "PauseEvictions",
     117: "ResumeEvictions",
+    130: "InstanceExists",
+    131: "InstanceIsShutDown",
+    132: "ListRoutes",
+    133: "CreateRoute",
+    134: "DeleteRoute",
+    135: "GetLoadBalancer",
+    136: "EnsureLoadBalancer",
+    137: "UpdateLoadBalancer",
+    138: "DeleteLoadBalancer",
 }
 
 MESSAGE_TYPES = [message_type for _, message_type in codec.TAGS]
@@ -145,7 +154,7 @@ def test_tags_are_what_they_always_were() -> None:
 def test_every_message_has_a_tag() -> None:
     defined = {
         value
-        for module in (commands, eviction, lifecycle, outcomes, recording, watching)
+        for module in (cloud, commands, eviction, lifecycle, outcomes, recording, watching)
         for value in vars(module).values()
         if dataclasses.is_dataclass(value) and value.__module__ == module.__name__
     }

@@ -1,0 +1,108 @@
+"""Which routes a cloud should have for the pods of nodes: pure.
+
+Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go, reconcile,
+isResponsibleForRoute, updateNetworkingCondition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from protocols.conditions import find_condition
+from protocols.objects import Object, name_of
+from protocols.routes import Route
+from protocols.times import format_time
+
+Network = IPv4Network | IPv6Network
+NETWORK_UNAVAILABLE = "NetworkUnavailable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutePlan:
+    """kept: by node, the destinations that are routed as they should be; nodes without podCIDRs but with routes are in
+    it too, with none. deletions come before creations if in_turn.
+    """
+
+    kept: dict[str, frozenset[str]]
+    creations: list[Route]
+    deletions: list[Route]
+    in_turn: bool
+
+
+def plan_routes(nodes: Iterable[Object], routes: Sequence[Route], clusters: Sequence[Network]) -> RoutePlan:
+    """routes: all that the cloud has. clusters: --cluster-cidr; routes outside of it are nobody's of ours."""
+    by_node: dict[str, list[Route]] = {}
+    for route in routes:
+        if route.node:
+            by_node.setdefault(route.node, []).append(route)
+    kept: dict[str, frozenset[str]] = {name: frozenset() for name in by_node}
+    creations, wanted, moved = [], set(), set()
+    for node in nodes:
+        name, addresses = name_of(node), addresses_of(node)
+        good = set()
+        for destination in pod_cidrs(node):
+            wanted.add((name, destination))
+            there = next((route for route in by_node.get(name, ()) if route.destination == destination), None)
+            if there is not None and there.addresses in (None, addresses):
+                good.add(destination)
+                continue
+            if there is not None:
+                moved.add((name, destination))
+            creations.append(Route(destination=destination, node=name, addresses=addresses))
+        if pod_cidrs(node):
+            kept[name] = frozenset(good)
+    deletions = [
+        route
+        for route in routes
+        if is_ours(route, clusters)
+        and (
+            route.blackhole or (route.node, route.destination) not in wanted or (route.node, route.destination) in moved
+        )
+    ]
+    in_turn = bool(routes) and routes[0].addresses is not None
+    return RoutePlan(kept=kept, creations=creations, deletions=deletions, in_turn=in_turn)
+
+
+def is_ours(route: Route, clusters: Iterable[Network]) -> bool:
+    """Its first or last address is one of the cluster's. One whose destination cannot be read is not."""
+    try:
+        destination = ip_network(route.destination, strict=False)
+    except ValueError:
+        return False
+    return any(
+        cluster.version == destination.version
+        and (destination.network_address in cluster or destination.broadcast_address in cluster)
+        for cluster in clusters
+    )
+
+
+def pod_cidrs(node: Object) -> list[str]:
+    return list((node.get("spec") or {}).get("podCIDRs") or ())
+
+
+def addresses_of(node: Object) -> frozenset[tuple[str, str]]:
+    addresses = (node.get("status") or {}).get("addresses") or ()
+    return frozenset((each.get("type") or "", each.get("address") or "") for each in addresses)
+
+
+def network_condition(node: Object, *, routed: bool, now: float) -> Object | None:
+    """The condition to write; None if status and reason are what they should be. Also over another agent's reason."""
+    if routed:
+        reason, message = "RouteCreated", "RouteController created a route"
+    else:
+        reason, message = "NoRouteCreated", "RouteController failed to create a route"
+    status = "False" if routed else "True"
+    known = find_condition((node.get("status") or {}).get("conditions"), NETWORK_UNAVAILABLE)
+    if known is not None and known.get("status") == status and known.get("reason") == reason:
+        return None
+    stamp = format_time(now)
+    return {
+        "type": NETWORK_UNAVAILABLE,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": stamp,
+        "lastHeartbeatTime": stamp,
+    }

@@ -1,0 +1,65 @@
+"""Routes of a cloud: where packets for the pods of a node go.
+
+Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go, Route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """destination: a CIDR, as the node's podCIDR spells it. node: where to, "" if the cloud does not know.
+
+    name: the cloud's own, "" before it has one. blackhole: packets for it are lost, as its machine is gone.
+    addresses: (type, address) pairs as in a node's status.addresses, of a cloud that routes to addresses; None of one
+    that routes to machines.
+    """
+
+    destination: str
+    node: str
+    name: str = ""
+    blackhole: bool = False
+    addresses: frozenset[tuple[str, str]] | None = None
+
+
+def encode_route(route: Route) -> bytes:
+    return orjson.dumps(_to_map(route))
+
+
+def decode_route(raw: bytes) -> Route:
+    return _from_map(orjson.loads(raw))
+
+
+def encode_routes(routes: Iterable[Route]) -> bytes:
+    return orjson.dumps([_to_map(route) for route in routes])
+
+
+def decode_routes(raw: bytes) -> list[Route]:
+    return [_from_map(each) for each in orjson.loads(raw)]
+
+
+def _to_map(route: Route) -> dict[str, Any]:
+    return {
+        "destination": route.destination,
+        "node": route.node,
+        "name": route.name,
+        "blackhole": route.blackhole,
+        "addresses": None if route.addresses is None else sorted(route.addresses),
+    }
+
+
+def _from_map(each: Mapping[str, Any]) -> Route:
+    addresses = each["addresses"]
+    return Route(
+        destination=each["destination"],
+        node=each["node"],
+        name=each["name"],
+        blackhole=each["blackhole"],
+        addresses=None if addresses is None else frozenset((type, address) for type, address in addresses),
+    )

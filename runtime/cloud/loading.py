@@ -1,0 +1,52 @@
+"""Which cloud providers there are: the fake one, and those that installed packages bring along.
+
+A package registers a callable that is given the content of --cloud-config and answers a CloudProvider:
+
+    [options.entry_points]
+    kcm.cloud_providers =
+        acme = acme_kcm:provider
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from runtime.cloud.fake import FakeCloud
+from runtime.cloud.provider import CloudProvider
+
+GROUP = "kcm.cloud_providers"
+NONE, EXTERNAL, FAKE = "", "external", "fake"
+ProviderFactory = Callable[[str], CloudProvider]
+
+
+class CloudError(Exception):
+    """The provider cannot be had; the text is one line for the operator."""
+
+
+def has_provider(name: str) -> bool:
+    """name: --cloud-provider. Whether there is a cloud for controllers to call; "external" is another program's."""
+    return name not in (NONE, EXTERNAL)
+
+
+def known_providers() -> frozenset[str]:
+    """All that --cloud-provider may say."""
+    return frozenset({NONE, EXTERNAL, FAKE, *entry_points(group=GROUP).names})
+
+
+def load_provider(name: str, *, config_file: str) -> CloudProvider | None:
+    """None where there is none to call. config_file: --cloud-config, "" for none. Raises CloudError."""
+    if not has_provider(name):
+        return None
+    if name == FAKE:
+        return FakeCloud()
+    found = entry_points(group=GROUP, name=name)
+    if not found:
+        raise CloudError(f"no installed package brings the cloud provider {name!r} along")
+    try:
+        config = Path(config_file).read_text() if config_file else ""
+        make: ProviderFactory = next(iter(found)).load()
+        return make(config)
+    except Exception as err:  # a stranger's code: whatever it raises, it is why we cannot start
+        raise CloudError(f"cloud provider {name!r} could not be initialized: {err}") from err

@@ -1,0 +1,27 @@
+"""Calls into a cloud on virtual time: the same provider, the same outcomes, no threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from protocols.messages.cloud import CloudCall
+from protocols.messages.outcomes import Outcome
+from runtime.cloud.calls import carry_out
+from runtime.cloud.provider import CloudProvider
+from runtime.simulation.clock import VirtualClock
+
+
+class SimulatedCalls:
+    """Implements runtime.cloud.calls.CloudCalls. latency: virtual seconds a call takes; it may be changed at any time.
+
+    made: (when, call) of all calls, in order.
+    """
+
+    def __init__(self, provider: CloudProvider, *, clock: VirtualClock, latency: float = 0.05) -> None:
+        self.provider, self.latency = provider, latency
+        self.made: list[tuple[float, CloudCall]] = []
+        self._clock = clock
+
+    def send(self, call: CloudCall, on_outcome: Callable[[Outcome], None]) -> None:
+        self.made.append((self._clock.monotonic(), call))
+        self._clock.call_after(self.latency, lambda: on_outcome(carry_out(self.provider, call)))
