@@ -48,6 +48,7 @@ from protocols.messages.outcomes import (
     Outcome,
     Refused,
     Settled,
+    Unknown,
 )
 from protocols.messages.recording import Record
 from protocols.messages.watching import Subscribe, Synced, WatchEvent
@@ -137,6 +138,7 @@ class Controller(Actor):
         self._attached = self._begun = False
         self._barrier: dict[str, tuple[int, int]] = {}  # resource id → (epoch, version) that its table has to reach
         self._paused = self._draining = False
+        self._peers: dict[str, int] = {}  # the incarnation of each actor that has to know us, as we told it
         self._since_pump = 0
         self._reconciled = self._failed = 0
         self._tidied = 0.0
@@ -148,9 +150,9 @@ class Controller(Actor):
         self._queue = WorkQueue(now=now, meter=self._meter, chance=self._random.random)
         self._meter.follow(self._queue, self.clock)
         self._tidied = now
-        self.tell(dispatcher.NAME, Attach(self.name, self.context.incarnation))
-        for resource_id in self._shared:
-            self.tell(informer_name(resource_id), Subscribe(self.name))
+        for peer in (dispatcher.NAME, *map(informer_name, self._shared)):
+            self._peers[peer] = self.context.system.incarnation(peer)
+            self._introduce_ourselves(peer)
         self._say_vitals()
 
     def receive(self, message: Any) -> Any:
@@ -165,8 +167,8 @@ class Controller(Actor):
                 self._synced(resource)
             case Attached():
                 self._take_attached(message)
-            case Restarted(name=name):
-                self._peer_restarted(name)
+            case Restarted(name=name, incarnation=incarnation):
+                self._peer_restarted(name, incarnation)
                 self._hear(message)
             case Pause():
                 self._paused = True
@@ -238,12 +240,19 @@ class Controller(Actor):
         for entry in self._shared[resource_id].entries():
             self._enqueue(resource_id, Change.of_entry(entry))
 
-    def _peer_restarted(self, name: str) -> None:
-        if name == dispatcher.NAME:
-            self.tell(dispatcher.NAME, Attach(self.name, self.context.incarnation))
-        for resource_id in self._shared:
-            if name == informer_name(resource_id):
-                self.tell(name, Subscribe(self.name))
+    def _peer_restarted(self, name: str, incarnation: int) -> None:
+        if incarnation > self._peers.get(name, incarnation):
+            self._peers[name] = incarnation
+            self._introduce_ourselves(name)
+
+    def _introduce_ourselves(self, peer: str) -> None:
+        attach = Attach(self.name, self.context.incarnation)
+        self.tell(peer, attach if peer == dispatcher.NAME else Subscribe(self.name))
+
+    def _look_for_new_peers(self) -> None:
+        """Whoever was to tell us that a peer is another one may have failed while telling."""
+        for peer in self._peers:
+            self._peer_restarted(peer, self.context.system.incarnation(peer))
 
     def _hear(self, message: Any) -> bool:
         """Let the reconciler have it, if it listens at all; answers whether it does."""
@@ -284,6 +293,7 @@ class Controller(Actor):
             self._tidied = now
             for overlay in self._tables.overlays().values():
                 overlay.prune()
+            self._look_for_new_peers()
         if self._draining and not self._runs:
             self.tell(self.context.system.supervisor, Drained(self.name))
         self._ask_for_wake(now)
@@ -365,8 +375,12 @@ class Controller(Actor):
         if run is None or run.outcomes[settled.index] is not None:
             return  # an outcome told twice, or of a run that is over
         command = run.commands[settled.index]
-        remember(self._tables, command, settled.outcome)
-        run.outcomes[settled.index] = settled.outcome
+        outcome = settled.outcome
+        try:
+            remember(self._tables, command, outcome)
+        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as from a proxy that answers for the server
+            outcome = Unknown(f"malformed answer: {_one_line(err)}")
+        run.outcomes[settled.index] = outcome
         run.missing -= 1
         if run.missing == 0:
             del self._runs[run.ticket]
@@ -419,7 +433,7 @@ class Controller(Actor):
         """Read the object live before the next try: however late the watch is, that one does not repeat this one."""
         outcome = yield Get(command.resource, command.key)
         if isinstance(outcome, NotFound):
-            self._remember(command, outcome)
+            remember(self._tables, command, outcome)
         raise err
 
     def _record(self, event: Record) -> None:

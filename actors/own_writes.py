@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.objects import decode_object, uid_of
+from protocols.objects import decode_object, is_deleting, uid_of
 from runtime.overlay import Overlay, Tables
 
 
@@ -12,6 +12,7 @@ def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
     """Put it into the overlay of the resource that the command was about, if the controller reads that at all.
 
     Only answers that are the object itself count: those of the object and of its status, not of scale or binding.
+    Raises ValueError, TypeError, KeyError or AttributeError on an answer that is not what the API sends.
     """
     overlay = tables.overlay(command.resource)
     if overlay is None:
@@ -22,11 +23,11 @@ def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
         case (Patch(subresource="" | "status") | Get(subresource="" | "status"), Done(body)):
             overlay.wrote(body)
         case (Delete(), Done(body)):
-            # Gone at once: the answer is a Status. Going: it is the object, with its deletionTimestamp.
-            if decode_object(body).get("kind") == "Status":
-                _bury(overlay, command)
-            else:
+            # Going: the answer is the object, with its deletionTimestamp. Gone at once: a Status.
+            if is_deleting(decode_object(body)):
                 overlay.wrote(body)
+            else:
+                _bury(overlay, command)
         case (Delete(), NotFound()):
             _bury(overlay, command)
         case (Update(subresource="" | "status", body=asked), NotFound()):
