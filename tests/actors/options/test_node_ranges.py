@@ -133,4 +133,4 @@ def test_what_cannot_be_is_said_in_upstreams_words(flags: list[str], error: str)
 
 @pytest.mark.parametrize("flags", [[], [ALLOCATE, "--controllers=*,-nodeipam"], ["--allocate-node-cidrs=false"]])
 def test_flags_of_a_controller_that_does_not_run_are_not_looked_at(flags: list[str]) -> None:
-    parse("--cluster-cidr=nonsense", *flags)
+    assert parse("--cluster-cidr=nonsense", *flags).cloud.cluster_cidr == "nonsense"
