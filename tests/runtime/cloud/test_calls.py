@@ -1,0 +1,178 @@
+"""Calls into a cloud: what becomes of each, on threads and off them."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+
+import orjson
+import pytest
+
+from protocols.messages.cloud import (
+    CLOUD_CALLS,
+    CloudCall,
+    CreateRoute,
+    DeleteLoadBalancer,
+    DeleteRoute,
+    EnsureLoadBalancer,
+    GetLoadBalancer,
+    InstanceExists,
+    InstanceIsShutDown,
+    ListRoutes,
+    UpdateLoadBalancer,
+)
+from protocols.messages.outcomes import (
+    Conflict,
+    Done,
+    Invalid,
+    NotFound,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
+from protocols.routes import Route, decode_routes, encode_route
+from runtime.clock import SystemClock
+from runtime.cloud.calls import ThreadedCalls, carry_out
+from runtime.cloud.fake import FakeCloud, FakeRoutes
+from runtime.cloud.provider import (
+    CloudConflictError,
+    InstanceNotFoundError,
+    NotSupportedError,
+    RetryAfterError,
+)
+from runtime.simulation.clock import VirtualClock
+from runtime.simulation.cloud import SimulatedCalls
+
+NODE = b'{"metadata":{"name":"n1","uid":"u1"}}'
+NODES = b'[{"metadata":{"name":"n1","uid":"u1"}}]'
+SERVICE = b'{"metadata":{"name":"web","namespace":"default","uid":"s1"}}'
+ROUTE = encode_route(Route(destination="10.0.0.0/24", node="n1"))
+
+
+class Raising(FakeRoutes):
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def list(self, cluster: str) -> Sequence[Route]:
+        raise self.error
+
+
+class Stuck(FakeRoutes):
+    """Lists nothing before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go, self.entered = threading.Event(), threading.Event()
+
+    def list(self, cluster: str) -> Sequence[Route]:
+        self.entered.set()
+        assert self.let_go.wait(30.0)
+        return super().list(cluster)
+
+
+def test_every_call_has_its_answer() -> None:
+    cloud = FakeCloud()
+    cloud.instances.shut_down("n1")
+    ingress = {"ingress": [{"ip": "203.0.113.1", "ipMode": "VIP"}]}
+    calls: list[tuple[CloudCall, object]] = [
+        (InstanceExists(NODE), True),
+        (InstanceIsShutDown(NODE), True),
+        (GetLoadBalancer("c", SERVICE), None),
+        (EnsureLoadBalancer("c", SERVICE, NODES), ingress),
+        (GetLoadBalancer("c", SERVICE), ingress),
+        (UpdateLoadBalancer("c", SERVICE, b"[]"), None),
+        (DeleteLoadBalancer("c", SERVICE), None),
+        (CreateRoute("c", "hint", ROUTE), None),
+    ]
+    for call, answer in calls:
+        outcome = carry_out(cloud, call)
+        assert isinstance(outcome, Done), call
+        assert orjson.loads(outcome.body) == answer, call
+    listed = carry_out(cloud, ListRoutes("c"))
+    assert isinstance(listed, Done)
+    (made,) = decode_routes(listed.body)
+    assert (made.node, made.destination, made.name) == ("n1", "10.0.0.0/24", "c-hint-1")
+    assert carry_out(cloud, DeleteRoute("c", encode_route(made))) == Done(b"null")
+    assert carry_out(cloud, ListRoutes("c")) == Done(b"[]")
+    assert {type(call) for call, _ in calls} | {ListRoutes, DeleteRoute} == set(CLOUD_CALLS)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (InstanceNotFoundError("who?"), NotFound("who?")),
+        (InstanceNotFoundError(), NotFound("instance not found")),
+        (NotSupportedError("not here"), Invalid("not here", code=501)),
+        (CloudConflictError("busy"), Conflict("busy")),
+        (RetryAfterError("quota", 42.0), Throttled("quota", retry_after=42.0)),
+        (RuntimeError("rain"), ServerFailure("rain")),
+        (ValueError(), ServerFailure("ValueError")),
+    ],
+)
+def test_what_a_provider_raises_is_an_outcome(error: Exception, outcome: Outcome) -> None:
+    cloud = FakeCloud()
+    cloud.routes = Raising(error)
+    assert carry_out(cloud, ListRoutes("c")) == outcome
+
+
+def test_what_a_cloud_does_not_have_is_not_supported() -> None:
+    class Bare:
+        instances = routes = load_balancers = None
+
+    for call in (InstanceExists(NODE), ListRoutes("c"), GetLoadBalancer("c", SERVICE)):
+        outcome = carry_out(Bare(), call)
+        assert isinstance(outcome, Invalid)
+        assert outcome.code == 501
+        assert "support" in outcome.message
+
+
+def test_a_call_that_hangs_stalls_no_other() -> None:
+    clock, cloud = SystemClock(), FakeCloud()
+    stuck = cloud.routes = Stuck()
+    calls = ThreadedCalls(cloud, clock=clock, threads=2)
+    outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    calls.send(ListRoutes("c"), outcomes.put)
+    assert stuck.entered.wait(10.0)
+    calls.send(InstanceExists(NODE), outcomes.put)
+    assert outcomes.get(timeout=10.0) == Done(b"true")
+    stuck.let_go.set()
+    assert outcomes.get(timeout=10.0) == Done(b"[]")
+    clock.close()
+
+
+def test_no_answer_in_time_is_unknown_and_no_thread_in_time_is_refused() -> None:
+    clock, cloud = VirtualClock(), FakeCloud()
+    stuck = cloud.routes = Stuck()
+    calls = ThreadedCalls(cloud, clock=clock, threads=1, timeout=60.0)
+    outcomes: list[Outcome] = []
+    calls.send(ListRoutes("c"), outcomes.append)
+    assert stuck.entered.wait(10.0)
+    calls.send(InstanceExists(NODE), outcomes.append)
+    clock.advance_to(60.0)
+    while clock.sound_due():
+        pass
+    assert outcomes == [
+        Unknown("the cloud did not answer within 60 s"),
+        Refused("the cloud was busy for 60 s"),
+    ]
+    later: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    calls.send(InstanceExists(NODE), later.put)
+    stuck.let_go.set()
+    assert later.get(timeout=10.0) == Done(b"true")
+    assert len(outcomes) == 2, "an outcome is told once"
+
+
+def test_in_the_simulator_a_call_takes_virtual_time() -> None:
+    clock = VirtualClock()
+    calls = SimulatedCalls(FakeCloud(), clock=clock, latency=2.0)
+    outcomes: list[Outcome] = []
+    calls.send(InstanceExists(NODE), outcomes.append)
+    assert not clock.sound_due()
+    clock.advance_to(2.0)
+    assert clock.sound_due()
+    assert outcomes == [Done(b"true")]
+    assert calls.made == [(0.0, InstanceExists(NODE))]
