@@ -9,6 +9,9 @@ On a pod:
 
 On a node:
     hollow.kcm.dev/silent: "true"               its kubelet neither says nor does anything, as if the machine were gone
+    hollow.kcm.dev/flap-seconds: "90"           it is so silent for that long, then speaks for as long, by turns
+    hollow.kcm.dev/heartbeat-seconds: "60"      its heartbeats come so far apart (from 1 on), instead of every 10 s
+    hollow.kcm.dev/ready: "false"               from its next heartbeat on its kubelet says that it is not ready
     hollow.kcm.dev/terminate-after-seconds      for all of its pods that do not say it themselves
 
 All nodes of a zone fall silent with
@@ -18,6 +21,7 @@ All nodes of a zone fall silent with
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from protocols.objects import Object, annotations_of
 
@@ -27,6 +31,9 @@ RUN_SECONDS = "hollow.kcm.dev/run-seconds"
 EXIT_CODE = "hollow.kcm.dev/exit-code"
 TERMINATE_AFTER = "hollow.kcm.dev/terminate-after-seconds"
 SILENT = "hollow.kcm.dev/silent"
+FLAP = "hollow.kcm.dev/flap-seconds"
+HEARTBEAT = "hollow.kcm.dev/heartbeat-seconds"
+READY = "hollow.kcm.dev/ready"
 
 
 def is_set(obj: Object, name: str) -> bool:
@@ -34,8 +41,38 @@ def is_set(obj: Object, name: str) -> bool:
     return annotations_of(obj).get(name) == "true"
 
 
-def is_silent(node: Object) -> bool:
-    return is_set(node, SILENT)
+class Silence(NamedTuple):
+    """Whether a node is silent, and at which Unix second that changes by itself; None for never."""
+
+    silent: bool
+    until: float | None
+
+
+def silence(node: Object, *, now: float) -> Silence:
+    """now: Unix seconds. Turns go by the clock, so that all that flap at the same pace do so together."""
+    if is_set(node, SILENT):
+        return Silence(True, None)
+    turn = seconds(node, FLAP)
+    if not turn:
+        return Silence(False, None)
+    number = now // turn
+    return Silence(number % 2 == 1, (number + 1) * turn)
+
+
+def asked_silence(node: Object) -> tuple[str | None, str | None]:
+    """What its annotations ask for, to be compared."""
+    annotations = annotations_of(node)
+    return annotations.get(SILENT), annotations.get(FLAP)
+
+
+def heartbeat_interval(node: Object, *, usual: float) -> float:
+    """Seconds between two of its heartbeats."""
+    asked = seconds(node, HEARTBEAT)
+    return usual if asked is None else max(1.0, asked)
+
+
+def says_ready(node: Object) -> bool:
+    return annotations_of(node).get(READY) != "false"
 
 
 def seconds(obj: Object, name: str) -> float | None:

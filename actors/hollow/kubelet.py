@@ -51,7 +51,7 @@ def _pods_of(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key]
             return ()
         old = change.old
         if change.type != EventType.ADDED and old is not None:
-            if behaviour.is_silent(change.new) == behaviour.is_silent(old):
+            if behaviour.asked_silence(change.new) == behaviour.asked_silence(old):
                 return ()
         return [entry.key for entry in tables[PODS].indexed_entries(NODE, change.key)]
 
@@ -82,15 +82,18 @@ class HollowKubelet:
         facts = entry.facts
         hollow = self._fleet.get(facts.node)
         node = self._nodes.get(facts.node) if hollow is not None else None
-        if hollow is None or node is None or behaviour.is_silent(node):
+        if hollow is None or node is None:
             return None
+        now = self._clock.now()
+        quiet = behaviour.silence(node, now=now)
+        if quiet.silent:
+            return None if quiet.until is None else look_again(due=quiet.until, now=now)
         pod = self._pods.object_of(entry)
         if facts.deleting:
             return (yield from self._stop(entry, pod, node))
         if is_terminal(facts):
             self._forget(key)
             return None
-        now = self._clock.now()
         if behaviour.is_set(pod, behaviour.REJECT) and not pod_status.has_started(pod):
             plan = pod_status.rejected(pod, capacity_milli_cpu=milli_value(hollow.cpu), now=now)
             yield record(PODS, pod, "Warning", plan.status["reason"], plan.status["message"])

@@ -6,7 +6,7 @@ component-helpers/apimachinery/lease/controller.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from actors.hollow.fleet import REGION, HollowNode
@@ -18,13 +18,14 @@ LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 RUNTIME = "hollow://"
 
-# type, status, reason, message
-_CONDITIONS = (
+Said = tuple[str, str, str, str]  # of a condition: type, status, reason, message
+_PRESSURES = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
+_READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+_NOT_READY = ("Ready", "False", "KubeletNotReady", "container runtime is down")
 
 
 def default_labels(hollow: HollowNode) -> dict[str, str]:
@@ -87,36 +88,39 @@ def new_node(hollow: HollowNode, *, now: float) -> Object:
             "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
         },
         "spec": {},
-        "status": {**machine_status(hollow), "conditions": _conditions({}, now=now)},
+        "status": {**machine_status(hollow), "conditions": _conditions({}, (*_PRESSURES, _READY), now=now)},
     }
 
 
-def status_changes(node: Object, machine: Mapping[str, Any], *, now: float, heartbeat: bool) -> Object:
-    """The parts of the status to write, {} for none. machine: see machine_status.
+def status_changes(
+    node: Object, machine: Mapping[str, Any], *, now: float, heartbeat: bool, ready: bool = True
+) -> Object:
+    """The parts of the status to write, {} for none. machine: see machine_status. ready: what its kubelet says.
 
     Without a heartbeat conditions are written only if one says something else than its kubelet would (Ready is Unknown,
     because the node was thought lost).
     """
     status = node.get("status") or {}
     changes: Object = {field: value for field, value in machine.items() if status.get(field) != value}
-    if changes or heartbeat or not _says_what_the_kubelet_says(status):
-        changes["conditions"] = _conditions(status, now=now)
+    said = (*_PRESSURES, _READY if ready else _NOT_READY)
+    if changes or heartbeat or not _says(status, said):
+        changes["conditions"] = _conditions(status, said, now=now)
     return changes
 
 
-def _says_what_the_kubelet_says(status: Mapping[str, Any]) -> bool:
-    said = {
+def _says(status: Mapping[str, Any], said: Iterable[Said]) -> bool:
+    there = {
         (condition.get("type"), condition.get("status"), condition.get("reason"), condition.get("message"))
         for condition in status.get("conditions") or ()
     }
-    return said.issuperset(_CONDITIONS)
+    return there.issuperset(said)
 
 
-def _conditions(status: Mapping[str, Any], *, now: float) -> list[Object]:
+def _conditions(status: Mapping[str, Any], said: Iterable[Said], *, now: float) -> list[Object]:
     """The kubelet's four; those of others (NetworkUnavailable) are not among them. For a patch that merges by type."""
     stamp = format_time(now)
     conditions = []
-    for type, value, reason, message in _CONDITIONS:
+    for type, value, reason, message in said:
         before = find_condition(status.get("conditions"), type)
         kept = before is not None and before.get("status") == value
         since = before.get("lastTransitionTime") if before is not None and kept else None

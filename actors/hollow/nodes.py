@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from actors.hollow.behaviour import is_silent
+from actors.hollow.behaviour import Silence, heartbeat_interval, says_ready, silence
 from actors.hollow.fleet import HollowNode
 from actors.hollow.node_objects import (
     LEASE_NAMESPACE,
@@ -98,8 +98,9 @@ class HollowNodes:
             if node is not None and is_hollow(node):
                 yield from must(delete(NODES, key, uid=uid_of(node)), but=(NotFound, Conflict))
             return None
-        if node is not None and is_silent(node):
-            return None  # its next change brings us back
+        quiet = Silence(False, None) if node is None else silence(node, now=self._clock.now())
+        if quiet.silent:  # its next change brings us back
+            return None if quiet.until is None else look_again(due=quiet.until, now=self._clock.now())
         kubelet = self._kubelets.get(key)
         if kubelet is None:
             node = yield from self._register(hollow, node)
@@ -130,7 +131,8 @@ class HollowNodes:
         commands: list[Command] = [
             patch(LEASES, make_key(LEASE_NAMESPACE, name), {"spec": lease_spec(name, now=now)}),
         ]
-        changes = status_changes(node, kubelet.machine, now=now, heartbeat=started >= kubelet.status_due)
+        due = started >= kubelet.status_due
+        changes = status_changes(node, kubelet.machine, now=now, heartbeat=due, ready=says_ready(node))
         if changes:
             commands.append(patch(NODES, name, {"status": changes}, subresource="status"))
         renewed, *written = yield from together(commands)
@@ -141,7 +143,8 @@ class HollowNodes:
             # A node that is not found was deleted: its event tells us.
             if not isinstance(outcome, Done | NotFound):
                 raise CommandFailed(command, outcome)
-        kubelet.beats, kubelet.due = _next(name, kubelet.beats, LEASE_INTERVAL, started)
+        interval = heartbeat_interval(node, usual=LEASE_INTERVAL)
+        kubelet.beats, kubelet.due = _next(name, kubelet.beats, interval, started)
         if changes:
             kubelet.status_beats, kubelet.status_due = _next(name, kubelet.status_beats, STATUS_INTERVAL, started)
 

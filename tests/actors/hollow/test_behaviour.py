@@ -1,6 +1,18 @@
 import pytest
 
-from actors.hollow.behaviour import EXIT_CODE, RUN_SECONDS, SILENT, exit_code, is_silent, seconds
+from actors.hollow.behaviour import (
+    EXIT_CODE,
+    FLAP,
+    HEARTBEAT,
+    READY,
+    RUN_SECONDS,
+    SILENT,
+    exit_code,
+    heartbeat_interval,
+    says_ready,
+    seconds,
+    silence,
+)
 
 
 def annotated(name, value):
@@ -28,4 +40,34 @@ def test_exit_codes_are_those_of_a_process(text, expected):
 
 @pytest.mark.parametrize("text, silent", [("true", True), ("True", False), ("false", False), ("", False)])
 def test_a_node_is_silent_if_it_says_exactly_that(text, silent):
-    assert is_silent(annotated(SILENT, text)) is silent
+    assert silence(annotated(SILENT, text), now=0.0) == (silent, None)
+
+
+@pytest.mark.parametrize(
+    "text, now, expected",
+    [
+        ("60", 0.0, (False, 60.0)),
+        ("60", 59.9, (False, 60.0)),
+        ("60", 60.0, (True, 120.0)),
+        ("60", 119.0, (True, 120.0)),
+        ("60", 120.0, (False, 180.0)),
+        ("0", 61.0, (False, None)),
+        ("often", 61.0, (False, None)),
+    ],
+)
+def test_a_node_that_flaps_is_silent_every_other_turn(text, now, expected):
+    assert silence(annotated(FLAP, text), now=now) == expected
+
+
+def test_a_node_that_is_silent_altogether_does_not_flap():
+    assert silence({"metadata": {"annotations": {SILENT: "true", FLAP: "60"}}}, now=0.0) == (True, None)
+
+
+@pytest.mark.parametrize("text, expected", [("60", 60.0), ("0.1", 1.0), ("seldom", 10.0), ("-5", 10.0)])
+def test_heartbeats_come_as_far_apart_as_the_node_says(text, expected):
+    assert heartbeat_interval(annotated(HEARTBEAT, text), usual=10.0) == expected
+
+
+@pytest.mark.parametrize("text, ready", [("false", False), ("true", True), ("", True)])
+def test_a_kubelet_says_that_it_is_ready_unless_it_is_told_not_to(text, ready):
+    assert says_ready(annotated(READY, text)) is ready

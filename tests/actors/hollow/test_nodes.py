@@ -233,3 +233,50 @@ def test_nodes_of_the_fleet_are_looked_at_when_they_change_and_others_when_they_
     (watch,) = node_watches(FLEET)
     change = Change(type=type, key=key, raw=b"{}", controller=None)
     assert list(watch.to(change, World().bench.tables)) == ([key] if looked_at else [])
+
+
+def test_a_node_that_flaps_says_nothing_in_every_other_turn():
+    world = World(node())
+    world.drive()
+    world.annotate(**{behaviour.FLAP: "60"})
+    spoken = []
+    for _ in range(240):
+        world.clock.advance(1.0)
+        if world.drive().commands:
+            spoken.append(int(world.clock.now()) // 60 % 2)
+    assert spoken
+    assert set(spoken) == {0}
+
+
+def test_a_node_that_flaps_is_looked_at_again_when_its_turn_comes():
+    world = World(node(annotations={behaviour.FLAP: "60"}))
+    world.clock.advance(60 - world.clock.now() % 60 + (0 if world.clock.now() // 60 % 2 == 0 else 60))
+    driven = world.drive()
+    assert driven.commands == []
+    assert driven.result.seconds == pytest.approx(60.0)
+    world.clock.advance(driven.result.seconds)
+    assert world.drive().commands
+
+
+def test_a_node_that_lags_speaks_less_often():
+    world = World(node(annotations={behaviour.HEARTBEAT: "60"}))
+    world.drive()
+    world.beat()
+    assert 60.0 <= world.drive().result.seconds <= 60.0 * 1.04
+
+
+def test_a_kubelet_that_is_not_ready_says_so_until_it_is():
+    world = World(node())
+    world.drive()
+
+    def ready():
+        return [c["status"] for c in world.node()["status"]["conditions"] if c["type"] == "Ready"]
+
+    world.bench.catch_up()
+    world.annotate(**{behaviour.READY: "false"})
+    world.beat()
+    assert ready() == ["False"]
+    world.bench.catch_up()
+    world.annotate()
+    world.beat()
+    assert ready() == ["True"]
