@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from actors.nodes.zone_eviction_queue import zone_queue_name
 from actors.simulation import SimulatedCluster
-from protocols.nodes import UNREACHABLE, zone_label
-from protocols.objects import labels_of
+from protocols.nodes import NOT_READY, UNREACHABLE, zone_label
+from protocols.objects import labels_of, name_of
 from protocols.resources import NODES, PODS
 from runtime.simulation.faults import parse_faults
 from tests.actors.nodes.fleet import Fleet
@@ -126,6 +127,64 @@ def test_a_node_whose_status_cannot_be_written_is_not_evicted(make_cluster: Call
     fleet.silence("a0", "a1")
     fleet.run_until(GIVEN_UP + 60)
     assert fleet.tainted() == {"a1": GIVEN_UP}
+
+
+def test_a_node_that_is_let_through_and_cannot_be_tainted_takes_no_further_turn(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    faults = "command-answered 60..200 status=500 resource=nodes object=a0 process=manager"
+    fleet = Fleet(make_cluster(faults=parse_faults(faults)))
+    manager = fleet.manager()
+    fleet.run_until(61)
+    fleet.say("a0", "False")
+    fleet.say("a1", "False")
+    fleet.run_until(150)
+    assert list(fleet.tainted(key=NOT_READY)) == ["a1"]
+    assert fleet.cluster.describe(manager, zone_queue_name("eu:a"))["let_through"] == 2
+
+
+# While the watch of nodes is late by some twenty seconds, what is written rests on what is read live.
+
+
+@pytest.fixture
+def late(make_cluster: Callable[..., SimulatedCluster]) -> Fleet:
+    return Fleet(make_cluster(faults=parse_faults("watch-lagging 90.. resource=nodes seconds=20 process=manager")))
+
+
+def test_a_node_that_speaks_just_before_it_is_given_up_is_not(late: Fleet) -> None:
+    late.manager()
+    late.run_until(LAST_WORD)
+    late.silence("a0")
+    late.run_until(GIVEN_UP - 1)
+    late.say("a0", "True")
+    late.run_until(GIVEN_UP + 30)
+    assert late.ready("a0")["status"] == "True"
+    assert late.events("NodeNotReady") == []
+
+
+def test_a_node_that_others_change_is_tainted_in_its_turn(late: Fleet) -> None:
+    late.manager()
+    late.run_until(LAST_WORD)
+    late.silence("a0", "a1")
+    late.run_until(GIVEN_UP + 5)
+    late.cluster.merge(NODES, "a1", {"metadata": {"labels": {"another": "label"}}})
+    late.run_until(GIVEN_UP + 11)
+    assert late.tainted() == every(10, ["a0", "a1"], first=GIVEN_UP)
+
+
+def test_pods_are_not_deleted_from_a_node_that_has_just_come_back(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    faults = parse_faults("watch-lagging 340.. resource=nodes seconds=20 process=manager")
+    fleet = Fleet(make_cluster(faults=faults))
+    fleet.manager("--feature-gates=TaintBasedEvictions=false")
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a0")
+    fleet.run_until(352)
+    fleet.say("a0", "True")
+    fleet.run_until(450)
+    (pod,) = [pod for pod in fleet.cluster.list(PODS) if name_of(pod) == "pod-on-a0"]
+    assert "deletionTimestamp" not in pod["metadata"]
 
 
 @pytest.mark.parametrize(

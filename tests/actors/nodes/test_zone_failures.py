@@ -83,6 +83,16 @@ def test_a_queue_that_fails_again_and_again_evicts_no_faster(fleet: Fleet) -> No
     assert_that_the_rate_held(fleet)
 
 
+def test_a_new_manager_watches_over_the_queues_of_the_old_one(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.world.kill(manager.actors, MANAGER)
+    fleet.run_until(GIVEN_UP + 40)
+    fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
 def test_after_a_restart_while_all_zones_are_down_nobody_is_evicted(fleet: Fleet) -> None:
     fleet.manager()
     fleet.run_until(LAST_WORD)
