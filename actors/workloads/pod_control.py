@@ -161,9 +161,13 @@ def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: R
 
 @dataclass(slots=True)
 class Deletions:
-    """What became of pods that were to be deleted: those that are (or will be, gracefully), and the first failure."""
+    """What became of pods that were to be deleted: those that are (or will be, gracefully), and the first failure.
+
+    conflicting: those that have become another pod, or that the server would not delete now.
+    """
 
     deleted: list[Key] = field(default_factory=list)
+    conflicting: list[Key] = field(default_factory=list)
     failure: CommandFailed | None = None
 
 
@@ -180,8 +184,10 @@ def delete_pods(pods: Iterable[Entry], *, owner: Object, owners: Resource) -> St
             case Done():
                 result.deleted.append(command.key)
                 yield record(owners, owner, "Normal", "SuccessfulDelete", f"Deleted pod: {split_key(command.key)[1]}")
-            case NotFound() | Conflict():
+            case NotFound():
                 pass
+            case Conflict():
+                result.conflicting.append(command.key)
             case _:
                 if result.failure is None:
                     why = dataclasses.replace(outcome, message=f"unable to delete pods: {outcome.message}")

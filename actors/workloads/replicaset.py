@@ -28,7 +28,7 @@ from actors.reconciliation import (
     together,
 )
 from actors.workloads.ownership import claim
-from actors.workloads.pod_control import Creations, PodForm, create_pods, delete_pods, pod_names
+from actors.workloads.pod_control import Creations, Deletions, PodForm, create_pods, delete_pods, pod_names
 from actors.workloads.ranking import deletion_age_ratios, ranked_deletion_order, related_on_nodes
 from actors.workloads.replacements import Replacements, next_patience
 from actors.workloads.replica_status import count_pods, next_status, seconds_to_next_availability
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 BURST = 500  # pods created or deleted in one sync
-LOOK_AGAIN = 1.0  # seconds after a pod's name was found to exist
+LOOK_AGAIN = 1.0  # seconds after a pod's name was found to exist, or a pod could not be deleted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,8 +266,8 @@ class ReplicaSetReconciler:
                 wait = LOOK_AGAIN
             return _Managed(made.failure, wait)
         if missing < 0:
-            failure = yield from self._delete(entry, owner, active, min(-missing, self._burst))
-            return _Managed(failure=failure)
+            gone = yield from self._delete(entry, owner, active, min(-missing, self._burst))
+            return _Managed(gone.failure, LOOK_AGAIN if gone.conflicting else None)
         return _Managed()
 
     def _held_back(self, entry: Entry, failed: Sequence[Key], missing: int) -> tuple[int, float | None]:
@@ -303,7 +303,7 @@ class ReplicaSetReconciler:
         yield from together([get_live(PODS, key) for key in creations.existing])
         return creations
 
-    def _delete(self, entry: Entry, owner: Object, active: Sequence[Entry], count: int) -> Step[CommandFailed | None]:
+    def _delete(self, entry: Entry, owner: Object, active: Sequence[Entry], count: int) -> Step[Deletions]:
         victims = active
         if count < len(active):
             now = self._clock.now()
@@ -313,7 +313,7 @@ class ReplicaSetReconciler:
         deletions = yield from delete_pods(victims[:count], owner=owner, owners=self._kind.resource)
         if deletions.deleted:
             self._log.info("pods deleted", key=entry.key, count=len(deletions.deleted))
-        return deletions.failure
+        return deletions
 
     def _crowds(self, owner: Entry) -> Mapping[str, int]:
         """On each node, the active pods that the selectors of all owners of the same controller match."""
