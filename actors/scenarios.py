@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from actors.simulation import SimulatedCluster
@@ -38,37 +38,46 @@ def workload(resource: Resource, name: str, replicas: int, image: str, **spec: A
     }
 
 
-def draw_wishes(seed: int, *, seconds: float) -> tuple[Wish, ...]:
+KINDS = (DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS)
+NAMES = {DEPLOYMENTS: "web", REPLICASETS: "set", REPLICATION_CONTROLLERS: "old"}
+CHANGES = ("image", "scale", "scale", "kill", "anew", "orphan")
+
+
+def draw_wishes(
+    seed: int, *, seconds: float, kinds: Sequence[Resource] = KINDS, changes: Sequence[str] = CHANGES
+) -> tuple[Wish, ...]:
     """One workload of each kind, then three to six changes to them within so many seconds."""
     chance = random.Random(f"wishes {seed}")
-    surge = {"maxSurge": chance.randint(0, 2), "maxUnavailable": 1}
-    strategy = chance.choice(({"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": surge}, None))
-    more = {} if strategy is None else {"strategy": strategy}
-    wishes = [
-        _create(1.0, DEPLOYMENTS, workload(DEPLOYMENTS, "web", chance.randint(1, 5), "v1", **more)),
-        _create(1.5, REPLICASETS, workload(REPLICASETS, "set", chance.randint(1, 4), "v1")),
-        _create(2.0, REPLICATION_CONTROLLERS, workload(REPLICATION_CONTROLLERS, "old", chance.randint(1, 3), "v1")),
-    ]
+    wishes = [_first(chance, 1.0 + 0.5 * i, kind) for i, kind in enumerate(kinds)]
     times = sorted(round(chance.uniform(3.0, seconds), 2) for _ in range(chance.randint(3, 6)))
-    wishes += [_draw_change(chance, at) for at in times]
+    wishes += [_draw_change(chance, at, chance.choice(kinds), chance.choice(changes)) for at in times]
     return tuple(wishes)
 
 
-def _draw_change(chance: random.Random, at: float) -> Wish:
-    which = chance.choice(((DEPLOYMENTS, "web"), (REPLICASETS, "set"), (REPLICATION_CONTROLLERS, "old")))
-    match chance.choice(("image", "image", "scale", "scale", "kill", "anew", "orphan")):
-        case "image":
+def _first(chance: random.Random, at: float, kind: Resource) -> Wish:
+    more: Object = {}
+    if kind == DEPLOYMENTS:
+        surge = {"maxSurge": chance.randint(0, 2), "maxUnavailable": 1}
+        strategy = chance.choice(({"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": surge}, None))
+        more = {} if strategy is None else {"strategy": strategy}
+    return _create(at, kind, workload(kind, NAMES[kind], chance.randint(1, 5), "v1", **more))
+
+
+def _draw_change(chance: random.Random, at: float, kind: Resource, change: str) -> Wish:
+    name = NAMES[kind]
+    match change:
+        case "image" if kind == DEPLOYMENTS:
             image = f"v{chance.randint(1, 4)}"
             template = {"spec": {"containers": [{"name": "c", "image": image}]}}
-            return _merge(at, DEPLOYMENTS, "web", {"spec": {"template": template}}, f"image {image}")
-        case "scale":
-            replicas = chance.randint(0, 6)
-            return _merge(at, *which, {"spec": {"replicas": replicas}}, f"scale to {replicas}")
+            return _merge(at, kind, name, {"spec": {"template": template}}, f"image {image}")
         case "kill":
-            return _kill(at, which[1], chance.randrange(6))
+            return _kill(at, name, chance.randrange(6))
         case "anew":
-            return _anew(at, *which, replicas=chance.randint(1, 4))
-    return _orphan(at, chance.choice(("set", "old")))
+            return _anew(at, kind, name, replicas=chance.randint(1, 4))
+        case "orphan" if kind != DEPLOYMENTS:
+            return _orphan(at, name)
+    replicas = chance.randint(0, 6)
+    return _merge(at, kind, name, {"spec": {"replicas": replicas}}, f"scale to {replicas}")
 
 
 def _create(at: float, resource: Resource, obj: Object) -> Wish:
@@ -94,12 +103,12 @@ def _kill(at: float, app: str, index: int) -> Wish:
         pods = [pod for pod in pods_of(cluster, app) if not metadata(pod).get("deletionTimestamp")]
         wanted = sum(
             obj["spec"].get("replicas", 1)
-            for resource in (DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS)
+            for resource in KINDS
             for obj in cluster.list(resource, NAMESPACE)
             if name_of(obj) == app
         )
         if not pods:
-            return wanted == 0
+            return bool(wanted == 0)
         cluster.delete(PODS, f"{NAMESPACE}/{name_of(pods[index % len(pods)])}")
         return True
 
@@ -158,7 +167,7 @@ def end_state(cluster: SimulatedCluster) -> dict[str, Any]:
     """All that a wish determines; names, uids, times and empty ReplicaSets are left out."""
     state: dict[str, Any] = {}
     owners: dict[str, str] = {}
-    for resource in (DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS):
+    for resource in KINDS:
         for obj in cluster.list(resource, NAMESPACE):
             owner = controller_of(obj)
             image = obj["spec"]["template"]["spec"]["containers"][0]["image"]
@@ -184,7 +193,7 @@ def unsettled(cluster: SimulatedCluster) -> list[str]:
     """What is not yet as it is wished: nothing, once the system has settled."""
     found = []
     pods = cluster.list(PODS, NAMESPACE)
-    for resource in (DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS):
+    for resource in KINDS:
         for obj in cluster.list(resource, NAMESPACE):
             spec, status = obj["spec"], obj.get("status") or {}
             wanted, what = spec.get("replicas", 1), f"{resource.kind} {name_of(obj)}"

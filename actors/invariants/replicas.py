@@ -11,6 +11,7 @@ from collections import deque
 from actors.controller_system import ControllerSystem
 from actors.invariants.watching import (
     Answered,
+    CarriedOut,
     Committed,
     Happening,
     ObjectTo,
@@ -20,9 +21,9 @@ from actors.invariants.watching import (
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Command, Create, Delete, Patch, Submit
 from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.objects import Key, controller_of, decode_object, make_key, name_of, uid_of
+from protocols.objects import Key, controller_of, decode_object, make_key, name_of, split_key, uid_of
 from protocols.pods import is_active
-from protocols.resources import PODS, REPLICASETS, REPLICATION_CONTROLLERS
+from protocols.resources import PODS, REPLICASETS, REPLICATION_CONTROLLERS, resource_path
 from runtime.embedded.store import DELETED, Change
 from runtime.table import OWNER, Entry
 
@@ -172,3 +173,32 @@ def _answered(own: _Own, command: Command, outcome: Outcome) -> None:
             own.creates.pop(command.key, None)
         else:
             own.deleted.discard(command.uid or "")  # also without an answer
+
+
+class DeletesWhatItSaw:
+    """A deletion hits the very pod that was decided on, and not another that has taken its name since."""
+
+    name = "a deletion hits what was seen"
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, Key], str] = {}  # (process, pod) → uid at the time of the decision
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        match happening:
+            case Submitted(process, system, submit) if process.startswith("manager"):
+                for command in submit.commands:
+                    if isinstance(command, Delete) and command.resource == PODS.id:
+                        entry = system.tables[PODS.id].get(command.key)
+                        self._seen[process, command.key] = entry.uid if entry is not None else command.uid or ""
+            case CarriedOut(process, _, request, response) if request.method == "DELETE" and response.status < 300:
+                for (deleter, key), uid in self._seen.items():
+                    if deleter == process and request.path == resource_path(PODS.id, *split_key(key)):
+                        hit = _uid_of_answer(response.body)
+                        if uid and hit and hit != uid:
+                            object_to(f"{key} is deleted, and was another when that was decided")
+
+
+def _uid_of_answer(body: bytes) -> str:
+    """Of the object, or of what a Status says was deleted."""
+    answer = decode_object(body)
+    return uid_of(answer) or str((answer.get("details") or {}).get("uid") or "")

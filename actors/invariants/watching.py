@@ -142,6 +142,8 @@ class Watchman:
         self._tell(ProcessStarted(process, system))
 
         def tap(sender: str, receiver: str, frame: bytes) -> None:
+            if self._cluster.processes[process].system is not system:
+                return  # a process that is gone: what its requests are answered reaches nobody
             if receiver == dispatcher.NAME:
                 message = decode(frame)
                 if isinstance(message, Submit):

@@ -22,7 +22,7 @@ from protocols.messages.commands import Get, List
 from protocols.objects import decode_object, make_key
 from runtime.api import Request
 
-WINDOW, MOST_WRITES = 10.0, 40  # seconds; writes of one object by one client within them
+WINDOW, MOST_WRITES = 30.0, 120  # seconds; writes of one object by one client within them
 STOLEN = 15.0  # seconds in which a leader cannot yet know that somebody took its lease by force
 
 

@@ -91,3 +91,10 @@ def draw_fault(chance: random.Random, kind: Kind, *, seconds: float, process: st
             return Fault(
                 kind=kind, start=start, until=until, rate=rate, seconds=delay, process=process, resource=resource
             )
+
+
+# The bug patterns of Sun et al., Automatic Reliability Testing for Cluster Management Controllers (Sieve, OSDI 2022),
+# as kinds of faults that bring them out.
+STALE_STATE = (Kind.LIST_STALE, Kind.WATCH_LAGGING, Kind.WATCH_REWOUND, Kind.PROCESS_CRASHED)
+UNOBSERVED_STATE = (Kind.WATCH_DROPPED, Kind.WATCH_STALLED, Kind.SERVER_RESTARTED, Kind.PARTITION, Kind.SERVER_AWAY)
+INTERMEDIATE_STATE = (Kind.ACTOR_CRASHED, Kind.ACTOR_BROKEN, Kind.PROCESS_CRASHED, Kind.OUTCOME_LOST, Kind.COMMAND_LOST)

@@ -1,0 +1,160 @@
+"""A small reconciler of ReplicaSets, right by default, and flaws that can be planted in it one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.reconciliation import Change, Reconciliation, Watch, create, delete, is_done, its_controller, itself
+from actors.reconciliation import perform, together, update
+from actors.scenarios import draw_wishes
+from actors.simulate import SCENARIOS, WISHES, Setting
+from actors.specs import ControllerSpec, Surroundings
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome, Unknown
+from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
+from protocols.pods import is_active
+from protocols.resources import PODS, REPLICASETS
+from runtime.overlay import Lister, Tables
+from runtime.simulation.faults import Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flaws:
+    """What may be wrong with it. Nothing, by default.
+
+    no_overlay: it does not see its own writes before the watch brings them. no_uid_check: deletes whatever has the
+    name. no_retry: what fails is not tried again. new_names: a creation that is tried again is another one.
+    waits_for_the_end: a pod is replaced only if it was seen to terminate. says_first: the status is written before the
+    pods are made, and believed.
+    """
+
+    no_overlay: bool = False
+    no_uid_check: bool = False
+    no_retry: bool = False
+    new_names: bool = False
+    waits_for_the_end: bool = False
+    says_first: bool = False
+
+
+class Ordinals:
+    """Pods <set>-0 to <set>-n, as many as the ReplicaSet wants."""
+
+    def __init__(self, surroundings: Surroundings, flaws: Flaws) -> None:
+        tables = surroundings.tables
+        if flaws.no_overlay:
+            tables = Tables({one.resource.id: tables.overlays()[one.resource.id].table for one in _listers(tables)})
+        self.watches = WATCHES
+        self._owners, self._pods, self._flaws = tables[REPLICASETS], tables[PODS], flaws
+        self._seen_ending: set[Key] = set()
+        self._ever_made: set[Key] = set()
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        owner = self._owners.get(key)
+        if owner is None or is_deleting(owner):
+            return None
+        wanted, flaws = owner["spec"]["replicas"], self._flaws
+        entries = [entry for entry in self._pods.entries_owned_by(uid_of(owner)) if is_active(entry.facts)]
+        pods = sorted((self._pods.object_of(entry) for entry in entries), key=name_of)
+        status = {
+            "replicas": len(pods),
+            "readyReplicas": sum(_is_ready(pod) for pod in pods),
+            "availableReplicas": sum(_is_ready(pod) for pod in pods),
+            "observedGeneration": metadata(owner)["generation"],
+        }
+        told = {name: value for name, value in (owner.get("status") or {}).items() if name in status}
+        if flaws.says_first and told.get("replicas") == wanted and told.get("observedGeneration") == status["observedGeneration"]:
+            if len(pods) >= wanted and told != status:
+                yield from self._do([update(REPLICASETS, {**owner, "status": status}, subresource="status")])
+            return None
+        if flaws.says_first:
+            said = {**status, "replicas": wanted}
+            yield from self._do([update(REPLICASETS, {**owner, "status": said}, subresource="status")])
+        yield from self._do(self._creations(owner, wanted, pods) + self._deletions(wanted, pods))
+        if not flaws.says_first and told != {name: value for name, value in status.items() if name in told or value}:
+            yield from self._do([update(REPLICASETS, {**owner, "status": status}, subresource="status")])
+        return None
+
+    def _creations(self, owner: Object, wanted: int, pods: Sequence[Object]) -> list[Any]:
+        flaws = self._flaws
+        form = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "spec": owner["spec"]["template"]["spec"],
+        }
+        meta = {
+            "namespace": metadata(owner)["namespace"],
+            "labels": owner["spec"]["template"]["metadata"]["labels"],
+            "ownerReferences": [owner_reference(owner, api_version="apps/v1", kind="ReplicaSet")],
+        }
+        if flaws.new_names:
+            named: list[Mapping[str, str]] = [{"generateName": f"{name_of(owner)}-"}] * (wanted - len(pods))
+        else:
+            have = {name_of(pod) for pod in pods}
+            ordinals = [f"{name_of(owner)}-{number}" for number in range(wanted)]
+            named = [{"name": name} for name in ordinals if name not in have][: max(0, wanted - len(pods))]
+        commands = []
+        for name in named:
+            key = f"{meta['namespace']}/{name.get('name', '')}"
+            if flaws.waits_for_the_end and key in self._ever_made and key not in self._seen_ending:
+                continue
+            self._ever_made.add(key)
+            self._seen_ending.discard(key)
+            commands.append(create(PODS, {**form, "metadata": {**meta, **name}}))
+        return commands
+
+    def _deletions(self, wanted: int, pods: Sequence[Object]) -> list[Any]:
+        surplus = pods[wanted:] if len(pods) > wanted else []
+        return [delete(PODS, key_of(pod), uid=None if self._flaws.no_uid_check else uid_of(pod)) for pod in surplus]
+
+    def _do(self, commands: list[Any]) -> Reconciliation:
+        outcomes: list[Outcome] = yield from together(commands)
+        for command, outcome in zip(commands, outcomes, strict=True):
+            if is_done(outcome) or isinstance(outcome, NotFound):
+                continue
+            if self._flaws.no_retry:
+                continue
+            raise CommandFailed(command, outcome)
+        return None
+
+    def note(self, change: Change) -> None:
+        """For the flaw waits_for_the_end."""
+        if not change.deleted and is_deleting(change.new):
+            self._seen_ending.add(change.key)
+
+
+def _listers(tables: Tables) -> list[Lister]:
+    return [tables[REPLICASETS], tables[PODS]]
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+WATCHES = (Watch(REPLICASETS, to=itself), Watch(PODS, to=its_controller(REPLICASETS)))
+
+
+def planted(flaws: Flaws, *, kinds: Sequence[Kind] = tuple(Kind)) -> Setting:
+    """A setting in which this reconciler does the ReplicaSets. kinds: of the faults."""
+    built: list[Ordinals] = []
+
+    def build(surroundings: Surroundings) -> Ordinals:
+        built.append(Ordinals(surroundings, flaws))
+        return built[-1]
+
+    def noticed(change: Change, tables: Tables) -> Sequence[Key]:
+        if built:
+            built[-1].note(change)
+        return list(its_controller(REPLICASETS)(change, tables))
+
+    watches = (Watch(REPLICASETS, to=itself), Watch(PODS, to=noticed))
+    spec = ControllerSpec(name="replicaset-controller", watches=watches, build=build)
+    return Setting(
+        controllers=(spec,),
+        wishes=lambda seed: draw_wishes(
+            seed % SCENARIOS, seconds=WISHES, kinds=(REPLICASETS,), changes=("scale", "kill", "anew")
+        ),
+        elections=lambda _seed: 0,
+        kinds=tuple(kinds),
+    )
