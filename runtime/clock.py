@@ -7,10 +7,14 @@ compared with a timestamp that another machine wrote, except to show it to peopl
 from __future__ import annotations
 
 import heapq
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
 from typing import Protocol
+
+LONGEST_WAIT = 3600.0  # seconds; a lock waits for no endless time
+OUTDATED = 128  # alarms that were replaced or cancelled and may lie about before they are cleared away
 
 
 class Clock(Protocol):
@@ -57,6 +61,9 @@ class SystemClock:
             self._alarms[who] = (when, self._count, what)
             first = not self._due or when < self._due[0][0]
             heapq.heappush(self._due, (when, self._count, who))
+            if len(self._due) > 2 * len(self._alarms) + OUTDATED:
+                self._due = [(at, count, name) for name, (at, count, _) in self._alarms.items()]
+                heapq.heapify(self._due)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
                 self._thread.start()
@@ -66,6 +73,11 @@ class SystemClock:
     def cancel(self, who: Hashable) -> None:
         with self._changed:
             self._alarms.pop(who, None)
+
+    @property
+    def pending(self) -> int:
+        """How many alarms are kept, those among them that were replaced since."""
+        return len(self._due)
 
     def close(self) -> None:
         """Sound no more alarms, and end the thread: it is over when this returns, unless an alarm calls it."""
@@ -92,8 +104,11 @@ class SystemClock:
                     continue
                 remaining = when - time.monotonic()
                 if remaining > 0:
-                    self._changed.wait(remaining)
+                    self._changed.wait(min(remaining, LONGEST_WAIT))
                     continue
                 heapq.heappop(self._due)
                 del self._alarms[who]
-            alarm[2]()
+            try:
+                alarm[2]()
+            except Exception:
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
