@@ -14,8 +14,9 @@ from actors.controller_system import ControllerSystem
 from actors.nodes.node_services import EVICTION_DURATION, EVICTIONS, NODE_SERVICES
 from actors.nodes.taint_eviction import no_execute_taints, stay
 from actors.simulation import SimulatedCluster
+from actors.workloads.catalogue import WORKLOADS
 from protocols.objects import Object
-from protocols.resources import NODES, PODS
+from protocols.resources import NODES, PODS, REPLICASETS
 from runtime.simulation.faults import Fault, Kind
 from tests.actors.nodes.objects import messages, node, pod, set_taints, taint, toleration, writes
 
@@ -341,6 +342,26 @@ def test_a_pod_that_somebody_else_is_deleting_is_evicted_all_the_same(scene: Sce
     scene.taint(taint())
     scene.run_for(5.0)
     assert scene.sent() == ["PATCH pods/p1/status", "DELETE pods/p1"]
+
+
+def test_the_pods_of_a_replica_set_move_to_the_nodes_that_are_left(cluster: SimulatedCluster) -> None:
+    cluster.hollow_nodes(nodes=3, zones=1)
+    cluster.manager(controllers=[*WORKLOADS, SPEC])
+    cluster.run_for(5.0)
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 9, "selector": {"matchLabels": labels}, "template": template}
+    cluster.create(REPLICASETS, {"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
+    cluster.run_for(20.0)
+    leaving = cluster.list(NODES)[0]["metadata"]["name"]
+    before = {one["metadata"]["uid"]: one["spec"]["nodeName"] for one in cluster.list(PODS)}
+    assert leaving in before.values()
+    set_taints(cluster, leaving, taint())
+    cluster.run_for(60.0)
+    after = {one["metadata"]["uid"]: one["spec"]["nodeName"] for one in cluster.list(PODS)}
+    assert len(after) == 9
+    assert leaving not in after.values()
+    assert {uid: name for uid, name in before.items() if name != leaving}.items() <= after.items(), "no other moved"
 
 
 # Trouble.
