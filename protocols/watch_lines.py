@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from protocols.objects import Object
+from protocols.objects import Object, encode_to_keep
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # annotation of the bookmark that ends a streaming list (KEP-3157)
 
@@ -74,7 +74,7 @@ def strip(obj: Object) -> bytes:
     meta.pop("managedFields", None)
     obj.pop("kind", None)
     obj.pop("apiVersion", None)
-    return orjson.dumps(obj)
+    return encode_to_keep(obj)
 
 
 def version_of(obj: Object) -> int | None:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from protocols.objects import Key, Object, decode_object, encode_object, labels_of
+from protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
 from runtime.embedded.store import ADDED, DELETED, MODIFIED, Change, Store
 
 Publish = Callable[[Sequence[Change]], None]
@@ -108,7 +108,7 @@ class State:
     def _encode(self, obj: Object) -> bytes:
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
-        return encode_object(obj)
+        return encode_to_keep(obj)
 
     def commit(self) -> None:
         """Hand what was staged since the last call to the store, as one."""
