@@ -50,6 +50,10 @@ class Api:
     def token(self) -> str:
         return self._config[1]
 
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        return self._config[2]
+
     def open(self, method: str, path: str, body: Object | None = None, *, timeout: float = 30.0) -> Any:
         url, token, context = self._config
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}

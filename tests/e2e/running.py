@@ -83,8 +83,8 @@ class Program:
 def spawn(
     arguments: list[str], output: Path, *, environ: dict[str, str] | None = None, stdin: int | None = None
 ) -> Program:
-    """Start a program in a process group of its own. What it prints is added to the file."""
-    with output.open("ab") as stream:
+    """Start a program in a process group of its own. What it prints is in the file, and nothing else."""
+    with output.open("wb") as stream:
         process = subprocess.Popen(
             arguments,
             stdin=subprocess.DEVNULL if stdin is None else stdin,
@@ -142,7 +142,8 @@ class Manager:
 
     def working(self) -> bool:
         """Healthy, and every controller is past its start."""
-        return self.program.text().count('"controller ready"') >= len(CONTROLLERS) and self.healthy()
+        text = self.program.text()
+        return all(f'"controller ready" controller="{name}"' in text for name in CONTROLLERS) and self.healthy()
 
 
 def run_kcm(output: Path, *flags: str) -> Manager:

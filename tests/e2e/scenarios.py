@@ -115,7 +115,6 @@ def paused_deployment(kubectl: Kubectl) -> Printed:
     printed = {"pause": kubectl("rollout", "pause", "deployment/redis")}
     until_reason(kubectl, "apps/v1/deployments", "redis", "Progressing", "DeploymentPaused")
     printed["set image"] = kubectl("set", "image", "deployment/redis", "redis=redis:8")
-    printed["undo"] = kubectl.run("rollout", "undo", "deployment/redis").stderr
     printed["pause again"] = kubectl.run("rollout", "pause", "deployment/redis").stderr
     kubectl("scale", "deployment/redis", "--replicas=3")
     kubectl.until_pods(3, REDIS, image="redis")

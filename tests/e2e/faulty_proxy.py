@@ -1,0 +1,170 @@
+"""A proxy between a manager and an API server that does to their talk what a bad day does: to be told while it runs.
+
+It counts what passes, so that a test knows how often a manager asked, and for what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
+
+from tests.e2e.kubectl import Api
+
+FAULTS = ("500", "429", "409", "timeout", "cut")
+PASSED_ON = ("Authorization", "Content-Type", "Accept", "User-Agent")
+
+
+@dataclass
+class Weather:
+    """What happens to requests. A test changes it while the proxy runs.
+
+    trouble: chance that a request meets one of the faults; odds of its own for each test: seed. watch_delay: seconds
+    that lines of a watch come late. cut_after: a watch breaks in the middle of the line after so many bytes.
+    mutate: from a line of a watch (its path, the line) the lines to pass on.
+    """
+
+    trouble: float = 0.0
+    faults: tuple[str, ...] = FAULTS
+    watch_delay: float = 0.0
+    cut_after: int | None = None
+    mutate: Callable[[str, bytes], list[bytes]] = lambda _path, line: [line]
+    seed: int = 1
+    requests: Counter[str] = field(default_factory=Counter)  # by "METHOD resource", watches as "WATCH resource"
+    hit: Counter[str] = field(default_factory=Counter)  # by fault
+    created: list[str] = field(default_factory=list)  # paths of the successful creations
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+
+
+class FaultyProxy:
+    """See the module; built and served on a loop of its own by `faulty_proxy`."""
+
+    def __init__(self, api: Api, weather: Weather, session: ClientSession) -> None:
+        self._api, self._weather, self._session = api, weather, session
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        watching = "watch" in request.query
+        resource = next((part for part in reversed(request.path.split("/")) if part.islower()), "")
+        self._weather.requests[f"{'WATCH' if watching else request.method} {resource}"] += 1
+        body = await request.read()
+        fault = self._fault()
+        if fault in ("500", "429", "409"):
+            return _refusal(int(fault))
+        headers = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
+        url = f"{self._api.url}{request.raw_path}"
+        async with self._session.request(request.method, url, data=body or None, headers=headers) as answer:
+            if watching and answer.status == 200:
+                return await self._pass_watch(request, answer.content)
+            content = await answer.read()
+            if request.method == "POST" and answer.status == 201:
+                self._weather.created.append(request.path)
+            if fault == "timeout":  # it was done, and the answer is lost
+                await asyncio.sleep(3.0)
+            if fault in ("timeout", "cut"):
+                _cut(request)
+            return web.Response(body=content, status=answer.status, content_type=answer.content_type)
+
+    def _fault(self) -> str:
+        weather = self._weather
+        if weather.random.random() >= weather.trouble:
+            return ""
+        fault = weather.random.choice(weather.faults)
+        weather.hit[fault] += 1
+        return fault
+
+    async def _pass_watch(self, request: web.BaseRequest, lines: AsyncIterable[bytes]) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        loop, passed = asyncio.get_running_loop(), 0
+        late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def read() -> None:
+            async for line in lines:
+                for changed in self._weather.mutate(request.path, line):
+                    late.put_nowait((loop.time() + self._weather.watch_delay, changed))
+            late.put_nowait((loop.time(), b""))
+
+        reading = asyncio.create_task(read())
+        try:
+            while True:
+                due, line = await late.get()
+                await asyncio.sleep(max(0.0, due - loop.time()))
+                if not line:
+                    return response
+                passed += len(line)
+                if self._weather.cut_after is not None and passed > self._weather.cut_after:
+                    self._weather.hit["watch cut"] += 1
+                    await response.write(line[: len(line) // 2])
+                    _cut(request)
+                await response.write(line)
+        finally:
+            reading.cancel()
+
+
+def _refusal(status: int) -> web.Response:
+    reason = {500: "InternalError", 429: "TooManyRequests", 409: "Conflict"}[status]
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": reason,
+        "message": f"a fault of the test's: {status}",
+        "code": status,
+    }
+    return web.json_response(body, status=status, headers={"Retry-After": "1"} if status == 429 else {})
+
+
+def _cut(request: web.BaseRequest) -> None:
+    if request.transport is not None:
+        request.transport.abort()
+
+
+@dataclass(frozen=True)
+class Proxied:
+    """kubeconfig: the way through the proxy."""
+
+    kubeconfig: Path
+    weather: Weather
+
+
+@contextmanager
+def faulty_proxy(kubeconfig: Path, weather: Weather) -> Iterator[Proxied]:
+    """Serves on loopback, in plain HTTP, until the end of the block."""
+    api, serving = Api(kubeconfig), Future[tuple[int, Callable[[], object]]]()
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(api, weather, serving)), name="faulty proxy")
+    thread.start()
+    port, stop = serving.result(20.0)
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{port}"}
+    through = kubeconfig.with_name("through-proxy")
+    through.write_text(yaml.safe_dump(config))
+    try:
+        yield Proxied(through, weather)
+    finally:
+        stop()
+        thread.join()
+
+
+async def _serve(api: Api, weather: Weather, serving: Future[tuple[int, Callable[[], object]]]) -> None:
+    """serving: gets the port, and what ends it."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    connector = TCPConnector(ssl=api.tls or False, limit=0)
+    async with ClientSession(connector=connector, timeout=ClientTimeout(total=None)) as session:
+        server = web.Server(FaultyProxy(api, weather, session).handle, handler_cancellation=True)
+        runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        serving.set_result((runner.addresses[0][1], lambda: loop.call_soon_threadsafe(ended.set)))
+        await ended.wait()
+        await runner.cleanup()

@@ -1,0 +1,177 @@
+"""What is killed, stopped or away in the middle of a rollout: the rollout ends right, and no pod is made twice."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from runtime.embedded.launch import EmbeddedServer, launch
+from tests.e2e.kubectl import Api, Kubectl, Object, PodHistory, pod_history, uid_of
+from tests.e2e.running import (
+    Manager,
+    ending,
+    free_port,
+    hollow_nodes,
+    managing,
+    run_kcm,
+    until,
+    until_working,
+)
+from tests.e2e.scenarios import template, workload
+
+REPLICAS = 8
+AWAY = 30.0  # seconds
+# A lease that runs out soon.
+LEASE = ("--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s")
+LEASE_SECONDS, RETRY_SECONDS = 4.0, 1.0
+
+
+def slow_deployment(image: str) -> Object:
+    """A pod that is ready after a while, so that there is a middle of the rollout."""
+    pods = template(image, annotations={"hollow.kcm.dev/ready-after-seconds": "0.3"})
+    return workload("Deployment", "web", REPLICAS, image, template=pods)
+
+
+def start_rollout(kubectl: Kubectl, history: PodHistory) -> None:
+    """From web:1, rolled out, to web:2; comes back in the middle."""
+    kubectl.apply(slow_deployment("web:1"))
+    kubectl.until_pods(REPLICAS)
+    kubectl.until_complete("web")
+    kubectl.apply(slow_deployment("web:2"))
+    until(lambda: history.images().count("web:2") >= 3, "the rollout is on its way", why=kubectl.state)
+
+
+def assert_rolled_out_with_no_pod_too_many(kubectl: Kubectl, history: PodHistory) -> None:
+    kubectl.until_pods(REPLICAS, image="web:2")
+    kubectl.until_complete("web")
+    assert history.images() == ["web:1"] * REPLICAS + ["web:2"] * REPLICAS
+
+
+@dataclass(frozen=True)
+class Bare:
+    """An embedded API server with hollow nodes and no manager."""
+
+    server: EmbeddedServer
+    directory: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.server.kubeconfig
+
+    @contextmanager
+    def managed(self, *flags: str) -> Iterator[Manager]:
+        given = (f"--kubeconfig={self.kubeconfig}", *flags)
+        with managing(self.directory / "kcm.log", *given) as manager:
+            yield manager
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Bare]:
+    server = launch(tmp_path / "kcm")
+    try:
+        with hollow_nodes(server.kubeconfig, tmp_path / "hollow.log"):
+            yield Bare(server, tmp_path)
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+        server.stop()
+
+
+def test_everything_killed_in_a_rollout_goes_on_where_it_was(tmp_path: Path) -> None:
+    directory, port = tmp_path / "kcm", free_port()
+    flags = (f"--embedded-dir={directory}", f"--embedded-port={port}", *LEASE)
+    first = run_kcm(tmp_path / "kcm.log", *flags)
+    with ending(first.program):
+        until_working(first)
+        kubectl = Kubectl(Api(directory / "kubeconfig"), "default")
+        with pod_history(kubectl) as history:
+            start_rollout(kubectl, history)
+            acknowledged = []
+            for number in range(50):
+                answer = kubectl.api.request("POST", kubectl.path("configmaps"), {"metadata": {"name": f"c{number}"}})
+                acknowledged.append(uid_of(answer))
+            first.program.kill()
+            assert not kubectl.api.alive()
+            second = run_kcm(tmp_path / "again.log", *flags)
+            with ending(second.program):
+                until(kubectl.api.alive, "the server is back", why=second.program.text)
+                assert set(acknowledged) <= {uid_of(config) for config in kubectl.items("configmaps")}
+                assert_rolled_out_with_no_pod_too_many(kubectl, history)
+
+
+def test_a_server_that_is_killed_and_comes_back_is_worked_with_again(bare: Bare) -> None:
+    kubectl = Kubectl(Api(bare.kubeconfig), "default")
+    with bare.managed("--leader-elect=false") as manager, pod_history(kubectl) as history:
+        start_rollout(kubectl, history)
+        port = int(kubectl.api.url.rpartition(":")[2])
+        bare.server.process.kill()
+        bare.server.process.wait()
+        until(lambda: "watch failed" in manager.program.text(), "the manager notices", why=manager.program.text)
+        again = launch(bare.directory / "kcm", port=port)
+        try:
+            assert_rolled_out_with_no_pod_too_many(kubectl, history)
+            assert manager.program.running
+        finally:
+            again.stop()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_away_for_half_a_minute_is_not_stormed(bare: Bare) -> None:
+    """It takes connections and answers none, as one that swaps or is partitioned."""
+    kubectl = Kubectl(Api(bare.kubeconfig), "default")
+    with bare.managed("--leader-elect=false") as manager, pod_history(kubectl) as history:
+        start_rollout(kubectl, history)
+        before = manager.metric("rest_client_requests_total")
+        bare.server.process.send_signal(signal.SIGSTOP)
+        with pytest.raises(AssertionError, match="the server is away"):
+            until(lambda: not manager.program.running, "the server is away", within=AWAY)
+        meanwhile = manager.metric("rest_client_requests_total") - before
+        bare.server.process.send_signal(signal.SIGCONT)
+        assert meanwhile < 60, "at most two a second"
+        assert_rolled_out_with_no_pod_too_many(kubectl, history)
+
+
+def leader(kubectl: Kubectl) -> str:
+    lease = kubectl.api.get("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager")
+    holder: str = lease["spec"]["holderIdentity"]
+    return holder
+
+
+def test_a_standby_takes_over_from_a_leader_that_is_killed_in_a_rollout(bare: Bare) -> None:
+    kubectl = Kubectl(Api(bare.kubeconfig), "default")
+    with bare.managed(*LEASE) as first, pod_history(kubectl) as history:
+        held_by_the_first = leader(kubectl)
+        second = run_kcm(bare.directory / "standby.log", f"--kubeconfig={bare.kubeconfig}", *LEASE)
+        with ending(second.program):
+            until(lambda: second.program.text().count('"synced"') >= 4, "its tables are warm", why=second.program.text)
+            start_rollout(kubectl, history)
+            assert second.healthy()
+            assert second.metric("leader_election_master_status") == 0
+            assert "controller ready" not in second.program.text()
+            warm = second.program.text().count('"synced"')
+
+            first.program.kill()
+            assert leader(kubectl) == held_by_the_first
+            within = LEASE_SECONDS + 3 * RETRY_SECONDS + 5.0  # and some for a busy machine
+            until(
+                lambda: leader(kubectl) != held_by_the_first, "the other leads", within=within, why=second.program.text
+            )
+            assert_rolled_out_with_no_pod_too_many(kubectl, history)
+            assert second.metric("leader_election_master_status") == 1
+            assert second.program.text().count('"synced"') == warm
+            assert "listed again" not in second.program.text()
+
+
+def test_a_manager_that_is_told_to_end_gives_its_lease_back(bare: Bare) -> None:
+    kubectl = Kubectl(Api(bare.kubeconfig), "default")
+    with bare.managed() as manager:
+        assert leader(kubectl)
+        assert manager.program.terminate() == 0
+        assert leader(kubectl) == ""
+        assert "lease released" in manager.program.text()
+    with bare.managed():
+        assert leader(kubectl), "the next one need not wait for the lease to run out"
