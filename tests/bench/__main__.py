@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from tests.bench.nodes import heartbeats, simulated_nodes
 from tests.bench.processes import (
     LIFTED,
     Cluster,
@@ -197,18 +198,27 @@ def idle(bench: Bench, who: str, start: Start) -> None:
             process.kill()
 
 
+def nodes(bench: Bench, who: str, start: Start) -> None:
+    """1000 nodes that heart-beat every 10 s."""
+    figures = heartbeats(bench.cluster, bench.hand, start)
+    bench.report.add("1000 nodes in 3 zones", f"{who} on {bench.cluster.name}", **figures)
+
+
 BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "one-large": one_large,
     "many-small": many_small,
     "many-large": many_large,
     "restart": restart,
     "idle": idle,
+    "nodes": nodes,
 }
 
 
 def simulator(report: Report) -> None:
     for what, speed in simulated_seconds().items():
         report.add("simulator", what, simulated_seconds_per_second=speed)
+    for what, cost in simulated_nodes().items():
+        report.add("simulator", what, seconds_per_simulated_second=cost)
 
 
 def main() -> int:

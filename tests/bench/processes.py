@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from actors.connection import connect
-from runtime.api import Request, Response
+from runtime.api import JSON, Request, Response
 from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
 from runtime.clock import SystemClock
@@ -52,8 +52,17 @@ class Hand:
         log = structlog.wrap_logger(None, processors=[_drop])
         self._transport: HttpTransport = connect(config, clock=self._clock, metrics=metrics, log=log)
 
-    def ask(self, method: str, path: str, body: bytes = b"", query: dict[str, str] | None = None) -> Response:
-        request = Request(method=method, path=path, body=body, query=query or {}, timeout=60.0)
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        query: dict[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> Response:
+        request = Request(
+            method=method, path=path, body=body, query=query or {}, content_type=content_type, timeout=60.0
+        )
         return self._transport.request(request, client="bench", timeout=60.0)
 
     def close(self) -> None:

@@ -1,0 +1,150 @@
+"""Many nodes: what their heartbeats cost a manager, and how soon it notices that some are silent."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+import structlog
+
+from actors.nodes.catalogue import NODES as NODE_CONTROLLERS
+from actors.simulation import SimulatedCluster
+from protocols.messages.commands import PatchType
+from protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE
+from protocols.resources import NODES
+from protocols.times import parse_time
+from tests.bench.processes import CONTROLLERS, Cluster, Hand, Process, scratch
+
+COUNT, ZONES = 1000, 3
+GRACE, PERIOD = 20.0, 5.0  # --node-monitor-grace-period, --node-monitor-period
+WINDOW = 30.0  # seconds over which CPU is measured
+SILENT = tuple(f"hollow-node-{zone}" for zone in range(ZONES))  # one in each zone, so that none waits for another
+FLAGS = (
+    f"--controllers={CONTROLLERS},node-lifecycle-controller,taint-eviction-controller",
+    f"--node-monitor-grace-period={GRACE:.0f}s",
+    f"--node-monitor-period={PERIOD:.0f}s",
+)
+
+
+def heartbeats(
+    cluster: Cluster, hand: Hand, start: Callable[..., Process], *, nodes: int = COUNT, window: float = WINDOW
+) -> dict[str, float]:
+    """The figures of one manager, which is started for it and ended.
+
+    cpu_percent: of one core, while all nodes speak. resident_mb: at the end. seconds_to_taint: from a node's last
+    renewal of its Lease to its NoExecute taint, less the grace period; the longest of one node in each zone.
+    """
+    with _hollow_nodes(cluster, nodes), scratch() as directory:
+        _until(lambda: _ready(hand) >= nodes, f"{nodes} nodes are ready", within=180.0)
+        process = start(cluster, directory, *FLAGS)
+        try:
+            time.sleep(GRACE)
+            cpu, began = process.cpu(), time.monotonic()
+            time.sleep(window)
+            percent = (process.cpu() - cpu) / (time.monotonic() - began) * 100
+            _annotate(hand, "true")
+            renewed = {name: _renewed(hand, name) for name in SILENT}
+            delays = _delays_to_taint(hand, renewed)
+            return {
+                "cpu_percent": percent,
+                "resident_mb": process.resident(),
+                "seconds_to_taint": max(delays.values()) - GRACE,
+            }
+        finally:
+            _annotate(hand, None)
+            _until(lambda: not any(_is_tainted(hand, name) for name in SILENT), "taints are gone", within=60.0)
+            process.kill()
+
+
+def simulated_nodes(*, nodes: int = 5000, seconds: float = 60.0) -> dict[str, float]:
+    """Real seconds that one virtual second takes while so many nodes heart-beat, by scene."""
+    cluster = SimulatedCluster(log=structlog.wrap_logger(None, processors=[_drop]))
+    cluster.hollow_nodes(nodes=nodes, zones=ZONES)
+    cluster.manager(controllers=NODE_CONTROLLERS)
+    cluster.run_for(60.0)
+    if (registered := len(cluster.list(NODES))) != nodes:
+        raise RuntimeError(f"{registered} of {nodes} hollow nodes registered")
+    began = time.perf_counter()
+    cluster.run_for(seconds)
+    return {f"{nodes} nodes heart-beating": (time.perf_counter() - began) / seconds}
+
+
+@contextmanager
+def _hollow_nodes(cluster: Cluster, count: int) -> Iterator[None]:
+    argv = [sys.executable, "-P", "-m", "actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
+    process = subprocess.Popen(
+        [*argv, f"--nodes={count}", f"--zones={ZONES}"],
+        stdin=subprocess.PIPE,  # it ends when this is closed
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _delays_to_taint(hand: Hand, renewed: Mapping[str, float]) -> dict[str, float]:
+    """By node: seconds from its last renewal to when its taint is seen, looked for ten times a second."""
+    delays: dict[str, float] = {}
+
+    def look() -> bool:
+        for name in SILENT:
+            if name not in delays and _is_tainted(hand, name):
+                delays[name] = time.time() - renewed[name]
+        return len(delays) == len(SILENT)
+
+    _until(look, "silent nodes are tainted", within=GRACE + 60.0)
+    return delays
+
+
+def _ready(hand: Hand) -> int:
+    nodes = _ask(hand, "GET", "/api/v1/nodes").get("items", [])
+    return sum(
+        any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", []))
+        for node in nodes
+    )
+
+
+def _is_tainted(hand: Hand, name: str) -> bool:
+    taints = _ask(hand, "GET", f"/api/v1/nodes/{name}")["spec"].get("taints") or ()
+    return any(taint["key"] == UNREACHABLE and taint["effect"] == NO_EXECUTE for taint in taints)
+
+
+def _renewed(hand: Hand, name: str) -> float:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases/{name}"
+    return parse_time(_ask(hand, "GET", path)["spec"]["renewTime"])
+
+
+def _annotate(hand: Hand, silent: str | None) -> None:
+    body = orjson.dumps({"metadata": {"annotations": {"hollow.kcm.dev/silent": silent}}})
+    for name in SILENT:
+        _ask(hand, "PATCH", f"/api/v1/nodes/{name}", body)
+
+
+def _ask(hand: Hand, method: str, path: str, body: bytes = b"") -> dict[str, Any]:
+    """body: of a PATCH, to be merged."""
+    response = hand.ask(method, path, body, content_type=PatchType.MERGE)
+    if not 200 <= response.status < 300:
+        raise RuntimeError(f"{method} {path}: {response.status} {response.error} {response.body[:200]!r}")
+    answer: dict[str, Any] = orjson.loads(response.body)
+    return answer
+
+
+def _until(done: Callable[[], bool], what: str, *, within: float) -> None:
+    deadline = time.monotonic() + within
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {within:.0f} s: {what}")
+        time.sleep(0.1)
+
+
+def _drop(*_: Any) -> Any:
+    raise structlog.DropEvent
