@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from actors import dispatcher, event_recorder
 from actors.controller import Controller, ControllerSettings, controller_name, informer_name
-from actors.controller_manager import ELECTOR, NAME, ControllerManager, ControllerPlan, ManagerPlan
+from actors.controller_manager import ELECTOR, NAME, ControllerManager
 from actors.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.elector import Election, Elector
 from actors.event_recorder import EventRecorder
 from actors.informer import Informer, InformerLimits
+from actors.manager_plan import ControllerPlan, ManagerPlan, Steering
 from actors.options import Options
 from actors.reconciliation import Reconciler
 from actors.specs import ControllerSpec, Surroundings
@@ -106,7 +107,7 @@ def manager_spec(
     return ActorSpec(
         name=NAME,
         actor=ControllerManager,
-        arguments={"plan": plan, "vitals": assembly.vitals, "ended": ended, "seed": seed},
+        arguments={"plan": plan, "steering": Steering(), "vitals": assembly.vitals, "ended": ended, "seed": seed},
     )
 
 

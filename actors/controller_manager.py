@@ -12,13 +12,14 @@ ping for too long is fenced and replaced.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from actors.controller import controller_name, informer_name
+from actors.manager_plan import ManagerPlan, Steering, start_delay
 from protocols.codec import encode
 from protocols.messages.lifecycle import (
     ActorFailed,
@@ -43,7 +44,7 @@ from protocols.messages.lifecycle import (
 )
 from protocols.messages.watching import Unsubscribe
 from runtime.actor import Actor, Context
-from runtime.supervision import RestartPolicy, restart_delay
+from runtime.supervision import restart_delay
 from runtime.system import ActorSpec
 from runtime.vitals import Vitals
 
@@ -51,53 +52,14 @@ NAME = "controller-manager"
 ELECTOR = "elector"
 TICK = 1.0  # seconds between two looks at everybody
 STEADY = 600.0  # seconds a child has to live for its failures to be forgotten
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerPlan:
-    """One controller: how to build its actor, which resources it reads (by Resource.id), and how to build a child of
-    its own by kind and name; raises KeyError on a kind that it does not have.
-    """
-
-    spec: ActorSpec
-    resources: tuple[str, ...]
-    child: Callable[[str, str], ActorSpec]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerPlan:
-    """All that the manager may start.
-
-    infrastructure: in this order, before all else. informers: by Resource.id. controllers: by canonical name, in the
-    order in which they start; enabled: those that start by themselves. start_interval: seconds, see start_delay.
-    leader_elect: controllers wait for LeaseHeld. ping_every, hung_after, drain_within: seconds.
-    """
-
-    infrastructure: tuple[ActorSpec, ...]
-    informers: Mapping[str, ActorSpec]
-    controllers: Mapping[str, ControllerPlan]
-    enabled: tuple[str, ...]
-    leader_elect: bool = True
-    start_interval: float = 0.0
-    ping_every: float = 5.0
-    hung_after: float = 30.0
-    drain_within: float = 10.0
-    policy: RestartPolicy = field(default_factory=RestartPolicy)
-
-
-def start_delay(interval: float, chance: float) -> float:
-    """Seconds of sleep before a controller starts: the interval, and up to once as much again.
-
-    chance: uniform in [0, 1). Source: wait.Jitter(interval, 1.0), kubernetes v1.36
-    cmd/kube-controller-manager/app/controllermanager.go, ControllerStartJitter.
-    """
-    return interval + chance * 1.0 * interval
+STOOD_STILL = 3.0  # seconds between two looks at everybody from which on we were late ourselves
+LEASE_GRACE = 5.0  # seconds that the elector has to say itself that the lease is lost
 
 
 @dataclass(slots=True)
 class _Child:
     spec: ActorSpec
-    started_at: float = 0.0
+    started_at: float | None = None  # None: not yet
     failures: list[float] = field(default_factory=list)
     last_error: str = ""
     start_at: float | None = None  # due to be started (again)
@@ -114,29 +76,32 @@ class ControllerManager(Actor):
         context: Context,
         *,
         plan: ManagerPlan,
+        steering: Steering,
         vitals: Vitals,
         ended: Callable[[str], None],
         seed: int | None = None,
     ) -> None:
         """ended: told once, why this manager works no more: "drained", or how it lost the lease. Must not block."""
         super().__init__(context)
-        self._plan, self._vitals, self._ended = plan, vitals, ended
+        self._plan, self._steering, self._vitals, self._ended = plan, steering, vitals, ended
         self._random = random.Random(seed)
         self._children: dict[str, _Child] = {}
         self._leading = not plan.leader_elect
+        self._held_until: float | None = None  # the lease, as the elector said last
+        self._over = False  # it works no more, and whoever started it knows
         self._leader = ""
         self._nonce = 0
         self._next_ping = 0.0
+        self._looked_at = 0.0
         self._drain_until: float | None = None
         self._draining: set[str] = set()
-        self._paused: set[str] = set()
         self._owners: dict[str, str] = {}  # children of controllers: their name → the controller's
 
     def started(self) -> None:
-        now = self.clock.monotonic()
+        now = self._looked_at = self.clock.monotonic()
         for spec in self._plan.infrastructure:
             self._start(spec, now)
-        for name in self._plan.enabled:
+        for name in self._steering.wanted(self._plan):
             self._start_informers(name, now)
         for name, controller in self._plan.controllers.items():
             # A manager that was itself restarted finds its controllers alive, and keeps them.
@@ -158,14 +123,10 @@ class ControllerManager(Actor):
                     child.pinged_at = None
             case Wake():
                 self._look_around()
-            case LeaseHeld():
-                if not self._leading and self._drain_until is None:
-                    self._leading = True
-                    self._schedule_controllers(self.clock.monotonic())
-                    self._look_around()
+            case LeaseHeld(until=until):
+                self._held(until)
             case LeaseLost(reason=reason):
-                self._leading = False
-                self._ended(f"leaderelection lost: {reason}")
+                self._lose(reason)
             case LeaderObserved(holder=holder):
                 self._leader = holder
             case Enable(controller=name):
@@ -175,15 +136,18 @@ class ControllerManager(Actor):
             case Restart(child=name):
                 self._restart(name)
             case Pause(controller=name):
-                self._paused.add(name)
-                self.tell(controller_name(name), message)
+                if self._knows(name):
+                    self._steering.paused.add(name)
+                    self.tell(controller_name(name), message)
             case Resume(controller=name):
-                self._paused.discard(name)
-                self.tell(controller_name(name), message)
+                if self._knows(name):
+                    self._steering.paused.discard(name)
+                    self.tell(controller_name(name), message)
             case StartChild(owner=owner, kind=kind, name=name):
                 self._start_child(owner, kind, name)
-            case StopChild(kind=kind, name=name):
-                self._forget(f"{kind}:{name}")
+            case StopChild(owner=owner, kind=kind, name=name):
+                if self._owners.get(f"{kind}:{name}") == owner:
+                    self._forget(f"{kind}:{name}")
             case Drain():
                 self._drain()
             case Drained(name=name):
@@ -211,15 +175,13 @@ class ControllerManager(Actor):
                 ActorFailed(spec.name, self.context.system.incarnation(spec.name), f"{type(err).__name__}: {err}")
             )
             return
+        controller = spec.name.removeprefix("controller:")
+        if spec.name == controller_name(controller) and controller in self._steering.paused:
+            self.tell(spec.name, Pause(controller))
         if incarnation > 1:
             for name in self._children:
                 if name != spec.name and not name.startswith("informer:") and name != "dispatcher":
                     self.tell(name, Restarted(spec.name, incarnation))
-            self._pause_again(spec.name.removeprefix("controller:"))
-
-    def _pause_again(self, name: str) -> None:
-        if name in self._paused:
-            self.tell(controller_name(name), Pause(name))
 
     def _start_informers(self, controller: str, now: float) -> None:
         for resource_id in self._plan.controllers[controller].resources:
@@ -230,7 +192,7 @@ class ControllerManager(Actor):
     def _schedule_controllers(self, now: float) -> None:
         """One after the other, each after its jittered interval."""
         due = now
-        for name in self._plan.enabled:
+        for name in self._steering.wanted(self._plan):
             spec = self._plan.controllers[name].spec
             if spec.name in self._children:
                 continue
@@ -240,7 +202,16 @@ class ControllerManager(Actor):
     def _start_child(self, owner: str, kind: str, name: str) -> None:
         if controller_name(owner) not in self._children or f"{kind}:{name}" in self._children:
             return
-        spec = self._plan.controllers[owner].child(kind, name)
+        if self._drain_until is not None:
+            return
+        try:
+            spec = self._plan.controllers[owner].child(kind, name)
+        except Exception as err:
+            error = f"{type(err).__name__}: {err}"
+            self.log.error(
+                "a controller asked for a child that it cannot have", controller=owner, kind=kind, error=error
+            )
+            return
         self._owners[spec.name] = owner
         self._start(spec, self.clock.monotonic())
 
@@ -250,6 +221,8 @@ class ControllerManager(Actor):
         child = self._children.get(failure.name)
         if child is None or child.start_at is not None or child.gave_up:
             return
+        if failure.incarnation < self.context.system.incarnation(failure.name):
+            return  # late news: it has been replaced
         if failure.traceback:
             self.log.error("actor failed", child=failure.name, error=failure.error, traceback=failure.traceback)
         self._count_failure(child, failure.error)
@@ -257,12 +230,14 @@ class ControllerManager(Actor):
 
     def _count_failure(self, child: _Child, error: str) -> None:
         now = self.clock.monotonic()
-        if now - child.started_at > STEADY:
+        if child.started_at is not None and now - child.started_at > STEADY:
             child.failures.clear()
         child.failures.append(now)
         child.last_error = error
         delay = restart_delay(child.failures, now=now, policy=self._plan.policy, chance=self._random.random())
         self.context.system.fence(child.spec.name)
+        if self._drain_until is not None and self._needed_no_more(child.spec.name, error):
+            return
         if delay is None:
             child.gave_up = True
             self.log.error("actor failed too often, left stopped", child=child.spec.name, error=error)
@@ -272,6 +247,8 @@ class ControllerManager(Actor):
 
     def _look_around(self) -> None:
         now = self.clock.monotonic()
+        self._excuse(now - self._looked_at)
+        self._looked_at = now
         for child in list(self._children.values()):
             if child.start_at is not None:
                 if now >= child.start_at:
@@ -288,8 +265,17 @@ class ControllerManager(Actor):
         if self._drain_until is not None and now >= self._drain_until:
             self.log.warning("controller shutdown timeout reached", waiting=sorted(self._draining))
             self._finish_drain()
+        if self._leading and self._held_until is not None and now >= self._held_until + LEASE_GRACE:
+            self._lose("nobody renewed it")
         self._say_vitals()
         self._ask_for_wake()
+
+    def _excuse(self, late: float) -> None:
+        """Who had no time because we all had none (a stopped process, a starved machine) is not hung."""
+        if late > STOOD_STILL:
+            for child in self._children.values():
+                if child.pinged_at is not None:
+                    child.pinged_at += late
 
     def _ping(self, now: float) -> None:
         self._nonce += 1
@@ -306,20 +292,31 @@ class ControllerManager(Actor):
 
     # Steering.
 
-    def _enable(self, name: str) -> None:
-        controller = self._plan.controllers.get(name)
-        if controller is None:
+    def _knows(self, name: str) -> bool:
+        if name not in self._plan.controllers:
             self.log.warning("no such controller", controller=name)
+        return name in self._plan.controllers
+
+    def _enable(self, name: str) -> None:
+        if not self._knows(name) or self._drain_until is not None:
             return
+        self._steering.switched[name] = True
         now = self.clock.monotonic()
         self._start_informers(name, now)
-        child = self._children.get(controller.spec.name)
+        if not self._leading:
+            return  # it starts with the others, once the lease is held
+        spec = self._plan.controllers[name].spec
+        child = self._children.get(spec.name)
         if child is None or child.gave_up:
-            self._children[controller.spec.name] = _Child(controller.spec, start_at=now)
+            self._children[spec.name] = _Child(spec, start_at=now)
             self.log.info("controller enabled", controller=name)
             self._look_around()
 
     def _disable(self, name: str) -> None:
+        if not self._knows(name):
+            return
+        self._steering.switched[name] = False
+        self._steering.paused.discard(name)
         if controller_name(name) not in self._children:
             return
         self._forget(controller_name(name))
@@ -340,22 +337,42 @@ class ControllerManager(Actor):
         if child is None:
             self.log.warning("no such actor", child=name)
             return
+        if self._drain_until is not None and child.spec.name.startswith("controller:"):
+            return
         child.failures.clear()
         self.context.system.fence(child.spec.name)
         child.start_at, child.gave_up = self.clock.monotonic(), False
         self._look_around()
 
-    # The end.
+    # The lease, and the end.
+
+    def _held(self, until: float) -> None:
+        self._held_until = until
+        if not self._leading and self._drain_until is None and not self._over:
+            self._leading = True
+            self._schedule_controllers(self.clock.monotonic())
+            self._look_around()
+
+    def _lose(self, reason: str) -> None:
+        self._leading = False
+        self._end(f"leaderelection lost: {reason}")
+
+    def _end(self, why: str) -> None:
+        if not self._over:
+            self._over = True
+            self._ended(why)
 
     def _drain(self) -> None:
+        """Controllers first, then the lease. Who is down, or has not started yet, begins nothing any more."""
         if self._drain_until is not None:
             return
         self._drain_until = self.clock.monotonic() + self._plan.drain_within
-        self._draining = {
-            name for name, child in self._children.items() if name.startswith("controller:") and child.start_at is None
-        }
-        for name in self._draining:
-            self.tell(name, Drain())
+        for name in [name for name in self._children if name.startswith("controller:")]:
+            if self.context.system.is_alive(name):
+                self._draining.add(name)
+                self.tell(name, Drain())
+            else:
+                self._forget(name)
         self.log.info("shutting down", draining=len(self._draining))
         if not self._draining:
             self._drain_elector()
@@ -365,20 +382,32 @@ class ControllerManager(Actor):
             return
         if name == ELECTOR:
             self._finish_drain()
-            return
-        self._draining.discard(name)
-        if not self._draining:
-            self._drain_elector()
+        elif name in self._draining:
+            self._draining.discard(name)
+            if not self._draining:
+                self._drain_elector()
+
+    def _needed_no_more(self, name: str, error: str) -> bool:
+        """Whether a child that failed while we drain is left alone."""
+        if name == ELECTOR and not self._draining:
+            self._finish_drain()
+            return False
+        if not name.startswith("controller:"):
+            return False
+        self.log.warning("actor failed while it was drained", child=name, error=error)
+        self._forget(name)
+        self._drained(name)
+        return True
 
     def _drain_elector(self) -> None:
-        if self._plan.leader_elect:
+        if self._plan.leader_elect and self.context.system.is_alive(ELECTOR):
             self.tell(ELECTOR, Drain())
         else:
             self._finish_drain()
 
     def _finish_drain(self) -> None:
         self._drain_until = float("inf")
-        self._ended("drained")
+        self._end("drained")
 
     # What it says of itself.
 
@@ -395,6 +424,7 @@ class ControllerManager(Actor):
                     "failures": len(child.failures),
                     "last_error": child.last_error,
                     "gave_up": child.gave_up,
+                    "started_at": child.started_at,
                 }
                 for name, child in self._children.items()
             },

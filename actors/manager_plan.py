@@ -1,0 +1,65 @@
+"""What the controller manager is given: all that it may start, and what operators asked for since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from runtime.supervision import RestartPolicy
+from runtime.system import ActorSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerPlan:
+    """One controller: how to build its actor, which resources it reads (by Resource.id), and how to build a child of
+    its own by kind and name; raises KeyError on a kind that it does not have.
+    """
+
+    spec: ActorSpec
+    resources: tuple[str, ...]
+    child: Callable[[str, str], ActorSpec]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerPlan:
+    """All that the manager may start.
+
+    infrastructure: in this order, before all else. informers: by Resource.id. controllers: by canonical name, in the
+    order in which they start; enabled: those that start by themselves. start_interval: seconds, see start_delay.
+    leader_elect: controllers wait for LeaseHeld. ping_every, hung_after, drain_within: seconds.
+    """
+
+    infrastructure: tuple[ActorSpec, ...]
+    informers: Mapping[str, ActorSpec]
+    controllers: Mapping[str, ControllerPlan]
+    enabled: tuple[str, ...]
+    leader_elect: bool = True
+    start_interval: float = 0.0
+    ping_every: float = 5.0
+    hung_after: float = 30.0
+    drain_within: float = 10.0
+    policy: RestartPolicy = field(default_factory=RestartPolicy)
+
+
+def start_delay(interval: float, chance: float) -> float:
+    """Seconds of sleep before a controller starts: the interval, and up to once as much again.
+
+    chance: uniform in [0, 1). Source: wait.Jitter(interval, 1.0), kubernetes v1.36
+    cmd/kube-controller-manager/app/controllermanager.go, ControllerStartJitter.
+    """
+    return interval + chance * 1.0 * interval
+
+
+@dataclass(slots=True)
+class Steering:
+    """What operators asked for while it runs. The manager alone writes it, and the next one finds it.
+
+    switched: controllers that were switched on or off, by name. paused: their names.
+    """
+
+    switched: dict[str, bool] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
+
+    def wanted(self, plan: ManagerPlan) -> tuple[str, ...]:
+        """The controllers that are to run, in the plan's order."""
+        return tuple(name for name in plan.controllers if self.switched.get(name, name in plan.enabled))
