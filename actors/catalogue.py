@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from actors.nodes.catalogue import NODES
 from actors.nodes.cloud_services import CLOUD_SERVICES
 from actors.nodes.node_services import NODE_SERVICES
 from actors.specs import ControllerSpec
 from actors.workloads.catalogue import WORKLOADS
 
-BUILT_IN: tuple[ControllerSpec, ...] = (*WORKLOADS, *NODE_SERVICES, *CLOUD_SERVICES)
+BUILT_IN: tuple[ControllerSpec, ...] = (*WORKLOADS, *NODES, *NODE_SERVICES, *CLOUD_SERVICES)
