@@ -110,6 +110,8 @@ class HollowNodes:
         if node is None:
             return None
         now = self._clock.monotonic()
+        # Whoever is asked to speak more often does so from now on.
+        kubelet.due = min(kubelet.due, now + heartbeat_interval(node, usual=LEASE_INTERVAL) * (1 + JITTER))
         if now >= kubelet.due:
             yield from self._speak(kubelet, node, key, now)
         return look_again(due=kubelet.due, now=now)

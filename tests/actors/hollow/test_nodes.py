@@ -265,6 +265,14 @@ def test_a_node_that_lags_speaks_less_often():
     assert 60.0 <= world.drive().result.seconds <= 60.0 * 1.04
 
 
+def test_a_node_that_is_to_speak_more_often_does_so_at_once():
+    world = World(node())
+    world.drive()
+    world.beat()
+    world.annotate(**{behaviour.HEARTBEAT: "1"})
+    assert world.drive().result.seconds <= 1.04
+
+
 def test_a_kubelet_that_is_not_ready_says_so_until_it_is():
     world = World(node())
     world.drive()
