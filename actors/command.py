@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from actors import journal_command
 from actors.catalogue import BUILT_IN
 from actors.connection import ServerUnavailableError, connect, wait_for_server
 from actors.controller_system import ControllerSystem
@@ -32,6 +34,7 @@ from actors.manifests import ManifestError, apply, read_manifest
 from actors.names import UPSTREAM, aliases_of
 from actors.options import InvalidOptions, Options, help_text, parse_options
 from actors.serving import build_server
+from actors.specs import ControllerSpec
 from runtime.client.config import ConfigError
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.loading import load_config
@@ -40,6 +43,7 @@ from runtime.cloud.calls import ThreadedCalls
 from runtime.cloud.loading import CloudError, load_provider
 from runtime.embedded.launch import LaunchError
 from runtime.flags import FlagError
+from runtime.journal import JournalError, JournalWriter, Run
 from runtime.logging import LogControl, configure_logging, logger_for
 from runtime.meters import report_build
 from runtime.metrics import Metrics
@@ -52,7 +56,16 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 GLANCE = 0.2  # seconds between two looks at whether it is over
-REFUSALS = (ConfigError, CloudError, ServerUnavailableError, LaunchError, ManifestError, CertificateError, ServingError)
+REFUSALS = (
+    ConfigError,
+    CloudError,
+    ServerUnavailableError,
+    LaunchError,
+    ManifestError,
+    CertificateError,
+    ServingError,
+    JournalError,
+)
 
 
 class StartError(Exception):
@@ -63,6 +76,7 @@ class StartError(Exception):
 class Surroundings:
     """What the process gives the command."""
 
+    arguments: tuple[str, ...]
     options: Options
     clock: SystemClock
     environ: Mapping[str, str]
@@ -75,6 +89,8 @@ class Surroundings:
 def main(argv: Sequence[str] | None = None) -> int:
     """The whole life of the process; answers its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
+    if arguments and arguments[0] == "journal":
+        return journal_command.main(arguments[1:])
     installed = installed_controllers()
     names = (*UPSTREAM, *installed.names)
     known = {name.canonical for name in names} | {spec.name for spec in BUILT_IN}
@@ -99,7 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     log = logger_for("kcm")
     try:
-        return run(Surroundings(options, clock, os.environ, control, log, _stop_on_signals(), installed))
+        stopping = _stop_on_signals()
+        return run(Surroundings(tuple(arguments), options, clock, os.environ, control, log, stopping, installed))
     except (StartError, *REFUSALS) as err:
         log.error("command failed", error=str(err))
         return 1
@@ -148,15 +165,19 @@ def run(around: Surroundings) -> int:
         applied = []
         for path, objects in manifests:
             applied += apply(objects, partial(transport.request, client="kcm", timeout=30.0), where=path)
+        controllers = (*BUILT_IN, *around.installed.specs)
+        seed = random.getrandbits(32)
         system = ControllerSystem(
             transport=transport,
             log=log,
-            controllers=(*BUILT_IN, *around.installed.specs),
+            controllers=controllers,
             options=options,
             election=election(options),
             clock=around.clock,
             metrics=metrics,
             cloud=None if cloud is None else ThreadedCalls(cloud, clock=around.clock),
+            seed=seed,
+            journal=_journal(around, closing, controllers, seed),
         )
         health.set(system.checks())
         if local is not None:
@@ -222,6 +243,36 @@ def _local_cluster(around: Surroundings, closing: ExitStack) -> LocalCluster | N
     )
     closing.callback(local.stop)
     return local
+
+
+def _journal(
+    around: Surroundings, closing: ExitStack, controllers: Sequence[ControllerSpec], seed: int
+) -> JournalWriter | None:
+    """Raises JournalError."""
+    chosen = around.options.diagnosis
+    if not chosen.journal:
+        return None
+    journal = JournalWriter(
+        Path(chosen.journal),
+        run=Run(
+            version=this_version().kcm,
+            seed=seed,
+            arguments=around.arguments,
+            controllers=[spec.name for spec in controllers],
+        ),
+        clock=around.clock,
+        largest=chosen.journal_file_size * 1_000_000,
+        files=chosen.journal_files,
+    )
+    closing.callback(_close_journal, journal, around.log)
+    around.log.info("messages are written down, with what they hold", file=chosen.journal)
+    return journal
+
+
+def _close_journal(journal: JournalWriter, log: FilteringBoundLogger) -> None:
+    journal.close()
+    if journal.trouble is not None:
+        log.error("journal is not whole", error=journal.trouble)
 
 
 def _greeting(local: LocalCluster, options: Options, applied: list[str]) -> str:

@@ -183,10 +183,16 @@ class Controller(Actor):
             case _:
                 super().receive(message)
         self._since_pump += 1
-        if self._since_pump >= BATCH or self.actor_inbox.empty():
+        if self._since_pump >= BATCH or self.is_last:
             self._since_pump = 0
             self._pump()
         return None
+
+    def pinged(self) -> None:
+        """What came before the Ping left the work queue to whatever comes next, and that was the Ping."""
+        if self._since_pump:
+            self._since_pump = 0
+            self._pump()
 
     # Until it may act.
 

@@ -32,7 +32,7 @@ from runtime.cloud.calls import CloudCalls
 from runtime.metrics import Metrics
 from runtime.standard_log import standard_log
 from runtime.supervision import restart_delay
-from runtime.system import ActorSystem, Spawner
+from runtime.system import ActorSystem, Journal, Spawner
 from runtime.table import Table
 from runtime.vitals import Vitals
 
@@ -48,6 +48,7 @@ class ControllerSystem:
     controllers: those that it may run; which of them it does, options.generic.controllers says (--controllers).
     election: None runs without a lease. The transport is the caller's, to be closed after stop(). log: Python's own
     logging, under the name "kcm", where it is left out. seed: makes every random choice of the actors repeatable.
+    journal: keeps what they tell each other; the caller's, to be closed after stop().
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class ControllerSystem:
         make_table: Callable[[Resource], Table] = new_table,
         cloud: CloudCalls | None = None,
         seed: int | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.options = options if options is not None else Options()
         self.clock = clock if clock is not None else SystemClock()
@@ -73,6 +75,7 @@ class ControllerSystem:
         self.controllers = tuple(controllers)
         self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=NAME)
         self.actors.orphaned = self._manager_failed
+        self.actors.journal = journal
         self._owns_clock = clock is None
         self._assembly = Assembly(
             transport=transport,

@@ -64,13 +64,15 @@ _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 class DispatchLimits:
     """qps, burst: of each client; qps < 0 is no limit. timeout: seconds for one request, its retries included.
 
-    needs_lease: refuse writes while no LeaseHeld is in force (--leader-elect).
+    needs_lease: refuse writes while no LeaseHeld is in force (--leader-elect). lease_timeout: seconds for one of the
+    elector's requests, few enough for another try before its renew deadline.
     """
 
     qps: float = 20.0
     burst: int = 30
     timeout: float = 30.0
     needs_lease: bool = True
+    lease_timeout: float = 5.0
 
 
 def request_for(command: Command, *, timeout: float) -> Request:
@@ -187,6 +189,7 @@ class _Job:
     index: int
     command: Command
     since: float
+    cause: int  # see ActorSystem.handled_now
 
 
 class Dispatcher(Actor):
@@ -237,13 +240,14 @@ class Dispatcher(Actor):
     def _submit(self, submit: Submit) -> None:
         now = self.clock.monotonic()
         sender, incarnation, client = submit.sender, submit.incarnation, submit.client
+        cause = self.context.system.handled_now()
         queue = self._queues.get(client)
         if queue is None:
             queue = self._queues[client] = deque()
             if client not in self._buckets:
                 self._buckets[client] = TokenBucket(qps=self._limits.qps, burst=self._limits.burst, now=now)
         for index, command in enumerate(submit.commands):
-            queue.append(_Job(sender, incarnation, client, submit.ticket, index, command, now))
+            queue.append(_Job(sender, incarnation, client, submit.ticket, index, command, now, cause))
         self._drain(client)
         if queue:
             self._ask_for_wake()
@@ -252,7 +256,7 @@ class Dispatcher(Actor):
         """Send what the client's rate limit allows now."""
         queue, bucket = self._queues[client], self._buckets[client]
         now = self.clock.monotonic()
-        while queue:
+        while queue and not self.context.fenced:  # it may have been hung, and replaced, in the middle of this
             refusal = self._refusal(queue[0], now)
             if refusal is not None:
                 self._settle(queue.popleft(), Refused(refusal))
@@ -270,6 +274,8 @@ class Dispatcher(Actor):
     def _refusal(self, job: _Job, now: float) -> str | None:
         if job.incarnation < self._current.get(job.sender, 0):
             return f"{job.sender} has been replaced"
+        if not self.context.system.is_alive(job.sender):
+            return f"{job.sender} is gone"
         if not self._limits.needs_lease or job.sender == ELECTOR:
             return None
         if self._may_write_until is None or now >= self._may_write_until:
@@ -278,7 +284,9 @@ class Dispatcher(Actor):
 
     def _send(self, job: _Job, now: float) -> None:
         timeout = self._limits.timeout
-        if self._limits.needs_lease and job.sender != ELECTOR and self._may_write_until is not None:
+        if job.sender == ELECTOR:
+            timeout = min(timeout, self._limits.lease_timeout)
+        elif self._limits.needs_lease and self._may_write_until is not None:
             timeout = min(timeout, max(0.5, self._may_write_until - now))  # no write may outlive the lease
         command = job.command
         ledger, is_write = self._ledger, isinstance(command, WRITES)
@@ -311,23 +319,33 @@ class Dispatcher(Actor):
 
     def _settle(self, job: _Job, outcome: Outcome) -> None:
         # Not self.tell: what was sent before this incarnation failed and was fenced is answered all the same.
-        self.context.system.tell(job.sender, Settled(job.ticket, job.index, outcome), sender=self.name)
+        settled = Settled(job.ticket, job.index, outcome)
+        self.context.system.tell(job.sender, settled, sender=self.name, cause=job.cause)
 
     def _attach(self, name: str, incarnation: int) -> None:
         self._current[name] = incarnation
+        # Also what waits here: its sender may have told us before it knew that we are a new dispatcher.
+        waiting = [
+            [job.ticket, job.index]
+            for queue in self._queues.values()
+            for job in queue
+            if job.sender == name and job.incarnation == incarnation
+        ]
 
         def clear(statement: Statement) -> None:
             mine = [[p.ticket, p.number] for p in statement.under_way if p.incarnation == incarnation]
-            self.tell(name, Attached(incarnation, dict(statement.versions), mine))
+            self.tell(name, Attached(incarnation, dict(statement.versions), mine + waiting))
 
         self._ledger.when_clear(name, incarnation, clear)
 
     def _refuse_all(self, why: str) -> None:
         for queue in self._queues.values():
-            for job in list(queue):
-                if job.sender != ELECTOR:
-                    queue.remove(job)
-                    self._settle(job, Refused(why))
+            refused = [job for job in queue if job.sender != ELECTOR]
+            kept = [job for job in queue if job.sender == ELECTOR]
+            queue.clear()
+            queue.extend(kept)
+            for job in refused:
+                self._settle(job, Refused(why))
 
     def _ask_for_wake(self) -> None:
         now = self.clock.monotonic()

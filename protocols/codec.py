@@ -14,7 +14,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from protocols.messages import cloud, commands, eviction, lifecycle, outcomes, recording, watching
+from protocols.messages import cloud, commands, eviction, journal, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
 
 TAGS: tuple[tuple[int, type], ...] = (
@@ -75,6 +75,9 @@ TAGS: tuple[tuple[int, type], ...] = (
     (115, eviction.NodeDue),
     (116, eviction.PauseEvictions),
     (117, eviction.ResumeEvictions),
+    (120, journal.Opened),
+    (121, journal.Told),
+    (122, journal.Handled),
     (130, cloud.InstanceExists),
     (131, cloud.InstanceIsShutDown),
     (132, cloud.ListRoutes),

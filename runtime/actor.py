@@ -64,10 +64,14 @@ class Actor(pykka.ThreadingActor):
         self.name = context.name
         self.clock = context.clock
         self.log = context.log
+        self.is_last = True  # whether the mailbox was empty when the handler of the current message began
 
     def receive(self, message: Any) -> Any:
         """One decoded message. Raises TypeError on a known message that this actor has no business with."""
         raise TypeError(f"{self.name} cannot handle {message!r}")
+
+    def pinged(self) -> None:
+        """Runs after a Ping was answered, or a frame was dropped: `receive` does not see them."""
 
     def started(self) -> None:
         """Runs before the first message."""
@@ -108,15 +112,27 @@ class Actor(pykka.ThreadingActor):
     def on_receive(self, frame: Any) -> Any:
         if self.context.fenced:
             return None  # it was hung, and comes to: what is left in its mailbox is its successor's business
+        self.is_last = self.actor_inbox.empty()
+        system = self.context.system
+        for gate in system.gates:
+            gate(self.name)
+        if system.journal is None:
+            return self._handle(frame)
+        with system.journal.handling(frame, last=self.is_last):
+            return self._handle(frame)
+
+    def _handle(self, frame: Any) -> Any:
         try:
             message = decode(frame)
         except DecodeError as err:
             self.log.error("frame dropped", error=str(err), size=len(frame))
             self.context.system.undecodable += 1
+            self.pinged()
             return None
         try:
             if type(message) is Ping:
                 self.tell(self.context.system.supervisor, Pong(self.name, self.context.incarnation, message.nonce))
+                self.pinged()
                 return None
             return self.receive(message)
         except Exception:

@@ -8,6 +8,7 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
+Gate = Callable[[str], None]  # (receiver), on its thread before it handles a message; what it raises ends the actor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,22 @@ class ActorSpec:
     name: str
     actor: type[Actor]
     arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Journal(Protocol):
+    """Keeps what is said, and what was being handled when it was said. Used from every thread."""
+
+    def told(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
+        """The frame to put into the mailbox: it says the same, and handling() knows it again.
+
+        cause: number of the message that this one is owed to; None: the one that this thread is handling.
+        """
+
+    def handling(self, frame: bytes, *, last: bool) -> AbstractContextManager[None]:
+        """What is told within is told because of this frame. last: the mailbox is empty."""
+
+    def current(self) -> int:
+        """Number of the message that this thread is handling; 0 if it handles none."""
 
 
 class Spawner(Protocol):
@@ -77,7 +95,9 @@ class ActorSystem:
     """The address book, and the only way from one actor to another.
 
     supervisor: the name that hears of failures. The supervisor's own failure goes to `orphaned`, which whoever built
-    the system sets. undecodable: how many frames no actor could read. dropped: how many were told to nobody.
+    the system sets. gates and journal are set before the first actor is spawned.
+
+    undecodable: how many frames no actor could read. dropped: how many were told to nobody.
     """
 
     def __init__(
@@ -91,6 +111,8 @@ class ActorSystem:
         self.clock, self.log, self.supervisor = clock, log, supervisor
         self.undecodable = self.dropped = 0
         self.taps: list[Tap] = []
+        self.gates: list[Gate] = []
+        self.journal: Journal | None = None
         self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
         self._spawner = spawner if spawner is not None else ThreadSpawner()
         self._residents: dict[str, _Resident] = {}
@@ -148,14 +170,24 @@ class ActorSystem:
     def names(self) -> list[str]:
         return list(self._residents)
 
-    def tell(self, to: str, message: Any, *, sender: str = "outside") -> None:
-        self.deliver(to, encode(message), sender=sender)
+    def tell(self, to: str, message: Any, *, sender: str = "outside", cause: int | None = None) -> None:
+        self.deliver(to, encode(message), sender=sender, cause=cause)
 
-    def deliver(self, to: str, frame: bytes, *, sender: str) -> None:
-        """Put a frame into a mailbox, from any thread. Told to nobody, it is counted and gone."""
+    def handled_now(self) -> int:
+        """What to give as a cause later, for what will be told because of the message that this thread handles."""
+        return self.journal.current() if self.journal is not None else 0
+
+    def deliver(self, to: str, frame: bytes, *, sender: str, cause: int | None = None) -> None:
+        """Put a frame into a mailbox, from any thread. Told to nobody, it is counted and gone.
+
+        cause: as in Journal.told.
+        """
         for tap in self.taps:
             tap(sender, to, frame)
         resident = self._residents.get(to)
+        if self.journal is not None:
+            incarnation = resident.context.incarnation if resident is not None else 0
+            frame = self.journal.told(sender, to, incarnation, frame, cause)
         if resident is None:
             self.dropped += 1
             return

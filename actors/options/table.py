@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from actors.options import general, infrastructure, workloads
+from actors.options.diagnosis import Diagnosis
 from actors.options.feature_gates import DEFAULTS
 from runtime.flags import Flag, flags_of, group
 
@@ -142,6 +143,7 @@ class Options:
     logging: general.Logging = group(general.Logging, "logs")
     client: general.Client = group(general.Client, "misc", config="Generic.ClientConnection")
     embedded: general.Embedded = group(general.Embedded, "embedded cluster")
+    diagnosis: Diagnosis = group(Diagnosis, "diagnosis")
     retired: general.Retired = group(general.Retired, "retired")
     process: general.Process = group(general.Process, "global")
 

@@ -204,5 +204,9 @@ def _own(options: Options) -> Iterator[str]:
         yield f"--hollow-nodes must not be less than 0, but got {embedded.hollow_nodes}"
     if embedded.hollow_zones < 1:
         yield f"--hollow-zones must be greater than 0, but got {embedded.hollow_zones}"
+    if options.diagnosis.journal_file_size < 1:
+        yield f"--journal-file-size must be greater than 0, but got {options.diagnosis.journal_file_size}"
+    if options.diagnosis.journal_files < 1:
+        yield f"--journal-files must be greater than 0, but got {options.diagnosis.journal_files}"
     if options.generic.watch_silence_limit <= 0:
         yield "--watch-silence-limit must be greater than zero"

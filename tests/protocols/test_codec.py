@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from protocols import codec
 from protocols.codec import DecodeError, decode, encode
-from protocols.messages import cloud, commands, eviction, lifecycle, outcomes, recording, watching
+from protocols.messages import cloud, commands, eviction, journal, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
 
 # Written out: a journal of an older version must be read by a newer one, so a line may be added here, and none changed.
@@ -76,6 +76,9 @@ EXPECTED_TAGS = {
     115: "NodeDue",
     116: "PauseEvictions",
     117: "ResumeEvictions",
+    120: "Opened",
+    121: "Told",
+    122: "Handled",
     130: "InstanceExists",
     131: "InstanceIsShutDown",
     132: "ListRoutes",
@@ -154,7 +157,7 @@ def test_tags_are_what_they_always_were() -> None:
 def test_every_message_has_a_tag() -> None:
     defined = {
         value
-        for module in (cloud, commands, eviction, lifecycle, outcomes, recording, watching)
+        for module in (cloud, commands, eviction, journal, lifecycle, outcomes, recording, watching)
         for value in vars(module).values()
         if dataclasses.is_dataclass(value) and value.__module__ == module.__name__
     }

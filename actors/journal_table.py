@@ -1,0 +1,153 @@
+"""A journal as a table for people: which of its messages concern an actor, an object or a time, and a line for each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import chain
+from typing import Any
+
+from protocols.codec import DecodeError, decode
+from protocols.messages.commands import Create, Submit
+from protocols.messages.journal import Opened, Told
+from protocols.messages.outcomes import Done, Settled
+from protocols.messages.recording import Record
+from protocols.messages.watching import Listed, Streamed, StreamEnded, WatchEvent
+from protocols.objects import decode_object, key_of, make_key, namespace_of
+from protocols.times import format_micro_time
+from runtime.journal import Record as Written
+
+LONGEST = 60  # characters of a text within a line
+NOTHING = "-"
+HEADER = ("TIME", "NUMBER", "CAUSE", "FROM", "TO", "MESSAGE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """actor: a pattern as in a shell, for the sender's or the receiver's name. object: one for "namespace/name".
+    since, until: Unix seconds.
+    """
+
+    actor: str = "*"
+    object: str = "*"
+    since: float = float("-inf")
+    until: float = float("inf")
+
+    def passes(self, told: Told, message: Any) -> bool:
+        if not self.since <= told.wall <= self.until:
+            return False
+        if not fnmatchcase(told.sender, self.actor) and not fnmatchcase(told.receiver, self.actor):
+            return False
+        return self.object == "*" or any(fnmatchcase(key, self.object) for key in keys_in(message))
+
+
+def rows(records: Iterable[Written], wanted: Filter) -> Iterator[tuple[str, ...]]:
+    """One for each message that passes, and one where a run begins; columns as HEADER."""
+    for record in records:
+        if isinstance(record, Opened) and record.part == 1:
+            yield (
+                format_micro_time(record.wall),
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                f"run {record.session[:8]} of {record.version}",
+            )
+        elif isinstance(record, Told):
+            message = message_of(record)
+            if wanted.passes(record, message):
+                cause = str(record.cause) if record.cause else NOTHING
+                when = format_micro_time(record.wall)
+                yield (when, str(record.number), cause, record.sender, record.receiver, described(message))
+
+
+def aligned(lines: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Columns as wide as the widest so far; the last is as long as it is."""
+    widths = [len(word) for word in HEADER[:-1]]
+    for line in chain([HEADER], lines):
+        for column, word in enumerate(line[:-1]):
+            widths[column] = max(widths[column], len(word))
+        cells = [word.ljust(width) for word, width in zip(line, widths, strict=False)]
+        yield "  ".join([*cells, line[-1]]).rstrip()
+
+
+def message_of(told: Told) -> Any:
+    """None where the frame is lost or of another version."""
+    try:
+        return decode(told.frame)
+    except DecodeError:
+        return None
+
+
+def keys_in(message: Any) -> list[str]:
+    """The objects that a message is about: "namespace/name", or "name"."""
+    match message:
+        case Submit(commands=commands):
+            return [key for command in commands for key in keys_in(command)]
+        case Create(namespace=namespace, body=body, name=name):
+            obj = _object(body)
+            meta = obj.get("metadata") or {}
+            return [make_key(namespace, name or meta.get("name") or f"{meta.get('generateName') or ''}*")]
+        case Settled(outcome=Done(body=body)):
+            obj = _object(body)
+            return [key_of(obj)] if namespace_of(obj) or key_of(obj) else []
+        case Record(namespace=namespace, name=name):
+            return [make_key(namespace, name)]
+        case _:
+            return [value for name in ("key", "node") if isinstance(value := getattr(message, name, None), str)]
+
+
+def described(message: Any) -> str:
+    """In a few words."""
+    match message:
+        case None:
+            return "(cannot be read)"
+        case WatchEvent(type=type, resource=resource, key=key, resource_version=version):
+            return f"WatchEvent {type} {resource} {key} at {version}"
+        case Submit(ticket=ticket, commands=commands):
+            return f"Submit {ticket}: " + ", ".join(map(command_text, commands))
+        case Settled(ticket=ticket, index=index, outcome=outcome):
+            return f"Settled {ticket}.{index}: {outcome_text(outcome)}"
+        case Streamed(stream=stream, lines=lines):
+            return f"Streamed {stream}: {len(lines.splitlines())} lines, {len(lines)} bytes"
+        case Listed(stream=stream, status=status, body=body) | StreamEnded(stream=stream, status=status, body=body):
+            return f"{type_name(message)} {stream}: {status}, {len(body)} bytes"
+        case Record(type=type, reason=reason, message=text):
+            return f"Record {keys_in(message)[0]} {type} {reason}: {short(text)}"
+        case _:
+            fields = [
+                f"{field.name}={short(str(getattr(message, field.name)))}" for field in dataclasses.fields(message)
+            ]
+            return " ".join([type_name(message), *fields])
+
+
+def command_text(command: Any) -> str:
+    subresource = getattr(command, "subresource", "")
+    keys = keys_in(command) or [getattr(command, "namespace", "")]
+    return f"{type_name(command)} {command.resource} {keys[0]}{'/' if subresource else ''}{subresource}"
+
+
+def outcome_text(outcome: Any) -> str:
+    if isinstance(outcome, Done):
+        obj = _object(outcome.body)
+        version = (obj.get("metadata") or {}).get("resourceVersion", "")
+        return f"Done {obj.get('kind', '')} {key_of(obj)} at {version}"
+    return f"{type_name(outcome)} {short(outcome.message)}"
+
+
+def type_name(message: Any) -> str:
+    return type(message).__name__
+
+
+def short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        return decode_object(body)
+    except ValueError:
+        return {}

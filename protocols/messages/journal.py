@@ -1,0 +1,56 @@
+"""What a journal holds, in the order in which it happened. Written by runtime/journal.py, told to no actor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The first record of every file.
+
+    session: the same in all files of one process. part: the file's number in it, from 1. wall: Unix seconds;
+    monotonic: the process's clock. seed: of the system's random choices. arguments: of its command line.
+    controllers: canonical names of all that it may run, in their order.
+    """
+
+    session: str
+    part: int
+    wall: float
+    monotonic: float
+    version: str
+    seed: int
+    arguments: list[str]
+    controllers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A message was put into a mailbox.
+
+    number: counts them, from 1, in one session. incarnation: the receiver's; 0 if nobody had that name.
+    cause: number of the message whose handling told this one; 0 where none did (the clock, the server, people).
+    frame: the message; b"" where it is the frame of message number `same`, told to several. wall, monotonic: when.
+    """
+
+    number: int
+    wall: float
+    monotonic: float
+    sender: str
+    receiver: str
+    incarnation: int
+    cause: int
+    frame: bytes
+    same: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """Its receiver began to handle a message.
+
+    number: of the Told; 0 if that is not in the journal. last: its mailbox was empty then. monotonic: when.
+    """
+
+    number: int
+    monotonic: float
+    last: bool

@@ -1,0 +1,119 @@
+"""What a journal costs: python -m tests.bench.journal
+
+Two figures, with and without, turn about: a message from one started actor to another and back, and the processor time
+of a rollout of a hundred pods in the simulator, where the API server and the nodes take their part of it too.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from actors.controller_system import ControllerSystem
+from actors.simulation import SimulatedCluster
+from protocols.messages.lifecycle import Pause, Resume
+from protocols.resources import DEPLOYMENTS
+from runtime.actor import Actor
+from runtime.clock import SystemClock
+from runtime.journal import JournalWriter, Run
+from runtime.system import ActorSpec, ActorSystem
+
+ROUNDS, MESSAGES, PODS = 5, 20_000, 100
+LARGEST = 1_000_000_000
+
+
+def drop(*_: Any) -> Any:
+    """Nothing is logged."""
+    raise structlog.DropEvent
+
+
+class Echo(Actor):
+    """Answers Pause by Resume to `to`, and Resume by Pause, until it has heard enough."""
+
+    def __init__(self, context: Any, *, to: str, heard: threading.Event) -> None:
+        super().__init__(context)
+        self._to, self._heard, self._left = to, heard, MESSAGES // 2
+
+    def receive(self, message: Any) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._heard.set()
+        else:
+            self.tell(self._to, Resume("x") if isinstance(message, Pause) else Pause("x"))
+
+
+def writer(directory: str, clock: Any) -> JournalWriter:
+    run = Run(version="bench", seed=0, arguments=[], controllers=[])
+    return JournalWriter(Path(directory) / "journal", run=run, clock=clock, largest=LARGEST, files=1)
+
+
+def message_seconds(directory: str | None) -> float:
+    """Processor seconds a message."""
+    clock, heard = SystemClock(), threading.Event()
+    system = ActorSystem(clock=clock, log=structlog.wrap_logger(None, processors=[drop]))
+    journal = system.journal = writer(directory, clock) if directory is not None else None
+    for name, other in (("one", "two"), ("two", "one")):
+        system.spawn(ActorSpec(name=name, actor=Echo, arguments={"to": other, "heard": heard}))
+    began = time.process_time()
+    system.tell("one", Pause("x"))
+    heard.wait(60)
+    took = time.process_time() - began
+    for name in ("one", "two"):
+        system.stop(name, timeout=5)
+    if journal is not None:
+        journal.close()
+    return took / MESSAGES
+
+
+def rollout_seconds(directory: str | None) -> float:
+    """Processor seconds a pod."""
+    cluster = SimulatedCluster(log=structlog.wrap_logger(None, processors=[drop]), seed=1)
+    journals = []
+
+    def record(name: str, system: ControllerSystem) -> None:
+        if directory is not None and name == "manager":
+            system.actors.journal = writer(directory, system.clock)
+            journals.append(system.actors.journal)
+
+    cluster.started.append(record)
+    cluster.hollow_nodes(nodes=3)
+    cluster.manager()
+    container = {"name": "c", "image": "i"}
+    template = {"metadata": {"labels": {"app": "b"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": PODS, "selector": {"matchLabels": {"app": "b"}}, "template": template}
+    cluster.create(
+        DEPLOYMENTS, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "b"}, "spec": spec}
+    )
+    began = time.process_time()
+    cluster.run_for(60)
+    took = time.process_time() - began
+    for journal in journals:
+        journal.close()
+    return took / PODS
+
+
+def compared(what: str, measure: Callable[[str | None], float]) -> None:
+    plain, journaled, sizes = [], [], []
+    for _ in range(ROUNDS):
+        plain.append(measure(None))
+        with tempfile.TemporaryDirectory() as directory:
+            journaled.append(measure(directory))
+            sizes.append((Path(directory) / "journal").stat().st_size)
+    without, with_it = (statistics.median(values) * 1e6 for values in (plain, journaled))
+    print(f"{what}: {without:.1f} µs without, {with_it:.1f} µs with (+{with_it - without:.1f}); {sizes[-1]:,} bytes")
+
+
+def main() -> None:
+    compared(f"a message, of {MESSAGES}", message_seconds)
+    compared(f"a pod, of {PODS}", rollout_seconds)
+
+
+if __name__ == "__main__":
+    main()
