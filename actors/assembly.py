@@ -126,7 +126,12 @@ def _infrastructure(assembly: Assembly, seeds: random.Random, *, clients: Iterab
         arguments={
             "transport": assembly.transport,
             "ledger": assembly.ledger,
-            "limits": DispatchLimits(qps=qps, burst=burst, needs_lease=assembly.election is not None),
+            "limits": DispatchLimits(
+                qps=qps,
+                burst=burst,
+                needs_lease=assembly.election is not None,
+                lease_timeout=assembly.election.request_timeout if assembly.election is not None else 0.0,
+            ),
             "waited": lambda _client, seconds: waited.observe(seconds),
             "buckets": buckets,
             "cloud": assembly.cloud,

@@ -57,6 +57,11 @@ class Election:
         if self.retry_period <= 0:
             raise ValueError("retryPeriod must be greater than zero")
 
+    @property
+    def request_timeout(self) -> float:
+        """Seconds for one request, as upstream's client has it: in time for another try."""
+        return max(1.0, self.renew_deadline / 2)
+
 
 def seconds_of(spec: Object) -> float:
     duration = spec.get("leaseDurationSeconds")
@@ -73,7 +78,7 @@ def renewed(spec: Object, election: Election, *, now: float) -> Object:
         "leaseDurationSeconds": int(election.lease_duration),
         "acquireTime": spec.get("acquireTime", stamp) if mine else stamp,
         "renewTime": stamp,
-        "leaseTransitions": spec.get("leaseTransitions", 0) + (0 if mine else 1),
+        "leaseTransitions": (spec.get("leaseTransitions") or 0) + (0 if mine else 1),
     }
 
 
@@ -109,6 +114,7 @@ class Elector(Actor):
         self._next_try = 0.0
         self._ticket = context.incarnation * 1_000_000_000
         self._releasing = False
+        self._lost = False  # for good: this process is to end
 
     def started(self) -> None:
         self._try()
@@ -135,14 +141,23 @@ class Elector(Actor):
         if self._leading and now >= self._renewed_at + self._election.renew_deadline:
             self._lose("failed to renew lease: timed out waiting for the condition")
             return
-        if self._attempt is None and now >= self._next_try and not self._releasing:
+        if self._attempt is not None and now >= self._gives_up_at():
+            self.log.warning("no answer about the lease", lease=self._key)
+            self._attempt = None
+            self._settle(held=False)
+            return
+        if self._attempt is None and now >= self._next_try and not self._releasing and not self._lost:
             self._try()
         self._ask_for_wake()
 
+    def _gives_up_at(self) -> float:
+        """A try takes three requests at most; an answer that comes later was lost with a dispatcher."""
+        return self._began + 3 * self._election.request_timeout
+
     def _ask_for_wake(self) -> None:
-        if self._releasing:
+        if self._lost or (self._releasing and self._attempt is None):
             return
-        dues = [] if self._attempt is not None else [self._next_try]
+        dues = [self._gives_up_at() if self._attempt is not None else self._next_try]
         if self._leading:
             dues.append(self._renewed_at + self._election.renew_deadline)
         if dues:
@@ -170,6 +185,10 @@ class Elector(Actor):
         except StopIteration as stop:
             self._attempt = None
             self._settle(held=bool(stop.value))
+        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as from a proxy that answers for the server
+            self._attempt = None
+            self.log.warning("malformed answer about the lease", lease=self._key, error=f"{type(err).__name__}: {err}")
+            self._settle(held=False)
 
     def _settle(self, *, held: bool) -> None:
         now = self.clock.monotonic()
@@ -188,7 +207,10 @@ class Elector(Actor):
         else:
             self._next_try = now + period * (1 + JITTER * self._random.random())
         self._say_vitals()
-        self._look_at_the_time()
+        if self._releasing:
+            self._give_back()
+        else:
+            self._look_at_the_time()
 
     def _acquire_or_renew(self) -> Generator[Command, Outcome, bool]:
         election = self._election
@@ -255,7 +277,7 @@ class Elector(Actor):
     # The end.
 
     def _lose(self, why: str) -> None:
-        self._leading = False
+        self._leading, self._lost, self._attempt = False, True, None
         self._say_vitals()
         self._record("stopped leading")
         self.log.error("leaderelection lost", lease=self._key, error=why)
@@ -264,12 +286,19 @@ class Elector(Actor):
 
     def _release(self) -> None:
         """Give the lease back, so that the next one need not wait for it to run out."""
+        if self._releasing:
+            return
         self._releasing = True
+        if self._attempt is None:  # else once that is answered: what it writes is what the release is made from
+            self._give_back()
+
+    def _give_back(self) -> None:
         if not self._leading or self._observed is None:
             self.tell(self.context.system.supervisor, Drained(self.name))
             return
         self._leading = False
         self._say_vitals()
+        self.tell(dispatcher.NAME, LeaseLost("it is given back"))
         stamp = format_micro_time(self.clock.now())
         spec = {
             **(self._observed.get("spec") or {}),
@@ -278,13 +307,14 @@ class Elector(Actor):
             "acquireTime": stamp,
             "renewTime": stamp,
         }
-        self._attempt = self._give_back(encode_object({**self._observed, "spec": spec}))
+        self._attempt = self._giving_back(encode_object({**self._observed, "spec": spec}))
+        self._began = self.clock.monotonic()
         self._ask(next(self._attempt))
+        self._ask_for_wake()
 
-    def _give_back(self, body: bytes) -> Generator[Command, Outcome, bool]:
+    def _giving_back(self, body: bytes) -> Generator[Command, Outcome, bool]:
         outcome = yield Update(LEASES.id, self._key, body)
         self.log.info("lease released", lease=self._key, outcome=type(outcome).__name__)
-        self.tell(self.context.system.supervisor, Drained(self.name))
         return False
 
     def _say_vitals(self) -> None:

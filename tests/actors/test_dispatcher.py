@@ -249,3 +249,45 @@ def test_a_lost_lease_refuses_what_waits(log: FilteringBoundLogger) -> None:
     setting.submit(Get("v1/pods", "d/a"), Get("v1/pods", "d/b"))
     setting.system.tell("dispatcher", LeaseLost("test"))
     assert [type(outcome) for outcome in setting.outcomes()] == [Refused]
+
+
+# Who is gone, and who comes to.
+
+
+def test_what_a_switched_off_sender_asked_is_not_carried_out_any_more(log: FilteringBoundLogger) -> None:
+    setting = setting_of(log, qps=1.0, burst=1)
+    setting.submit(*[Delete("v1/pods", f"d/{i}") for i in range(5)])
+    setting.system.fence("me")
+    setting.world.run_for(30.0)
+    assert len(setting.transport.sent) == 1, "the one that was on its way"
+
+
+def test_what_waits_for_its_rate_limit_is_not_called_lost(log: FilteringBoundLogger) -> None:
+    setting = setting_of(log, qps=1.0, burst=1)
+    setting.system.spawn(setting.spec)
+    setting.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))  # before the sender knows of the new one
+    setting.system.tell("dispatcher", Attach("me", 1))
+    setting.world.run_for(0)
+    attached = setting.kept[-1]
+    assert isinstance(attached, Attached)
+    assert sorted(attached.under_way) == [[1, 0], [1, 1]]
+
+
+def test_a_dispatcher_that_was_hung_sends_nothing_more_when_it_comes_to(log: FilteringBoundLogger) -> None:
+    setting = setting_of(log)
+    send = setting.transport.send
+
+    def hangs(*arguments: Any, **more: Any) -> None:
+        send(*arguments, **more)
+        setting.system.fence("dispatcher")  # meanwhile it is replaced
+
+    setting.transport.send = hangs  # type: ignore[method-assign]
+    setting.submit(Delete("v1/pods", "d/a"), Delete("v1/pods", "d/b"))
+    assert len(setting.transport.sent) == 1
+    assert setting.ledger.under_way() == 1
+
+
+def test_the_electors_requests_end_in_time_for_another_try(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, DispatchLimits(needs_lease=True, timeout=30.0, lease_timeout=5.0))
+    setting.submit(Get("v1/pods", "d/a"), sender=ELECTOR)
+    assert setting.transport.sent[0][0].timeout == 5.0

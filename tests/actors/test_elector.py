@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.typing import FilteringBoundLogger
 
 from actors.controller_system import ControllerSystem
-from actors.elector import Election
+from actors.elector import Election, Elector, renewed
 from actors.simulation import SimulatedCluster
-from protocols.objects import Object
+from protocols.messages.commands import Create, Get, Submit, Update
+from protocols.messages.lifecycle import Drain, Drained, LeaseHeld, LeaseLost
+from protocols.messages.outcomes import Done, NotFound, Outcome, Settled
+from protocols.objects import Object, decode_object
 from protocols.resources import EVENTS, LEASES, PODS, REPLICASETS
+from runtime.metric_families import LEADER_ELECTION_MASTER_STATUS, LEADER_ELECTION_SLOWPATH
+from runtime.metrics import Metrics
+from runtime.simulation.world import World
+from runtime.system import ActorSpec
+from runtime.vitals import Vitals
+from tests.actors.scripted import Probe
 
 LEASE = "kube-system/kube-controller-manager"
 
@@ -159,3 +169,119 @@ def test_a_lease_is_judged_by_our_own_clock_and_not_by_the_time_written_in_it(cl
     assert not leads(cluster, second)
     cluster.run_for(6.0)
     assert leads(cluster, second)
+
+
+# The elector by itself: what a cluster rarely shows.
+
+
+class Alone:
+    """An elector; the test is the dispatcher, the manager and the server."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self.world = World(log=log)
+        self.system = self.world.system()
+        self.kept: dict[str, list[Any]] = {name: [] for name in ("dispatcher", "controller-manager", "event-recorder")}
+        for name, kept in self.kept.items():
+            self.system.spawn(ActorSpec(name=name, actor=Probe, arguments={"kept": kept}))
+        metrics = Metrics()
+        arguments = {
+            "election": election("one"),
+            "audience": ("dispatcher", "controller-manager"),
+            "vitals": Vitals(),
+            "status": metrics.gauge(LEADER_ELECTION_MASTER_STATUS, "lease"),
+            "slow": metrics.counter(LEADER_ELECTION_SLOWPATH, "lease"),
+            "seed": 1,
+        }
+        self.system.spawn(ActorSpec(name="elector", actor=Elector, arguments=arguments))
+        self.world.run_for(0)
+
+    @property
+    def asked(self) -> list[Submit]:
+        return [message for message in self.kept["dispatcher"] if isinstance(message, Submit)]
+
+    def told(self, name: str, kind: type[Any]) -> list[Any]:
+        return [message for message in self.kept[name] if isinstance(message, kind)]
+
+    def answer(self, outcome: Outcome) -> None:
+        self.system.tell("elector", Settled(self.asked[-1].ticket, 0, outcome))
+        self.world.run_for(0)
+
+    def grant(self) -> None:
+        """The server says yes to what was asked last: the body that was sent, as it is stored."""
+        command = self.asked[-1].commands[0]
+        if isinstance(command, Get):
+            self.answer(NotFound("not there"))
+            command = self.asked[-1].commands[0]
+        assert isinstance(command, (Create, Update))
+        self.answer(Done(command.body))
+
+    def tell(self, message: Any) -> None:
+        self.system.tell("elector", message)
+        self.world.run_for(0)
+
+
+def test_once_lost_the_lease_is_not_taken_again(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.grant()
+    alone.world.run_for(2.0)  # a renewal is on its way, and nobody answers
+    assert alone.world.clock.monotonic() == 2.0
+    pending = alone.asked[-1]
+    alone.world.run_for(20.0)
+    assert len(alone.told("controller-manager", LeaseLost)) == 1
+    held = len(alone.told("dispatcher", LeaseHeld))
+    alone.system.tell("elector", Settled(pending.ticket, 0, Done(pending.commands[0].body)))  # type: ignore[union-attr]
+    alone.world.run_for(60.0)
+    assert len(alone.told("dispatcher", LeaseHeld)) == held
+    assert len(alone.told("controller-manager", LeaseLost)) == 1
+
+
+def test_a_try_that_is_never_answered_is_given_up(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    first = len(alone.asked)
+    alone.world.run_for(20.0)
+    assert len(alone.asked) > first
+    alone.grant()
+    assert alone.told("controller-manager", LeaseHeld)
+
+
+def test_an_answer_that_is_no_lease_is_a_failed_try(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    for body in (b"<html>a proxy</html>", b"[]", b'{"spec": 7}', b'{"spec": {"leaseTransitions": "many"}}'):
+        alone.answer(Done(body))
+        assert alone.system.is_alive("elector"), body
+        alone.world.run_for(5.0)
+    alone.grant()
+    assert alone.told("controller-manager", LeaseHeld)
+
+
+def test_transitions_that_are_null_count_as_none(log: FilteringBoundLogger) -> None:
+    assert renewed({"leaseTransitions": None, "holderIdentity": ""}, election("one"), now=0.0)["leaseTransitions"] == 1
+
+
+def test_before_the_lease_is_given_back_the_dispatcher_writes_nothing_more(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.grant()
+    alone.tell(Drain())
+    kinds = [type(message) for message in alone.kept["dispatcher"]]
+    assert kinds[-2:] == [LeaseLost, Submit]
+    assert alone.told("controller-manager", LeaseLost) == [], "it is not lost, but given back"
+    assert alone.told("controller-manager", Drained) == []
+    alone.tell(Drain())
+    assert alone.told("controller-manager", Drained) == [], "asked twice it still waits for the answer"
+    alone.grant()
+    assert len(alone.told("controller-manager", Drained)) == 1
+
+
+def test_a_renewal_that_is_on_its_way_is_waited_for_before_the_lease_is_given_back(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.grant()
+    alone.world.run_for(2.0)
+    asked = len(alone.asked)
+    alone.tell(Drain())
+    assert len(alone.asked) == asked
+    alone.grant()  # the renewal: it changed the resourceVersion from which the release must be made
+    released = alone.asked[-1].commands[0]
+    assert isinstance(released, Update)
+    assert decode_object(released.body)["spec"]["holderIdentity"] == ""
+    alone.grant()
+    assert len(alone.told("controller-manager", Drained)) == 1
