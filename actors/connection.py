@@ -43,7 +43,8 @@ def wait_for_server(transport: HttpTransport, config: ClientConfig, *, clock: Cl
     """Raises ServerUnavailableError if the server does not answer in time, or does not know us."""
     deadline = clock.monotonic() + SERVER_WAIT
     while True:
-        response = transport.request(Request(method="GET", path="/version"), client="kcm", timeout=5.0)
+        # Discovery is for those whom the server knows; its health and version may be for anybody.
+        response = transport.request(Request(method="GET", path="/api"), client="kcm", timeout=5.0)
         if response.status == 200:
             return
         if response.status in (401, 403):

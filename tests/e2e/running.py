@@ -134,10 +134,12 @@ class Manager:
     def healthy(self) -> bool:
         return self.get("/healthz")[0] == 200
 
-    def metric(self, name: str, **labels: str) -> float:
-        """The sum of the samples of that name that have all these labels."""
+    def metric(self, family: str, **labels: str) -> float:
+        """The sum of the family's samples that have all these labels."""
         wanted = [f'{label}="{value}"' for label, value in labels.items()]
-        samples = [line for line in self.get("/metrics")[1].splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+        samples = [
+            line for line in self.get("/metrics")[1].splitlines() if line.startswith((f"{family}{{", f"{family} "))
+        ]
         return sum(float(line.rsplit(" ", 1)[1]) for line in samples if all(label in line for label in wanted))
 
     def working(self) -> bool:
