@@ -29,14 +29,14 @@ class Weather:
     """What happens to requests. A test changes it while the proxy runs.
 
     trouble: chance that a request meets one of the faults; odds of its own for each test: seed. watch_delay: seconds
-    that lines of a watch come late. cut_after: a watch breaks in the middle of the line after so many bytes.
+    that lines of a watch come late. cuts: how many more times a watch breaks in the middle of a line.
     mutate: from a line of a watch (its path, the line) the lines to pass on.
     """
 
     trouble: float = 0.0
     faults: tuple[str, ...] = FAULTS
     watch_delay: float = 0.0
-    cut_after: int | None = None
+    cuts: int = 0
     mutate: Callable[[str, bytes], list[bytes]] = lambda _path, line: [line]
     seed: int = 1
     requests: Counter[str] = field(default_factory=Counter)  # by "METHOD resource", watches as "WATCH resource"
@@ -70,7 +70,7 @@ class FaultyProxy:
             if request.method == "POST" and answer.status == 201:
                 self._weather.created.append(request.path)
             if fault == "timeout":  # it was done, and the answer is lost
-                await asyncio.sleep(3.0)
+                await asyncio.sleep(0.5)
             if fault in ("timeout", "cut"):
                 _cut(request)
             return web.Response(body=content, status=answer.status, content_type=answer.content_type)
@@ -86,7 +86,7 @@ class FaultyProxy:
     async def _pass_watch(self, request: web.BaseRequest, lines: AsyncIterable[bytes]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        loop, passed = asyncio.get_running_loop(), 0
+        loop = asyncio.get_running_loop()
         late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
         async def read() -> None:
@@ -102,9 +102,8 @@ class FaultyProxy:
                 await asyncio.sleep(max(0.0, due - loop.time()))
                 if not line:
                     return response
-                passed += len(line)
-                if self._weather.cut_after is not None and passed > self._weather.cut_after:
-                    self._weather.hit["watch cut"] += 1
+                if self._weather.cuts > 0:
+                    self._weather.cuts -= 1
                     await response.write(line[: len(line) // 2])
                     _cut(request)
                 await response.write(line)
@@ -122,7 +121,7 @@ def _refusal(status: int) -> web.Response:
         "message": f"a fault of the test's: {status}",
         "code": status,
     }
-    return web.json_response(body, status=status, headers={"Retry-After": "1"} if status == 429 else {})
+    return web.json_response(body, status=status, headers={"Retry-After": "0"} if status == 429 else {})
 
 
 def _cut(request: web.BaseRequest) -> None:

@@ -1,0 +1,236 @@
+"""Nodes fall silent, one, a zone, all, and come back: the real kube-controller-manager and ours, on one kube-apiserver.
+
+After each step conditions, taints and labels of nodes, readiness of pods, and in the end the events must be the same.
+In which order the nodes of a zone are tainted upstream leaves open; how long it takes it does not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+
+from tests.e2e.conftest import in_namespace
+from tests.e2e.kubectl import Api
+from tests.e2e.real_server import RealServer, binaries, real_manager, real_server
+from tests.e2e.running import CONTROLLERS, managing, until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+
+Object = dict[str, Any]
+NAMES = {zone: [f"{zone}{i}" for i in range(4)] for zone in "ab"}
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+FLAGS = ("--node-monitor-period=1s", "--node-monitor-grace-period=6s", "--node-eviction-rate=0.5")
+BEAT = 0.5  # seconds
+
+
+def stamp() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass
+class Nodes:
+    """Eight nodes in two zones, whose kubelets are a thread of the test; a pod on each."""
+
+    api: Api
+    namespace: str
+    silent: set[str] = field(default_factory=set)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def register(self) -> None:
+        for zone, names in NAMES.items():
+            labels = {"topology.kubernetes.io/region": "eu", "topology.kubernetes.io/zone": zone}
+            for name in names:
+                node = {"metadata": {"name": name, "labels": {**labels, "kubernetes.io/os": "linux"}}}
+                self.api.request("POST", "/api/v1/nodes", node)
+                self.say_ready(name)
+                lease = {"metadata": {"name": name}, "spec": {"renewTime": stamp()}}
+                self.api.request("POST", LEASES, lease)
+                self.run_pod(name)
+
+    def run_pod(self, node: str) -> None:
+        spec = {
+            "nodeName": node,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "c", "image": "i"}],
+        }
+        pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        pod = self.api.request("POST", pods, {"metadata": {"name": f"on-{node}"}, "spec": spec})
+        pod["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        self.api.request("PUT", f"{pods}/on-{node}/status", pod)
+
+    def say_ready(self, name: str) -> None:
+        now = stamp()[:19] + "Z"
+        times = {"lastHeartbeatTime": now, "lastTransitionTime": now, "reason": "R", "message": "m"}
+        types = {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True"}
+        node = self.api.get(f"/api/v1/nodes/{name}")
+        node["status"]["conditions"] = [{"type": type, "status": status, **times} for type, status in types.items()]
+        self.api.request("PUT", f"/api/v1/nodes/{name}/status", node)
+
+    def beat(self) -> None:
+        while not self.over.wait(BEAT):
+            for names in NAMES.values():
+                for name in names:
+                    if name not in self.silent:
+                        self._renew(name)
+
+    def _renew(self, name: str) -> None:
+        lease = self.api.get(f"{LEASES}/{name}")
+        lease["spec"]["renewTime"] = stamp()
+        self.api.request("PUT", f"{LEASES}/{name}", lease)
+        try:
+            if condition(self.api.get(f"/api/v1/nodes/{name}"), "Ready")["status"] == "Unknown":
+                self.say_ready(name)
+        except HTTPError as error:
+            if error.code != 409:  # the manager was faster; with the next beat
+                raise
+
+    def remove(self) -> None:
+        for names in NAMES.values():
+            for name in names:
+                self.api.request("DELETE", f"/api/v1/nodes/{name}")
+                self.api.request("DELETE", f"{LEASES}/{name}")
+
+    # What there is to see.
+
+    def nodes(self) -> list[Object]:
+        return list(self.api.get("/api/v1/nodes")["items"])
+
+    def evicted(self) -> set[str]:
+        """Those that are tainted NoExecute."""
+        return {
+            node["metadata"]["name"]
+            for node in self.nodes()
+            if any(taint["effect"] == "NoExecute" for taint in node["spec"].get("taints", ()))
+        }
+
+    def look(self) -> list[Any]:
+        """All but times, uids and versions."""
+        seen: list[Any] = []
+        for node in self.nodes():
+            told = [
+                (each["type"], each["status"], each.get("reason"), each.get("message"))
+                for each in node["status"]["conditions"]
+            ]
+            taints = sorted(
+                (taint["key"], taint["effect"], "timeAdded" in taint) for taint in node["spec"].get("taints", ())
+            )
+            seen.append((node["metadata"]["name"], sorted(told), taints, node["metadata"]["labels"]))
+        for pod in self.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]:
+            seen.append((pod["metadata"]["name"], condition(pod, "Ready")["status"]))
+        return seen
+
+    def events(self) -> Counter[tuple[str, ...]]:
+        counts: Counter[tuple[str, ...]] = Counter()
+        for namespace in ("default", self.namespace):
+            for event in self.api.get(f"/api/v1/namespaces/{namespace}/events")["items"]:
+                if event["source"].get("component") == "node-controller":
+                    about = event["involvedObject"]
+                    key = (event["type"], event["reason"], about["kind"], about["name"], event["message"])
+                    counts[key] += event["count"]
+        return counts
+
+    def forget_events(self) -> None:
+        for event in self.api.get("/api/v1/namespaces/default/events")["items"]:
+            self.api.request("DELETE", f"/api/v1/namespaces/default/events/{event['metadata']['name']}")
+
+
+def condition(obj: Object, type: str) -> Object:
+    return next(each for each in obj["status"]["conditions"] if each["type"] == type)
+
+
+@contextmanager
+def beating(nodes: Nodes) -> Iterator[None]:
+    kubelets = threading.Thread(target=nodes.beat, name="kubelets")
+    kubelets.start()
+    try:
+        yield
+    finally:
+        nodes.over.set()
+        kubelets.join()
+
+
+def settled(nodes: Nodes, ready: Callable[[], bool]) -> list[Any]:
+    """What there is to see once that is so, and has been for a moment."""
+    until(ready, "the step is over", why=lambda: "\n".join(map(str, nodes.look())))
+    time.sleep(2.5)
+    return nodes.look()
+
+
+def statuses(nodes: Nodes) -> set[str]:
+    return {condition(node, "Ready")["status"] for node in nodes.nodes()}
+
+
+def play(nodes: Nodes) -> dict[str, Any]:
+    """Three things happen to the nodes; what is to be seen after each, and how long the zone took."""
+    a, b = NAMES.values()
+    seen: dict[str, Any] = {}
+    seen["all well"] = settled(nodes, lambda: all("taints" not in node["spec"] for node in nodes.nodes()))
+    nodes.silent = {"b1"}
+    seen["one silent"] = settled(nodes, lambda: nodes.evicted() == {"b1"})
+    nodes.silent = {"b1", *a}
+    until(lambda: nodes.evicted() & set(a), "the first node of the zone is tainted")
+    began = time.monotonic()
+    seen["a zone silent"] = settled(nodes, lambda: nodes.evicted() == {"b1", *a})
+    seen["seconds"] = time.monotonic() - began
+    nodes.silent = {*a, *b}
+    seen["all silent"] = settled(nodes, lambda: statuses(nodes) == {"Unknown"} and not nodes.evicted())
+    nodes.silent = set()
+    seen["all back"] = settled(nodes, lambda: statuses(nodes) == {"True"} and not nodes.evicted())
+    time.sleep(2.5)
+    seen["events"] = nodes.events()
+    return seen
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """Without any nodes."""
+    assets = binaries()
+    if assets is None:
+        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    with real_server(tmp_path_factory.mktemp("nodes"), assets) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def both(server: RealServer) -> dict[str, dict[str, Any]]:
+    """What is to be seen with either manager."""
+    wanted = f"--controllers={','.join((*CONTROLLERS, 'node-lifecycle-controller'))}"
+    found = {}
+    for whose in ("real", "ours"):
+        namespace = f"nodes-{whose}"
+        api = in_namespace(server.kubeconfig, namespace).api
+        nodes = Nodes(api, namespace)
+        nodes.forget_events()
+        nodes.register()
+        if whose == "real":
+            manager: Any = real_manager(server, wanted, *FLAGS)
+        else:
+            flags = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", wanted, *FLAGS)
+            manager = managing(server.directory / "kcm.log", *flags)
+        with beating(nodes), manager:
+            found[whose] = play(nodes)
+        nodes.remove()
+    return found
+
+
+STEPS = ("all well", "one silent", "a zone silent", "all silent", "all back", "events")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_nothing_tells_our_work_from_the_real_managers(both: dict[str, dict[str, Any]], step: str) -> None:
+    assert both["ours"][step] == both["real"][step]
+
+
+def test_a_zone_takes_as_long(both: dict[str, dict[str, Any]]) -> None:
+    """Four nodes at one in two seconds, and the moment in which nothing changes."""
+    for whose in both.values():
+        assert whose["seconds"] == pytest.approx(8.5, abs=2.0)
