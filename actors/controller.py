@@ -51,7 +51,7 @@ from protocols.messages.outcomes import (
     Unknown,
 )
 from protocols.messages.recording import Record
-from protocols.messages.watching import Subscribe, Synced, WatchEvent
+from protocols.messages.watching import EventType, Subscribe, Synced, WatchEvent
 from protocols.objects import Key, decode_object, resource_version_of
 from runtime.actor import Actor, Context
 from runtime.overlay import Tables
@@ -293,6 +293,7 @@ class Controller(Actor):
         now = self.clock.monotonic()
         if not self._begun:
             self._begin_if_ready()
+        self._enqueue_unseen()
         while self._may_begin() and (key := self._queue.take(now)) is not None:
             self._begin(key)
         if now - self._tidied >= TIDY:
@@ -309,6 +310,14 @@ class Controller(Actor):
         if not self._begun or self._paused or self._draining:
             return False
         return len(self._runs) < self._settings.concurrency
+
+    def _enqueue_unseen(self) -> None:
+        """What we wrote and no event will ever tell of concerns whom its deletion would concern."""
+        for resource_id, overlay in self._tables.overlays().items():
+            while overlay.unseen:
+                entry = overlay.unseen.pop()
+                gone = Change(type=EventType.DELETED, key=entry.key, raw=entry.raw, controller=entry.controller)
+                self._enqueue(resource_id, gone)
 
     def _ask_for_wake(self, now: float) -> None:
         dues = [now + TIDY]

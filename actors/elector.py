@@ -114,7 +114,7 @@ class Elector(Actor):
         self._next_try = 0.0
         self._ticket = context.incarnation * 1_000_000_000
         self._releasing = False
-        self._lost = False  # for good: this process is to end
+        self._lost = ""  # why we do not lead any more; there is no way back
 
     def started(self) -> None:
         self._try()
@@ -138,6 +138,9 @@ class Elector(Actor):
 
     def _look_at_the_time(self) -> None:
         now = self.clock.monotonic()
+        if self._lost:
+            self._tell_of_the_loss()
+            return
         if self._leading and now >= self._renewed_at + self._election.renew_deadline:
             self._lose("failed to renew lease: timed out waiting for the condition")
             return
@@ -146,7 +149,7 @@ class Elector(Actor):
             self._attempt = None
             self._settle(held=False)
             return
-        if self._attempt is None and now >= self._next_try and not self._releasing and not self._lost:
+        if self._attempt is None and now >= self._next_try and not self._releasing:
             self._try()
         self._ask_for_wake()
 
@@ -155,7 +158,7 @@ class Elector(Actor):
         return self._began + 3 * self._election.request_timeout
 
     def _ask_for_wake(self) -> None:
-        if self._lost or (self._releasing and self._attempt is None):
+        if self._releasing and self._attempt is None:
             return
         dues = [self._gives_up_at() if self._attempt is not None else self._next_try]
         if self._leading:
@@ -277,12 +280,17 @@ class Elector(Actor):
     # The end.
 
     def _lose(self, why: str) -> None:
-        self._leading, self._lost, self._attempt = False, True, None
+        self._leading, self._lost, self._attempt = False, why, None
         self._say_vitals()
         self._record("stopped leading")
         self.log.error("leaderelection lost", lease=self._key, error=why)
+        self._tell_of_the_loss()
+
+    def _tell_of_the_loss(self) -> None:
+        """Again and again: a manager that fails before it has ended everything is another one afterwards."""
         for listener in self._audience:
-            self.tell(listener, LeaseLost(why))
+            self.tell(listener, LeaseLost(self._lost))
+        self.wake_at(self.clock.monotonic() + self._election.retry_period)
 
     def _release(self) -> None:
         """Give the lease back, so that the next one need not wait for it to run out."""

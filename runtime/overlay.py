@@ -31,12 +31,17 @@ class _Tombstone(NamedTuple):
 
 
 class Overlay:
-    """Our own writes to one resource that its table does not show yet."""
+    """Our own writes to one resource that its table does not show yet.
 
-    __slots__ = ("_own", "table")
+    unseen: what we wrote and the table went past without ever showing it (an object that was adopted, and gone before
+    the watch came back): no event tells whom that concerned. Whoever drives the reconciler takes it from here.
+    """
+
+    __slots__ = ("_own", "table", "unseen")
 
     def __init__(self, table: Table) -> None:
         self.table = table
+        self.unseen: list[Entry] = []
         self._own: dict[Key, _Written | _Tombstone] = {}
 
     def __len__(self) -> int:
@@ -123,6 +128,10 @@ class Overlay:
                 if self.table.version < own.version or (known is not None and known.uid == own.uid):
                     return own
         del self._own[key]
+        if isinstance(own, _Written):
+            shown = self.table.get(key)
+            if shown is None or shown.uid != own.entry.uid or shown.controller != own.entry.controller:
+                self.unseen.append(own.entry)
         return None
 
 

@@ -227,12 +227,20 @@ def test_once_lost_the_lease_is_not_taken_again(log: FilteringBoundLogger) -> No
     assert alone.world.clock.monotonic() == 2.0
     pending = alone.asked[-1]
     alone.world.run_for(20.0)
-    assert len(alone.told("controller-manager", LeaseLost)) == 1
+    assert alone.told("controller-manager", LeaseLost)
     held = len(alone.told("dispatcher", LeaseHeld))
     alone.system.tell("elector", Settled(pending.ticket, 0, Done(pending.commands[0].body)))  # type: ignore[union-attr]
     alone.world.run_for(60.0)
     assert len(alone.told("dispatcher", LeaseHeld)) == held
-    assert len(alone.told("controller-manager", LeaseLost)) == 1
+
+
+def test_that_the_lease_is_lost_is_said_until_somebody_ends_it_all(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.grant()
+    alone.world.run_for(12.0)
+    said = len(alone.told("controller-manager", LeaseLost))
+    alone.world.run_for(10.0)  # a manager that failed before it ended is another one by now
+    assert len(alone.told("controller-manager", LeaseLost)) > said > 0
 
 
 def test_a_try_that_is_never_answered_is_given_up(log: FilteringBoundLogger) -> None:
