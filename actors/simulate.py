@@ -20,7 +20,7 @@ import structlog
 from actors.controller_manager import NAME
 from actors.elector import Election
 from actors.invariants.objects import OnlyEmptyReplicaSetsGo, SingleOwner, StatusGoesForward
-from actors.invariants.replicas import DeletesWhatItSaw, NoPodTooMany
+from actors.invariants.replicas import DeletesWhatItSaw, NeverMorePodsThanWanted, NoPodTooMany
 from actors.invariants.watching import Violation, Watchman
 from actors.invariants.writes import NoHotLoop, NoWriteByTheDeposed, NoWriteByTheReplaced, Quiet
 from actors.scenarios import Wish, draw_wishes, end_state, enter_wishes, unsettled
@@ -57,7 +57,7 @@ def quiet_log() -> FilteringBoundLogger:
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
     """What is simulated: which controllers, and the wishes as a function of the seed. elections: how many managers
-    stand for election; 0 is one manager without a lease.
+    stand for election; 0 is one manager without a lease. draw: makes the plan, see runtime/simulation/plan.py.
     """
 
     controllers: tuple[ControllerSpec, ...] = WORKLOADS
@@ -65,10 +65,10 @@ class Setting:
         default=lambda seed: draw_wishes(seed % SCENARIOS, seconds=WISHES)
     )
     elections: Callable[[int], int] = field(default=lambda seed: (0, 0, 1, 2)[seed % 4])
-    kinds: tuple[Kind, ...] = tuple(Kind)
+    draw: Callable[..., tuple[Fault, ...]] = draw_plan
 
     def plan(self, seed: int) -> tuple[Fault, ...]:
-        return draw_plan(seed, seconds=FAULTS, process=MANAGERS, actors=self.actors(), kinds=self.kinds)
+        return self.draw(seed, seconds=FAULTS, process=MANAGERS, actors=self.actors())
 
     def actors(self) -> tuple[str, ...]:
         """Names to choose victims from."""
@@ -112,6 +112,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = 
         cluster,
         [
             NoPodTooMany(cluster),
+            NeverMorePodsThanWanted(cluster),
             DeletesWhatItSaw(),
             NoWriteByTheReplaced(),
             NoWriteByTheDeposed(cluster),

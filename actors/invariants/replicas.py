@@ -14,6 +14,7 @@ from actors.invariants.watching import (
     CarriedOut,
     Committed,
     Happening,
+    LetIn,
     ObjectTo,
     ProcessStarted,
     Submitted,
@@ -21,15 +22,43 @@ from actors.invariants.watching import (
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Command, Create, Delete, Patch, Submit
 from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.objects import Key, controller_of, decode_object, make_key, name_of, split_key, uid_of
-from protocols.pods import is_active
+from protocols.objects import Key, controller_of, decode_object, key_of, make_key, name_of, split_key, uid_of
+from protocols.pods import is_active, pod_facts
 from protocols.resources import PODS, REPLICASETS, REPLICATION_CONTROLLERS, resource_path
-from runtime.embedded.store import DELETED, Change
+from runtime.embedded.store import ADDED, DELETED, Change
+from runtime.simulation.faults import Kind
 from runtime.table import OWNER, Entry
 
 REMEMBERED = 120.0  # seconds: a decision may rest on what the owner wanted so long ago
+UNNAMED = ", to be named by the server"
 STRANGE = 60.0  # seconds: pods that others made are counted only once they are older
 OWNERS = (REPLICASETS, REPLICATION_CONTROLLERS)
+
+
+class Wanted:
+    """How many pods each owner wanted, and until when."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, deque[tuple[float, int]]] = {}  # uid → (until when, replicas), now's last
+
+    def note(self, change: Change, now: float) -> None:
+        if change.storage not in ("replicasets.apps", "replicationcontrollers"):
+            return
+        obj = decode_object(change.raw)
+        replicas = (obj.get("spec") or {}).get("replicas", 1)
+        known = self._known.setdefault(uid_of(obj), deque())
+        if not known or known[-1][1] != replicas:
+            if known:
+                known[-1] = (now, known[-1][1])
+            known.append((float("inf"), replicas))
+
+    def limits(self, owner: str, now: float) -> tuple[int, int] | None:
+        """The fewest and the most replicas that the owner wanted lately; None if it is unknown."""
+        known = self._known.get(owner)
+        if not known:
+            return None
+        lately = [replicas for until, replicas in known if until >= now - REMEMBERED]
+        return min(lately), max(lately)
 
 
 class _Own:
@@ -41,6 +70,7 @@ class _Own:
     def __init__(self, system: ControllerSystem) -> None:
         self.system = system
         self.creates: dict[Key, tuple[str, int]] = {}
+        self.in_flight: dict[Key, str] = {}  # creates that are not answered yet → who asked for it
         self.deleted: set[str] = set()
 
 
@@ -52,7 +82,7 @@ class NoPodTooMany:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
         self._own: dict[str, _Own] = {}
-        self._wanted: dict[str, deque[tuple[float, int]]] = {}  # uid → (until when, replicas), now's last
+        self._wanted = Wanted()
         self._made_at: dict[Key, float] = {}
 
     def see(self, happening: Happening, object_to: ObjectTo) -> None:
@@ -67,6 +97,11 @@ class NoPodTooMany:
                 self._submitted(self._own[process], submit, now, object_to)
             case Answered(process, _, _, command, outcome) if command is not None:
                 _answered(self._own[process], command, outcome)
+            case LetIn(process, name, _):
+                # What it had asked for and is not answered yet may have been lost with a mailbox.
+                own = self._own[process]
+                for key in [key for key, sender in own.in_flight.items() if sender == name]:
+                    del own.in_flight[key], own.creates[key]
 
     def _committed(self, change: Change, now: float) -> None:
         if change.storage == "pods":
@@ -74,53 +109,38 @@ class NoPodTooMany:
                 self._made_at.setdefault(change.key, now)
             else:
                 self._made_at.pop(change.key, None)
-        elif change.storage in ("replicasets.apps", "replicationcontrollers"):
-            obj = decode_object(change.raw)
-            replicas = (obj.get("spec") or {}).get("replicas", 1)
-            known = self._wanted.setdefault(uid_of(obj), deque())
-            if not known or known[-1][1] != replicas:
-                if known:
-                    known[-1] = (now, known[-1][1])
-                known.append((float("inf"), replicas))
-
-    def _limits(self, owner: str, now: float) -> tuple[int, int] | None:
-        """The fewest and the most replicas that the owner wanted lately; None if it is unknown."""
-        known = self._wanted.get(owner)
-        if not known:
-            return None
-        lately = [replicas for until, replicas in known if until >= now - REMEMBERED]
-        return min(lately), max(lately)
+        self._wanted.note(change, now)
 
     def _submitted(self, own: _Own, submit: Submit, now: float, object_to: ObjectTo) -> None:
         for command in submit.commands:
             if command.resource != PODS.id:
                 continue
             if isinstance(command, Create) and not command.subresource:
-                self._create(own, command, now, object_to)
+                self._create(own, submit.sender, command, now, object_to)
             elif isinstance(command, Delete) and submit.sender.startswith("controller:repl"):
                 self._delete(own, command, now, object_to)
 
-    def _create(self, own: _Own, command: Create, now: float, object_to: ObjectTo) -> None:
+    def _create(self, own: _Own, sender: str, command: Create, now: float, object_to: ObjectTo) -> None:
         pod = decode_object(command.body)
         owner = controller_of(pod)
-        limits = self._limits(owner.uid, now) if owner is not None else None
+        limits = self._wanted.limits(owner.uid, now) if owner is not None else None
         if owner is None or limits is None:
             return
-        key = make_key(command.namespace, name_of(pod) or f"{len(own.creates)} without a name")
+        key = make_key(command.namespace, name_of(pod) or f"{len(own.creates)}{UNNAMED}")
         known = self._known(own, owner.uid, now)
         if len(known | {key}) > limits[1]:
             object_to(
                 f"{key} is created for {owner.kind} {owner.name}, which wants {limits[1]} at most; "
                 f"its controller can know of {sorted(known)}"
             )
-        own.creates[key] = (owner.uid, 0)
+        own.creates[key], own.in_flight[key] = (owner.uid, 0), sender
 
     def _delete(self, own: _Own, command: Delete, now: float, object_to: ObjectTo) -> None:
         entry = own.system.tables[PODS.id].get(command.key)
         owner = own.creates[command.key][0] if command.key in own.creates else ""
         if not owner and entry is not None and entry.controller is not None:
             owner = entry.controller.uid
-        limits = self._limits(owner, now)
+        limits = self._wanted.limits(owner, now)
         if limits is None:
             object_to(f"{command.key} is deleted, which nobody owns who wants any number of pods")
             return
@@ -150,15 +170,19 @@ def _is_gone(own: _Own, entry: Entry | None) -> bool:
 
 def _answered(own: _Own, command: Command, outcome: Outcome) -> None:
     if isinstance(command, Create) and command.resource == PODS.id and not command.subresource:
-        key = make_key(command.namespace, name_of(decode_object(command.body)))
-        if key not in own.creates:
-            return
-        if isinstance(outcome, Done):
+        asked = decode_object(command.body)
+        owner = controller_of(asked)
+        key = make_key(command.namespace, name_of(asked))
+        if not name_of(asked):  # one of those of its owner, whichever
+            mine = (
+                one for one in own.in_flight if one.endswith(UNNAMED) and owner and own.creates[one][0] == owner.uid
+            )
+            key = next(mine, key)
+        own.in_flight.pop(key, None)
+        own.creates.pop(key, None)  # also without an answer: it may be there, but nobody can know
+        if isinstance(outcome, Done) and owner is not None:
             made = decode_object(outcome.body)
-            own.creates[key] = (own.creates[key][0], int(made["metadata"]["resourceVersion"]))
-        else:
-            # Also without an answer: it may be there, but nobody can know.
-            del own.creates[key]
+            own.creates[key_of(made)] = (owner.uid, int(made["metadata"]["resourceVersion"]))
     elif isinstance(command, Patch) and command.resource == PODS.id and isinstance(outcome, Done):
         pod = decode_object(outcome.body)
         owner = controller_of(pod)
@@ -189,7 +213,8 @@ class DeletesWhatItSaw:
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
                         entry = system.tables[PODS.id].get(command.key)
-                        self._seen[process, command.key] = entry.uid if entry is not None else command.uid or ""
+                        shown = entry.uid if entry is not None else ""
+                        self._seen[process, command.key] = command.uid or shown
             case CarriedOut(process, _, request, response) if request.method == "DELETE" and response.status < 300:
                 for (deleter, key), uid in self._seen.items():
                     if deleter == process and request.path == resource_path(PODS.id, *split_key(key)):
@@ -202,3 +227,46 @@ def _uid_of_answer(body: bytes) -> str:
     """Of the object, or of what a Status says was deleted."""
     answer = decode_object(body)
     return uid_of(answer) or str((answer.get("details") or {}).get("uid") or "")
+
+
+class NeverMorePodsThanWanted:
+    """What is really there: of the pods made for an owner, never more are active than it wanted lately.
+
+    Not where a process begins with a list of the past: it cannot know what came after it.
+    """
+
+    name = "never more pods than wanted"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._clock = cluster.clock
+        self._excused = any(fault.kind is Kind.LIST_STALE for fault in cluster.injector.faults)
+        self._wanted = Wanted()
+        self._active: dict[str, set[Key]] = {}  # by the uid of the owner that they were made for
+        self._made_for: dict[Key, str] = {}
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if self._excused or not isinstance(happening, Committed):
+            return
+        now = self._clock.monotonic()
+        for change in happening.changes:
+            self._wanted.note(change, now)
+            if change.storage == "pods":
+                self._note(change, now, object_to)
+
+    def _note(self, change: Change, now: float, object_to: ObjectTo) -> None:
+        pod = decode_object(change.raw)
+        if change.type == ADDED:
+            owner = controller_of(pod)
+            if owner is not None:
+                self._made_for[change.key] = owner.uid
+        made_for = self._made_for.get(change.key, "")
+        active = self._active.setdefault(made_for, set())
+        if change.type == DELETED or not is_active(pod_facts(pod)):
+            active.discard(change.key)
+        elif change.key not in active:
+            active.add(change.key)
+            limits = self._wanted.limits(made_for, now)
+            if limits is not None and len(active) > limits[1]:
+                object_to(f"{change.key} is one more than the {limits[1]} that are wanted: {sorted(active)}")
+        if change.type == DELETED:
+            self._made_for.pop(change.key, None)

@@ -5,9 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
+from typing import Protocol
 
-from runtime.simulation.clock import VirtualClock
 from runtime.simulation.faults import Fault, Kind
+
+
+class Elapsed(Protocol):
+    """All that faults know of time."""
+
+    def monotonic(self) -> float:
+        """Seconds since the start of the run."""
 
 
 class _Armed:
@@ -22,7 +29,7 @@ class _Armed:
 class Injector:
     """The faults of one run. struck: how often each kind has struck."""
 
-    def __init__(self, faults: Iterable[Fault], *, seed: int, clock: VirtualClock) -> None:
+    def __init__(self, faults: Iterable[Fault], *, seed: int, clock: Elapsed) -> None:
         self.faults = tuple(faults)
         self.struck: Counter[Kind] = Counter()
         self._clock = clock

@@ -15,14 +15,13 @@ from runtime.api import Request, Response
 from runtime.embedded.server import ApiServer
 from runtime.embedded.store import ADDED
 from runtime.embedded.watches import INITIAL_EVENTS_END, Watch, event_line
+from runtime.simulation.answers import no_answer, refusal
 from runtime.simulation.clock import VirtualClock
 from runtime.simulation.faults import Fault, Kind
 from runtime.simulation.injection import Injector
 from runtime.simulation.trace import Trace
 
 TIMEOUT = 30.0  # seconds, of a request that does not say
-
-_REASONS = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 504: "Timeout"}
 
 
 class Witness(Protocol):
@@ -131,25 +130,6 @@ def _name_in(request: Request) -> str:
         return str(orjson.loads(request.body).get("metadata", {}).get("name") or "")
     except (orjson.JSONDecodeError, AttributeError):
         return ""
-
-
-def no_answer(error: str, *, sent: bool = True) -> Response:
-    return Response(status=0, error=error, sent=sent)
-
-
-def refusal(fault: Fault) -> Response:
-    """What a server (or what stands before it) answers that does not carry a request out."""
-    reason = _REASONS.get(fault.status, "InternalError")
-    status = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": f"injected: {reason}",
-        "reason": reason,
-        "code": fault.status,
-    }
-    return Response(status=fault.status, body=orjson.dumps(status), retry_after=fault.seconds)
 
 
 class SimulatedTransport:

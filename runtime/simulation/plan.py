@@ -93,8 +93,55 @@ def draw_fault(chance: random.Random, kind: Kind, *, seconds: float, process: st
             )
 
 
-# The bug patterns of Sun et al., Automatic Reliability Testing for Cluster Management Controllers (Sieve, OSDI 2022),
-# as kinds of faults that bring them out.
-STALE_STATE = (Kind.LIST_STALE, Kind.WATCH_LAGGING, Kind.WATCH_REWOUND, Kind.PROCESS_CRASHED)
-UNOBSERVED_STATE = (Kind.WATCH_DROPPED, Kind.WATCH_STALLED, Kind.SERVER_RESTARTED, Kind.PARTITION, Kind.SERVER_AWAY)
-INTERMEDIATE_STATE = (Kind.ACTOR_CRASHED, Kind.ACTOR_BROKEN, Kind.PROCESS_CRASHED, Kind.OUTCOME_LOST, Kind.COMMAND_LOST)
+# The bug patterns of Sun et al., Automatic Reliability Testing for Cluster Management Controllers (Sieve, OSDI 2022):
+# a generator each, with the same arguments as draw_plan.
+
+
+def draw_stale_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:  # noqa: ARG001
+    """The process comes back from a crash and is shown the past, or all that it sees is late: it acts on what was."""
+    chance = random.Random(f"stale {seed}")
+    start = round(chance.uniform(5.0, seconds * 0.8), 2)
+    until = round(start + chance.uniform(0.1, 2.0), 2)
+    late = round(chance.choice((2.0, 5.0, 10.0, 20.0)), 2)
+    if chance.random() < 0.3:
+        return (Fault(kind=Kind.WATCH_LAGGING, start=start, until=seconds, seconds=late, process=process),)
+    return (
+        Fault(kind=Kind.PROCESS_CRASHED, start=start, until=until, process=process),
+        Fault(
+            kind=Kind.LIST_STALE,
+            start=until,
+            until=seconds,
+            seconds=late,
+            process=process,
+            resource=chance.choice(("*", "*", "pods", "replicasets")),
+        ),
+    )
+
+
+def draw_unobserved_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:  # noqa: ARG001
+    """Gaps in what the watches show: what came and went in them was never seen."""
+    chance = random.Random(f"unobserved {seed}")
+    plan = []
+    for _ in range(chance.randint(1, 4)):
+        start = round(chance.uniform(1.0, seconds * 0.9), 2)
+        until = round(min(seconds, start + chance.choice((0.5, 3.0, 10.0))), 2)
+        kind = chance.choice((Kind.WATCH_DROPPED, Kind.PARTITION, Kind.SERVER_RESTARTED, Kind.PROCESS_CRASHED))
+        resource = chance.choice(RESOURCES) if kind is Kind.WATCH_DROPPED else "*"
+        plan.append(Fault(kind=kind, start=start, until=until, process=process, resource=resource))
+    return tuple(plan)
+
+
+def draw_intermediate_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
+    """A controller ends between two of its writes, or does not hear what became of one."""
+    chance = random.Random(f"intermediate {seed}")
+    controllers = [name for name in actors if name.startswith("controller:")]
+    kinds = (Kind.ACTOR_CRASHED, Kind.ACTOR_CRASHED, Kind.ACTOR_BROKEN, Kind.OUTCOME_LOST, Kind.PROCESS_CRASHED)
+    plan = []
+    for _ in range(chance.randint(1, 4)):
+        kind = chance.choice(kinds)
+        start = round(chance.uniform(0.5, seconds * 0.9), 2)
+        until = round(start + 0.5, 2) if kind is Kind.PROCESS_CRASHED else seconds
+        rate = 1.0 if kind is Kind.PROCESS_CRASHED else chance.choice((0.1, 0.3, 1.0))
+        actor = chance.choice(controllers) if kind in (Kind.ACTOR_CRASHED, Kind.ACTOR_BROKEN) else "*"
+        plan.append(Fault(kind=kind, start=start, until=until, rate=rate, most=1, process=process, actor=actor))
+    return tuple(plan)

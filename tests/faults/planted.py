@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.reconciliation import Change, Reconciliation, Watch, create, delete, is_done, its_controller, itself
-from actors.reconciliation import perform, together, update
+from actors.reconciliation import (
+    Change,
+    Reconciliation,
+    Watch,
+    create,
+    delete,
+    is_done,
+    its_controller,
+    itself,
+    together,
+    update,
+)
 from actors.scenarios import draw_wishes
 from actors.simulate import SCENARIOS, WISHES, Setting
 from actors.specs import ControllerSpec, Surroundings
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome, Unknown
+from protocols.messages.outcomes import CommandFailed, NotFound, Outcome
 from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
 from protocols.pods import is_active
 from protocols.resources import PODS, REPLICASETS
 from runtime.overlay import Lister, Tables
-from runtime.simulation.faults import Kind
+from runtime.simulation.faults import Fault
+from runtime.simulation.plan import draw_plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +74,8 @@ class Ordinals:
             "observedGeneration": metadata(owner)["generation"],
         }
         told = {name: value for name, value in (owner.get("status") or {}).items() if name in status}
-        if flaws.says_first and told.get("replicas") == wanted and told.get("observedGeneration") == status["observedGeneration"]:
+        observed = told.get("observedGeneration") == status["observedGeneration"]
+        if flaws.says_first and observed and told.get("replicas") == wanted:
             if len(pods) >= wanted and told != status:
                 yield from self._do([update(REPLICASETS, {**owner, "status": status}, subresource="status")])
             return None
@@ -135,8 +147,8 @@ def _is_ready(pod: Object) -> bool:
 WATCHES = (Watch(REPLICASETS, to=itself), Watch(PODS, to=its_controller(REPLICASETS)))
 
 
-def planted(flaws: Flaws, *, kinds: Sequence[Kind] = tuple(Kind)) -> Setting:
-    """A setting in which this reconciler does the ReplicaSets. kinds: of the faults."""
+def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan) -> Setting:
+    """A setting in which this reconciler does the ReplicaSets. draw: makes the plan of faults."""
     built: list[Ordinals] = []
 
     def build(surroundings: Surroundings) -> Ordinals:
@@ -156,5 +168,5 @@ def planted(flaws: Flaws, *, kinds: Sequence[Kind] = tuple(Kind)) -> Setting:
             seed % SCENARIOS, seconds=WISHES, kinds=(REPLICASETS,), changes=("scale", "kill", "anew")
         ),
         elections=lambda _seed: 0,
-        kinds=tuple(kinds),
+        draw=draw,
     )
