@@ -124,9 +124,8 @@ class Nodes:
                 (taint["key"], taint["effect"], "timeAdded" in taint) for taint in node["spec"].get("taints", ())
             )
             seen.append((node["metadata"]["name"], sorted(told), taints, node["metadata"]["labels"]))
-        for pod in self.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]:
-            seen.append((pod["metadata"]["name"], condition(pod, "Ready")["status"]))
-        return seen
+        pods = self.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        return seen + [(pod["metadata"]["name"], condition(pod, "Ready")["status"]) for pod in pods]
 
     def events(self) -> Counter[tuple[str, ...]]:
         counts: Counter[tuple[str, ...]] = Counter()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 AT_ONCE = 50  # writes that go together; what is to be written is looked at again before each
+DEAF = 75.0  # seconds; an idle watch brings a bookmark each minute, so longer silence is the server's or the network's
 TRIES = 5  # of one status, after conflicts. Source: scheduler.NodeHealthUpdateRetry
 
 T = TypeVar("T")
@@ -63,6 +64,7 @@ class NodeMonitor:
         self._known: dict[str, str] = {}  # uids of the nodes that the last pass saw, by name
         self._states: dict[str, ZoneState] = {}
         self._all_down = self._doubted = False
+        self._leases_heard: float | None = None  # as the last pass found it
         self.spared: frozenset[str] = frozenset()  # zones, see Disruption
 
     def health(self, node: str) -> NodeHealth | None:
@@ -113,6 +115,9 @@ class NodeMonitor:
         settings, healths = self._settings, self._healths
         now = before = self._clock.monotonic()
         nodes_heard, leases_heard = self._heard(NODES), self._heard(LEASES)
+        if self._leases_heard is not None and leases_heard is not None and leases_heard - self._leases_heard > DEAF:
+            self._start_clocks_again()  # kubelets, too, need a moment to come through again
+        self._leases_heard = leases_heard
         observe_seconds = self._metrics.node.observe
         silent, doubtful = [], []
         for entry in entries:

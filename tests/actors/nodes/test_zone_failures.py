@@ -129,6 +129,38 @@ def test_a_manager_that_is_cut_off_gives_nobody_up(make_cluster: Callable[..., S
     assert fleet.events("NodeNotReady") == []
 
 
+def test_when_a_server_comes_back_kubelets_have_time_to_come_back_too(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    fleet = Fleet(make_cluster(faults=parse_faults("server-away 50..250")))
+    fleet.manager()
+    fleet.run_until(50)
+    fleet.silence("a", "b", "c")
+    fleet.run_until(282)
+    fleet.speak("a", "b", "c")
+    fleet.run_until(500)
+    assert fleet.events("NodeNotReady") == []
+
+
+def test_a_manager_that_was_paused_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    fleet = Fleet(make_cluster(faults=parse_faults("process-paused 50..250 process=manager")))
+    fleet.manager()
+    fleet.run_until(500)
+    assert fleet.events("NodeNotReady") == []
+
+
+def test_nodes_that_all_fall_silent_where_nobody_else_says_anything_are_given_up_with_the_next_bookmark(
+    fleet: Fleet,
+) -> None:
+    fleet.manager()
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a", "b", "c")
+    fleet.cluster.clock.cancel("leader")
+    fleet.run_until(GIVEN_UP + 65)
+    assert [fleet.statuses(zone) for zone in "abc"] == [{"Unknown"}] * 3
+    assert fleet.tainted() == {}
+
+
 def test_a_watch_of_leases_that_falls_silent_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
     faults = parse_faults("watch-stalled 50..60 resource=leases process=manager")
     fleet = Fleet(make_cluster(faults=faults))
