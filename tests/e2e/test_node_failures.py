@@ -94,7 +94,11 @@ def until_ready(kubectl: Kubectl, names: set[str]) -> None:
 def until_tainted(kubectl: Kubectl, names: set[str], *, evicted: bool = True) -> None:
     """All of them, with both effects or with NoSchedule only."""
     wanted = {(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")} if evicted else {(UNREACHABLE, "NoSchedule")}
-    until(lambda: all(taints(kubectl, name) == wanted for name in names), f"{sorted(names)} have {wanted}")
+    until(
+        lambda: all(taints(kubectl, name) == wanted for name in names),
+        f"{sorted(names)} have {wanted}",
+        why=lambda: str({name: taints(kubectl, name) for name in sorted(names)}),
+    )
 
 
 def until_sound(kubectl: Kubectl) -> None:
@@ -156,7 +160,7 @@ def plain(text: str, words: dict[str, str]) -> str:
 
 
 def story(kubectl: Kubectl) -> Story:
-    """One node is lost and comes back, then a zone, then all; what could be seen of each."""
+    """One node is lost and comes back, then a zone is lost; what could be seen of each."""
     words = {kubectl.namespace: "<namespace>"}
     pods = begin(kubectl)
     seen: Story = {}
@@ -185,20 +189,22 @@ def story(kubectl: Kubectl) -> Story:
     until_tainted(kubectl, set(by_zone[first]))
     until_ready(kubectl, set(by_zone[second]))
     until_moved(kubectl, set(by_zone[first]))
-    survivors = {uid_of(pod) for pod in kubectl.ready_pods()}
-
-    silence(kubectl, "-l", f"{ZONE_LABEL}={second}")
-    until_ready(kubectl, set())
-    everybody = {*by_zone[first], *by_zone[second]}
-    until_tainted(kubectl, everybody, evicted=False)
-    kept = {uid_of(pod) for pod in kubectl.items("pods") if "deletionTimestamp" not in pod["metadata"]}
-    seen["pods that are left alone when all nodes are lost"] = kept == survivors
-    speak(kubectl, "--all")
-    until_sound(kubectl)
-    alive = {uid_of(pod) for pod in kubectl.until_pods(REPLICAS)}
-    seen["the same pods run on afterwards"] = alive == survivors
     seen["told"] = told(kubectl, words)
     return seen
+
+
+def lose_the_rest(kubectl: Kubectl) -> None:
+    """After a zone is lost: all nodes are, and then are back. Not one more pod goes."""
+    survivors = {uid_of(pod) for pod in kubectl.ready_pods()}
+    by_zone = zones(kubectl)
+    everybody = {name for names in by_zone.values() for name in names}
+    silence(kubectl, "-l", f"{ZONE_LABEL}={max(by_zone)}")
+    until_ready(kubectl, set())
+    until_tainted(kubectl, everybody, evicted=False)
+    assert {uid_of(pod) for pod in kubectl.items("pods") if "deletionTimestamp" not in pod["metadata"]} == survivors
+    speak(kubectl, "--all")
+    until_sound(kubectl)
+    assert {uid_of(pod) for pod in kubectl.until_pods(REPLICAS)} == survivors
 
 
 def test_pods_leave_lost_nodes_and_lost_zones_but_stay_when_all_nodes_are_lost(people: Kubectl) -> None:
@@ -206,22 +212,24 @@ def test_pods_leave_lost_nodes_and_lost_zones_but_stay_when_all_nodes_are_lost(p
     status_unknown = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
     lost = seen["conditions of a lost node"]
     assert lost == dict.fromkeys(("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"), status_unknown)
-    assert seen["pods that are left alone when all nodes are lost"]
-    assert seen["the same pods run on afterwards"]
     assert seen["told"] == {
         ("node-controller", "Normal", "NodeNotReady", "Node <node> status is now: NodeNotReady"),
         ("node-controller", "Warning", "NodeNotReady", "Node is not ready"),
         ("taint-eviction-controller", "Normal", "TaintManagerEviction", "Marking for deletion Pod <namespace>/<pod>"),
-        ("taint-eviction-controller", "Normal", "TaintManagerEviction", "Cancelling deletion of Pod <namespace>/<pod>"),
     }
+    lose_the_rest(people)
 
 
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_nothing_tells_our_handling_of_lost_nodes_from_the_real_managers(server: RealServer, tmp_path: Path) -> None:
+    """Not when all nodes are lost: the real manager's tainting runs beside its pass over the nodes, and may taint a
+    node that the pass takes to be untainted when it takes the taints back. That node's pods are lost; ours stay.
+    """
     with real_manager(server, *FLAGS):
         real = story(in_namespace(server.kubeconfig, "with-the-real-one"))
+        speak(in_namespace(server.kubeconfig, "between"), "--all")
     people = in_namespace(server.kubeconfig, "with-ours")
     people.api.request("DELETE", "/api/v1/namespaces/default/events")
     people.api.request("DELETE", "/apis/apps/v1/namespaces/with-the-real-one/replicasets")
