@@ -29,6 +29,7 @@ from actors.controller_system import ControllerSystem
 from actors.elector import Election
 from actors.greeting import LiveLine, greeting, summary
 from actors.installed import Installed, installed_controllers
+from actors.live_faults import LiveFaults
 from actors.local_cluster import LocalCluster, start_local_cluster
 from actors.manifests import ManifestError, apply, read_manifest
 from actors.names import UPSTREAM, aliases_of
@@ -38,10 +39,12 @@ from actors.specs import ControllerSpec
 from runtime.client.config import ConfigError
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.loading import load_config
+from runtime.client.transport import HttpTransport
 from runtime.clock import SystemClock
 from runtime.cloud.calls import ThreadedCalls
 from runtime.cloud.loading import CloudError, load_provider
 from runtime.embedded.launch import LaunchError
+from runtime.faults.plan_file import FaultPlan, PlanError, read_plan
 from runtime.flags import FlagError
 from runtime.journal import JournalError, JournalWriter, Run
 from runtime.logging import LogControl, configure_logging, logger_for
@@ -65,6 +68,7 @@ REFUSALS = (
     CertificateError,
     ServingError,
     JournalError,
+    PlanError,
 )
 
 
@@ -136,6 +140,7 @@ def run(around: Surroundings) -> int:
         log.error("installed controller left out", error=trouble)
     manifests = [(path, read_manifest(Path(path))) for path in options.embedded.apply]
     cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
+    plan = _fault_plan(around)
     metrics, health = Metrics(), HealthChecks(log=log)
     report_build(metrics, version)
     with ExitStack() as closing:
@@ -165,20 +170,8 @@ def run(around: Surroundings) -> int:
         applied = []
         for path, objects in manifests:
             applied += apply(objects, partial(transport.request, client="kcm", timeout=30.0), where=path)
-        controllers = (*BUILT_IN, *around.installed.specs)
-        seed = random.getrandbits(32)
-        system = ControllerSystem(
-            transport=transport,
-            log=log,
-            controllers=controllers,
-            options=options,
-            election=election(options),
-            clock=around.clock,
-            metrics=metrics,
-            cloud=None if cloud is None else ThreadedCalls(cloud, clock=around.clock),
-            seed=seed,
-            journal=_journal(around, closing, controllers, seed),
-        )
+        calls = None if cloud is None else ThreadedCalls(cloud, clock=around.clock)
+        system = _build_system(around, closing, transport=transport, metrics=metrics, cloud=calls, plan=plan)
         health.set(system.checks())
         if local is not None:
             print(_greeting(local, options, applied), flush=True)
@@ -243,6 +236,58 @@ def _local_cluster(around: Surroundings, closing: ExitStack) -> LocalCluster | N
     )
     closing.callback(local.stop)
     return local
+
+
+def _fault_plan(around: Surroundings) -> FaultPlan | None:
+    """Raises PlanError, and StartError where the plan would harm a cluster that is not our own."""
+    options = around.options
+    chosen = options.diagnosis
+    if not chosen.fault_plan:
+        return None
+    embedded = options.embeds_cluster and not is_in_cluster(around.environ)
+    if not embedded and not chosen.fault_plan_on_any_cluster:
+        raise StartError(
+            "--fault-plan is for the embedded cluster: leave --kubeconfig and --master away, "
+            "or say --fault-plan-on-any-cluster if this one may come to harm"
+        )
+    return read_plan(Path(chosen.fault_plan))
+
+
+def _build_system(
+    around: Surroundings,
+    closing: ExitStack,
+    *,
+    transport: HttpTransport,
+    metrics: Metrics,
+    cloud: ThreadedCalls | None,
+    plan: FaultPlan | None,
+) -> ControllerSystem:
+    """Not started yet; with a journal and with faults, if they are wanted."""
+    options, log = around.options, around.log
+    controllers = (*BUILT_IN, *around.installed.specs)
+    seed = random.getrandbits(32)
+    faults: LiveFaults | None = None
+    if plan is not None:
+        lease = (options.leader_election.resource_namespace, options.leader_election.resource_name)
+        faults = LiveFaults(plan, transport=transport, clock=around.clock, lease=lease, log=log)
+    system = ControllerSystem(
+        transport=faults.transport if faults is not None else transport,
+        log=log,
+        controllers=controllers,
+        options=options,
+        election=election(options),
+        clock=faults.clock if faults is not None else around.clock,
+        metrics=metrics,
+        cloud=cloud,
+        spawner=faults.spawner if faults is not None else None,
+        seed=seed,
+        journal=_journal(around, closing, controllers, seed),
+    )
+    if faults is not None:
+        system.actors.gates.append(faults.gate)
+        closing.callback(faults.stop)
+        faults.begin()
+    return system
 
 
 def _journal(

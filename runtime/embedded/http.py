@@ -206,6 +206,8 @@ class ApiHttp:
             await response.prepare(request)
             await stream.pump(response.write, representation.lines if representation else _unchanged)
             await response.write_eof()
+        except ConnectionResetError:
+            pass  # its client has gone, perhaps in the middle of a line
         finally:
             self._streams.discard(stream)
             watch.cancel()

@@ -1,0 +1,159 @@
+"""A fault plan in a running system: what stands between it and the world, and what happens at a time of its own.
+
+Nodes fall silent by an annotation that hollow kubelets obey; a lease is stolen by writing it. Both are written past the
+faulty transport, as other clients of the server do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from actors.hollow.behaviour import SILENT
+from protocols.objects import Object, decode_object, encode_object, labels_of, name_of
+from protocols.resources import LEASES, NODES, resource_path
+from protocols.times import format_micro_time
+from runtime.api import Request, Response, Transport
+from runtime.clock import Clock
+from runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
+from runtime.faults.plan_file import FaultPlan
+from runtime.faults.striking import Strikes
+from runtime.faults.transport import FaultyTransport
+from runtime.simulation.faults import Fault, Kind
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+ZONE = "topology.kubernetes.io/zone"
+CLIENT = "fault-plan"
+TIMEOUT = 10.0  # seconds
+SHORTEST_FLAP = 0.1  # seconds
+
+
+class LiveFaults:
+    """transport, clock, spawner and gate are what a ControllerSystem is given in place of the plain ones."""
+
+    def __init__(
+        self,
+        plan: FaultPlan,
+        *,
+        transport: Transport,
+        clock: Clock,
+        lease: tuple[str, str],
+        log: FilteringBoundLogger,
+    ) -> None:
+        """lease: namespace and name of the one that a lease-stolen fault takes."""
+        self.strikes = Strikes(plan, clock=clock)
+        self.transport = FaultyTransport(transport, self.strikes, clock=clock)
+        self.clock = FaultyClock(clock, self.strikes)
+        self.spawner = FaultySpawner(self.strikes, clock=clock)
+        self.gate = FaultyGate(self.strikes)
+        self._plain, self._real_clock, self._lease, self._log = transport, clock, lease, log
+        self._silenced: set[str] = set()
+        self._stopped = False
+
+    def begin(self) -> None:
+        """Enter what lasts for a time into the clock."""
+        self._log.warning("faults are injected into this run", faults=[str(fault) for fault in self.strikes.faults])
+        for fault in self.strikes.faults:
+            self._at(fault.start, fault, "begins", self._beginning(fault))
+            if fault.until is not None:
+                self._at(fault.until, fault, "ends", self._ending(fault))
+
+    def stop(self) -> None:
+        """Nothing more happens, and whoever is silent may speak again."""
+        self._stopped = True
+        for name in sorted(self._silenced):
+            self._annotate(name, None)
+        self._log.info("faults are over", struck={str(kind): count for kind, count in self.strikes.struck.items()})
+
+    def _at(self, when: float, fault: Fault, what: str, act: Callable[[], None] | None) -> None:
+        def happen() -> None:
+            if self._stopped:
+                return
+            self._log.warning("planned fault", fault=str(fault), what=what)
+            if act is not None:
+                act()
+
+        self._real_clock.call_at((self, fault, what), self.strikes.moment(when), happen)
+
+    def _beginning(self, fault: Fault) -> Callable[[], None] | None:
+        match fault.kind:
+            case Kind.NODE_SILENT | Kind.ZONE_SILENT:
+                return lambda: self._silence(fault, silent=True)
+            case Kind.NODE_FLAPPING:
+                return lambda: self._flap(fault, silent=True)
+            case Kind.LEASE_STOLEN:
+                return lambda: self._steal(fault)
+        return None
+
+    def _ending(self, fault: Fault) -> Callable[[], None] | None:
+        if fault.kind in (Kind.NODE_SILENT, Kind.ZONE_SILENT, Kind.NODE_FLAPPING):
+            return lambda: self._silence(fault, silent=False)
+        return None
+
+    # Nodes.
+
+    def _silence(self, fault: Fault, *, silent: bool) -> None:
+        if silent:
+            self.strikes.happened(fault)
+
+        def on_nodes(response: Response) -> None:
+            if response.status != 200:
+                self._failed("nodes are not listed", response)
+                return
+            for node in decode_object(response.body)["items"]:
+                if concerns(fault, node):
+                    self._annotate(name_of(node), "true" if silent else None)
+
+        self._send("GET", resource_path(NODES.id), {}, on_nodes)
+
+    def _flap(self, fault: Fault, *, silent: bool) -> None:
+        if self._stopped or not fault.is_on(self.strikes.monotonic()):
+            return
+        self._silence(fault, silent=silent)
+        when = self._real_clock.monotonic() + max(fault.seconds, SHORTEST_FLAP)
+        self._real_clock.call_at((self, fault, "flaps"), when, lambda: self._flap(fault, silent=not silent))
+
+    def _annotate(self, node: str, value: str | None) -> None:
+        if value is None:
+            self._silenced.discard(node)
+        else:
+            self._silenced.add(node)
+        body = {"metadata": {"annotations": {SILENT: value}}}
+        self._send("PATCH", resource_path(NODES.id, "", node), body, self._written)
+
+    # The lease.
+
+    def _steal(self, fault: Fault) -> None:
+        self.strikes.happened(fault)
+        stamp = format_micro_time(self._real_clock.now())
+        spec = {
+            "holderIdentity": "somebody-else",
+            "leaseDurationSeconds": max(1, int(fault.seconds)),
+            "renewTime": stamp,
+        }
+        self._send("PATCH", resource_path(LEASES.id, *self._lease), {"spec": spec}, self._written)
+
+    def _send(self, method: str, path: str, body: Object, on_response: Callable[[Response], None]) -> None:
+        request = Request(
+            method=method,
+            path=path,
+            body=encode_object(body) if body else b"",
+            content_type="application/merge-patch+json",
+            timeout=TIMEOUT,
+        )
+        self._plain.send(request, client=CLIENT, on_response=on_response)
+
+    def _written(self, response: Response) -> None:
+        if not 200 <= response.status < 300 and response.status != 404:
+            self._failed("fault is not written", response)
+
+    def _failed(self, what: str, response: Response) -> None:
+        self._log.error(what, status=response.status, error=response.error or response.body.decode(errors="replace"))
+
+
+def concerns(fault: Fault, node: Object) -> bool:
+    what = labels_of(node).get(ZONE, "") if fault.kind is Kind.ZONE_SILENT else name_of(node)
+    return fnmatchcase(what, fault.object)

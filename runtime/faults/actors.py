@@ -1,0 +1,85 @@
+"""Faults that meet actors on their threads: crashed, hung, told late; and a clock that is off."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+
+from runtime.actor import Actor
+from runtime.clock import Clock
+from runtime.faults.striking import PROCESS, Strikes
+from runtime.simulation.faults import Kind
+from runtime.simulation.world import InjectedError
+from runtime.system import ThreadSpawner
+
+
+class FaultyGate:
+    """A Gate of ActorSystem: crashes or holds up whoever is about to handle a message."""
+
+    def __init__(self, strikes: Strikes) -> None:
+        self._strikes = strikes
+
+    def __call__(self, actor: str) -> None:
+        if self._strikes.strike(Kind.ACTOR_CRASHED, actor=actor) is not None:
+            raise InjectedError("crashed by the fault plan")
+        hung = self._strikes.strike(Kind.ACTOR_HUNG, actor=actor)
+        if hung is not None:
+            threading.Event().wait(hung.seconds or None)
+
+
+class FaultySpawner(ThreadSpawner):
+    """Delivers some messages late. What one sender tells one receiver stays in order."""
+
+    def __init__(self, strikes: Strikes, *, clock: Clock) -> None:
+        self._strikes, self._clock = strikes, clock
+        self._lock = threading.Lock()
+        self._held: dict[tuple[str, Actor], deque[bytes]] = {}
+
+    def post(self, actor: Actor, frame: bytes, sender: str) -> None:
+        if not self._strikes.plans(Kind.MESSAGE_DELAYED):
+            super().post(actor, frame, sender)
+            return
+        way = (sender, actor)
+        with self._lock:
+            held = self._held.get(way)
+            if held is not None:
+                held.append(frame)
+                return
+            fault = self._strikes.strike(Kind.MESSAGE_DELAYED, actor=actor.name)
+            if fault is None:
+                super().post(actor, frame, sender)
+                return
+            self._held[way] = deque([frame])
+            when = self._clock.monotonic() + fault.seconds * self._strikes.share(fault)
+        self._clock.call_at(way, when, lambda: self._release(way))
+
+    def _release(self, way: tuple[str, Actor]) -> None:
+        sender, actor = way
+        with self._lock:
+            for frame in self._held.pop(way):
+                if not actor.actor_stopped.is_set():
+                    super().post(actor, frame, sender)
+
+
+class FaultyClock:
+    """Implements Clock: its wall clock is off while a clock-jumped fault lasts."""
+
+    def __init__(self, clock: Clock, strikes: Strikes) -> None:
+        self._clock, self._strikes = clock, strikes
+        self._jumps = [
+            fault for fault in strikes.faults if fault.kind is Kind.CLOCK_JUMPED and fault.concerns(process=PROCESS)
+        ]
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def now(self) -> float:
+        elapsed = self._strikes.monotonic()
+        return self._clock.now() + sum(fault.seconds for fault in self._jumps if fault.is_on(elapsed))
+
+    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
+        self._clock.call_at(who, when, what)
+
+    def cancel(self, who: Hashable) -> None:
+        self._clock.cancel(who)

@@ -1,0 +1,130 @@
+"""A fault plan as people write it: YAML, checked before anything is started.
+
+    seed: 7                    # of the chances; another run with it draws the same
+    faults:
+      - kind: zone-silent
+        start: 30s
+        until: 3m
+        object: zone-a
+      - watch-lagging 60..90 resource=pods seconds=5      # or in a line, as the simulator prints them
+
+Fields, kinds and patterns: runtime/simulation/faults.py. Times count from the start of the manager.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from runtime.flag_values import parse_duration
+from runtime.simulation.faults import Fault, Kind, parse_fault
+
+NOT_LIVE = {
+    Kind.ACTOR_BROKEN: "in a running system actor-crashed is nearest",
+    Kind.ACTOR_VANISHED: "threads of a running system do not vanish; actor-hung is nearest",
+    Kind.LIST_STALE: "a running server has one state; watch-lagging is nearest",
+    Kind.SERVER_RESTARTED: "restart the server by hand; partition is nearest",
+    Kind.SERVER_AWAY: "stop the server by hand; partition is nearest",
+    Kind.PROCESS_CRASHED: "kill the process by hand",
+    Kind.PROCESS_PAUSED: "pause the process by hand, with kill -STOP",
+}
+TIMES = ("start", "until", "seconds")
+WHOLE = ("most", "status", "amount")
+FIELDS = tuple(field.name for field in dataclasses.fields(Fault))
+
+
+class PlanError(Exception):
+    """A fault plan that cannot be used: one line that names the file, the fault and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPlan:
+    seed: int
+    faults: tuple[Fault, ...]
+
+
+def read_plan(path: Path) -> FaultPlan:
+    """Raises PlanError."""
+    try:
+        return plan_of(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except OSError as err:
+        raise PlanError(f"cannot read {path}: {err.strerror or err}") from err
+    except (yaml.YAMLError, UnicodeDecodeError) as err:
+        raise PlanError(f"{path} is no YAML: {' '.join(str(err).split())}") from err
+    except ValueError as err:
+        raise PlanError(f"{path}: {err}") from err
+
+
+def plan_of(document: Any) -> FaultPlan:
+    """Raises ValueError."""
+    if not isinstance(document, dict):
+        raise ValueError("expected a mapping with `faults`")
+    _only(document, ("seed", "faults"))
+    seed, faults = document.get("seed", 0), document.get("faults")
+    if not _is_whole(seed):
+        raise ValueError(f"seed: expected a whole number, got {seed!r}")
+    if not isinstance(faults, list) or not faults:
+        raise ValueError("faults: expected a list with at least one fault")
+    return FaultPlan(seed=seed, faults=tuple(_fault(one, f"faults[{index}]") for index, one in enumerate(faults)))
+
+
+def _fault(one: Any, where: str) -> Fault:
+    try:
+        if isinstance(one, str):
+            fault = parse_fault(one)
+        elif isinstance(one, dict):
+            fault = _fault_of(one)
+        else:
+            raise ValueError(f"expected a mapping or a line of text, got {one!r}")
+        if fault.kind in NOT_LIVE:
+            raise ValueError(f"{fault.kind} is for the simulator: {NOT_LIVE[fault.kind]}")
+    except ValueError as err:
+        raise ValueError(f"{where}: {err}") from err
+    return fault
+
+
+def _fault_of(fields: dict[Any, Any]) -> Fault:
+    _only(fields, FIELDS)
+    if "kind" not in fields:
+        raise ValueError("kind is missing")
+    if fields["kind"] not in tuple(Kind):
+        raise ValueError(f"there is no kind {fields['kind']!r}; one of {', '.join(sorted(set(Kind) - set(NOT_LIVE)))}")
+    values = {name: _value(name, value) for name, value in fields.items() if name != "kind"}
+    return Fault(kind=Kind(fields["kind"]), **values)
+
+
+def _only(fields: dict[Any, Any], known: tuple[str, ...]) -> None:
+    unknown = [str(name) for name in fields if name not in known]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is no setting; known are {', '.join(known)}")
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in TIMES:
+        return _seconds(name, value)
+    if name in WHOLE:
+        if not _is_whole(value):
+            raise ValueError(f"{name}: expected a whole number, got {value!r}")
+    elif name == "rate":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"rate: expected a number from 0 to 1, got {value!r}")
+    elif not isinstance(value, str):
+        raise ValueError(f"{name}: expected a pattern in quotes, got {value!r}")
+    return value
+
+
+def _seconds(name: str, value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    try:
+        return parse_duration(str(value))
+    except ValueError:
+        raise ValueError(f"{name}: expected seconds, or a duration like 1m30s, got {value!r}") from None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

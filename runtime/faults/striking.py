@@ -1,0 +1,55 @@
+"""When a fault strikes in a running system, where every thread may ask."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from runtime.clock import Clock
+from runtime.faults.plan_file import FaultPlan
+from runtime.simulation.faults import Fault, Kind
+from runtime.simulation.injection import Injector
+
+PROCESS = "manager"  # what the patterns of `process` meet
+
+
+class Strikes:
+    """The faults of one plan; their windows count from when this was made."""
+
+    def __init__(self, plan: FaultPlan, *, clock: Clock) -> None:
+        self.faults = plan.faults
+        self._clock, self._began = clock, clock.monotonic()
+        self._lock = threading.Lock()
+        self._injector = Injector(plan.faults, seed=plan.seed, clock=self)
+
+    @property
+    def struck(self) -> Counter[Kind]:
+        """How often each kind has struck."""
+        return self._injector.struck
+
+    def monotonic(self) -> float:
+        """Seconds since the start of the plan."""
+        return self._clock.monotonic() - self._began
+
+    def moment(self, seconds: float) -> float:
+        """By the clock's monotonic(): so many seconds after the start."""
+        return self._began + seconds
+
+    def plans(self, kind: Kind) -> bool:
+        return self._injector.plans(kind)
+
+    def strike(self, kind: Kind, *, actor: str = "", resource: str = "", key: str = "") -> Fault | None:
+        """The fault that strikes at this opportunity; None if none does."""
+        if not self._injector.plans(kind):
+            return None
+        with self._lock:
+            return self._injector.strike(kind, process=PROCESS, actor=actor, resource=resource, key=key)
+
+    def share(self, fault: Fault) -> float:
+        with self._lock:
+            return self._injector.share(fault)
+
+    def happened(self, fault: Fault) -> None:
+        """One that lasts for a time has begun."""
+        with self._lock:
+            self._injector.struck[fault.kind] += 1

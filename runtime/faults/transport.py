@@ -1,0 +1,194 @@
+"""A Transport on which things go wrong: it stands between the actors and the way to the server."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from protocols.objects import make_key
+from protocols.watch_lines import INITIAL_EVENTS_END
+from runtime.api import Request, Response, Stream, Transport
+from runtime.clock import Clock
+from runtime.faults.striking import Strikes
+from runtime.simulation.answers import no_answer, refusal
+from runtime.simulation.faults import Fault, Kind
+
+TIMEOUT = 60.0  # seconds, of a request that does not say
+
+Answer = Callable[[Response], None]
+
+
+def scope_of(path: str) -> tuple[str, str]:
+    """(plural, key) of a request's path; the key is "namespace/" for a collection in one. ("", "") for what is none."""
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if not parts:
+        return "", ""
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2:
+        namespace, parts = parts[1], parts[2:]
+    return parts[0], make_key(namespace, parts[1] if len(parts) > 1 else "")
+
+
+class FaultyTransport:
+    """Implements Transport. Faults that need no server are answered on the clock's thread."""
+
+    def __init__(self, inner: Transport, strikes: Strikes, *, clock: Clock) -> None:
+        self._inner, self._strikes, self._clock = inner, strikes, clock
+
+    def send(self, request: Request, *, client: str, on_response: Answer) -> None:
+        timeout = TIMEOUT if request.timeout is None else request.timeout
+        deadline = self._clock.monotonic() + timeout
+        if self._strike(Kind.PARTITION, request) or self._strike(Kind.COMMAND_LOST, request):
+            self._give_up(deadline, on_response)
+        elif self._strike(Kind.COMMAND_REFUSED, request):
+            self._later(0.0, lambda: on_response(no_answer("connection refused (injected)", sent=False)))
+        elif fault := self._strike(Kind.COMMAND_ANSWERED, request):
+            answer = refusal(fault)
+            self._later(0.0, lambda: on_response(answer))
+        elif fault := self._strike(Kind.COMMAND_DELAYED, request):
+            if fault.seconds >= timeout:
+                self._give_up(deadline, on_response)
+            else:
+                self._later(fault.seconds, lambda: self._carry(request, client, deadline, on_response))
+        else:
+            self._carry(request, client, deadline, on_response)
+
+    def watch(
+        self, request: Request, *, client: str, on_lines: Callable[[bytes], None], on_end: Answer
+    ) -> FaultyStream:
+        stream = FaultyStream(self._strikes, scope_of(request.path), self._clock, on_lines, on_end)
+        if self._strike(Kind.PARTITION, request):
+            self._later(0.0, lambda: stream.end(no_answer("connection refused (injected)")))
+        elif fault := self._strike(Kind.COMMAND_ANSWERED, request):
+            answer = refusal(fault)
+            self._later(0.0, lambda: stream.end(answer))
+        else:
+            request = self._rewound(request)
+            stream.inner = self._inner.watch(request, client=client, on_lines=stream.deliver, on_end=stream.end)
+        return stream
+
+    def _carry(self, request: Request, client: str, deadline: float, on_response: Answer) -> None:
+        def answered(response: Response) -> None:
+            if self._strike(Kind.OUTCOME_LOST, request) or self._strike(Kind.PARTITION, request):
+                self._give_up(deadline, on_response)
+                return
+            on_response(response)
+            if self._strike(Kind.OUTCOME_REPEATED, request):
+                on_response(response)
+
+        def again(_first: Response) -> None:
+            self._inner.send(request, client=client, on_response=answered)
+
+        repeated = self._strike(Kind.COMMAND_REPEATED, request)
+        self._inner.send(request, client=client, on_response=again if repeated else answered)
+
+    def _rewound(self, request: Request) -> Request:
+        version = request.query.get("resourceVersion", "")
+        if not version.isdecimal() or int(version) == 0:
+            return request
+        fault = self._strike(Kind.WATCH_REWOUND, request)
+        if fault is None:
+            return request
+        return replace(request, query={**request.query, "resourceVersion": str(max(1, int(version) - fault.amount))})
+
+    def _strike(self, kind: Kind, request: Request) -> Fault | None:
+        if not self._strikes.plans(kind):
+            return None
+        resource, key = scope_of(request.path)
+        return self._strikes.strike(kind, resource=resource, key=key)
+
+    def _give_up(self, deadline: float, on_response: Answer) -> None:
+        self._clock.call_at(object(), deadline, lambda: on_response(no_answer("timed out (injected)")))
+
+    def _later(self, seconds: float, what: Callable[[], None]) -> None:
+        self._clock.call_at(object(), self._clock.monotonic() + seconds, what)
+
+
+class FaultyStream:
+    """A running watch. Once a line of it was late, all that follow go through the clock, so that they stay in order."""
+
+    def __init__(
+        self,
+        strikes: Strikes,
+        scope: tuple[str, str],
+        clock: Clock,
+        on_lines: Callable[[bytes], None],
+        on_end: Answer,
+    ) -> None:
+        self.inner: Stream | None = None
+        self._strikes, self._clock = strikes, clock
+        self._resource, self._key = scope
+        self._on_lines, self._on_end = on_lines, on_end
+        self._lock = threading.Lock()
+        self._late: deque[Callable[[], None]] = deque()
+        self._last_due: float | None = None
+        self._stalled = self._over = False
+
+    def deliver(self, lines: bytes) -> None:
+        if self._over or self._stalled:
+            return
+        if self._strike(Kind.WATCH_DROPPED) is not None:
+            if self.inner is not None:
+                self.inner.cancel()
+            self._finish(no_answer("unexpected EOF (injected)"))
+            return
+        cut_off = self._strike(Kind.PARTITION)
+        if self._strike(Kind.WATCH_STALLED) is not None or (cut_off is not None and cut_off.until is None):
+            self._stalled = True
+            return
+        lines = self._without_bookmarks(lines)
+        lagging = self._strike(Kind.WATCH_LAGGING)
+        due = self._clock.monotonic() + (lagging.seconds if lagging is not None else 0.0)
+        if cut_off is not None and cut_off.until is not None:
+            due = max(due, self._strikes.moment(cut_off.until))
+        self._pass_on(lambda: self._arrive(lines), due, late=lagging is not None or cut_off is not None)
+
+    def end(self, response: Response) -> None:
+        """The server or the connection ends it, after all that was said before."""
+        if not self._stalled:
+            self._pass_on(lambda: self._finish(response), self._clock.monotonic(), late=False)
+
+    def cancel(self) -> None:
+        self._over = True
+        if self.inner is not None:
+            self.inner.cancel()
+
+    def _pass_on(self, what: Callable[[], None], due: float, *, late: bool) -> None:
+        if self._last_due is None and not late:
+            what()
+            return
+        with self._lock:
+            self._last_due = due = max(due, self._last_due or 0.0)
+            self._late.append(what)
+        self._clock.call_at(object(), due, self._release)
+
+    def _release(self) -> None:
+        """One of those that are due, in their order: there are as many alarms as late ones."""
+        with self._lock:
+            what = self._late.popleft()
+        what()
+
+    def _arrive(self, lines: bytes) -> None:
+        if lines and not self._over:
+            self._on_lines(lines)
+
+    def _finish(self, response: Response) -> None:
+        if not self._over:
+            self._over = True
+            self._on_end(response)
+
+    def _without_bookmarks(self, lines: bytes) -> bytes:
+        if not self._strikes.plans(Kind.BOOKMARKS_WITHHELD):
+            return lines
+        kept = []
+        for line in lines.splitlines(keepends=True):
+            is_bookmark = line.startswith(b'{"type":"BOOKMARK"') and INITIAL_EVENTS_END.encode() not in line
+            if not is_bookmark or self._strike(Kind.BOOKMARKS_WITHHELD) is None:
+                kept.append(line)
+        return b"".join(kept)
+
+    def _strike(self, kind: Kind) -> Fault | None:
+        return self._strikes.strike(kind, resource=self._resource, key=self._key)

@@ -1,0 +1,108 @@
+"""Faults of started actors, on their own threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from protocols.messages.lifecycle import ActorFailed, Pause
+from runtime.actor import Actor
+from runtime.clock import SystemClock
+from runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
+from runtime.faults.plan_file import FaultPlan
+from runtime.faults.striking import Strikes
+from runtime.simulation.clock import START, VirtualClock
+from runtime.simulation.faults import Kind, parse_faults
+from runtime.system import ActorSpec, ActorSystem
+
+PATIENCE = 20.0  # seconds
+
+
+class Listener(Actor):
+    """Keeps what it hears."""
+
+    def __init__(self, context: Any, *, heard: list[str], done: threading.Semaphore) -> None:
+        super().__init__(context)
+        self._heard, self._done = heard, done
+
+    def receive(self, message: Any) -> None:
+        self._heard.append(message.error if isinstance(message, ActorFailed) else message.controller)
+        self._done.release()
+
+
+class Setting:
+    def __init__(self, faults: str, log: Any) -> None:
+        self.clock = SystemClock()
+        self.strikes = Strikes(FaultPlan(seed=1, faults=parse_faults(faults)), clock=self.clock)
+        spawner = FaultySpawner(self.strikes, clock=self.clock)
+        self.system = ActorSystem(clock=self.clock, log=log, spawner=spawner, supervisor="supervisor")
+        self.system.gates.append(FaultyGate(self.strikes))
+        self.heard: dict[str, list[str]] = {}
+        self.done = threading.Semaphore(0)
+
+    def spawn(self, name: str) -> None:
+        heard = self.heard[name] = []
+        self.system.spawn(ActorSpec(name=name, actor=Listener, arguments={"heard": heard, "done": self.done}))
+
+    def wait(self, times: int) -> None:
+        for _ in range(times):
+            assert self.done.acquire(timeout=PATIENCE)
+
+    def close(self) -> None:
+        for name in self.system.names():
+            self.system.stop(name, timeout=PATIENCE)
+        self.clock.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_crash_takes_one_actor_and_its_supervisor_hears_of_it(log: Any) -> None:
+    setting = Setting("actor-crashed actor=victim most=1", log)
+    for name in ("supervisor", "victim", "other"):
+        setting.spawn(name)
+    setting.system.tell("victim", Pause("x"))
+    setting.wait(1)
+    setting.system.tell("other", Pause("y"))
+    setting.wait(1)
+    assert setting.heard == {
+        "supervisor": ["InjectedError: crashed by the fault plan"],
+        "victim": [],
+        "other": ["y"],
+    }
+    assert setting.strikes.struck == {Kind.ACTOR_CRASHED: 1}
+    setting.close()
+
+
+def test_a_hung_actor_takes_its_message_later(log: Any) -> None:
+    setting = Setting("actor-hung actor=victim seconds=0.05 most=1", log)
+    setting.spawn("victim")
+    began = setting.clock.monotonic()
+    setting.system.tell("victim", Pause("x"))
+    setting.wait(1)
+    assert setting.clock.monotonic() - began >= 0.05
+    assert setting.heard["victim"] == ["x"]
+    setting.close()
+
+
+def test_delayed_messages_of_one_sender_stay_in_order(log: Any) -> None:
+    setting = Setting("message-delayed actor=victim seconds=0.05 rate=0.5", log)
+    setting.spawn("victim")
+    sent = [str(number) for number in range(50)]
+    for word in sent:
+        setting.system.tell("victim", Pause(word), sender="somebody")
+    setting.wait(50)
+    assert setting.heard["victim"] == sent
+    assert setting.strikes.struck[Kind.MESSAGE_DELAYED] > 0
+    setting.close()
+
+
+def test_the_wall_clock_is_off_while_the_fault_lasts() -> None:
+    clock = VirtualClock()
+    plan = FaultPlan(seed=1, faults=parse_faults("clock-jumped 5..10 seconds=-3600; clock-jumped process=hollow"))
+    faulty = FaultyClock(clock, Strikes(plan, clock=clock))
+    seen = []
+    for _ in range(3):
+        seen.append((faulty.monotonic(), faulty.now() - START))
+        clock.advance_to(clock.monotonic() + 6)
+    assert seen == [(0.0, 0.0), (6.0, 6.0 - 3600), (12.0, 12.0)]
