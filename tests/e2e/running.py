@@ -37,6 +37,14 @@ def until(
         time.sleep(GLANCE)
 
 
+def stays(condition: Callable[[], object], what: str, *, seconds: float) -> None:
+    """Fails the test as soon as the condition is not true, within this time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert condition(), f"no more: {what}"
+        time.sleep(GLANCE)
+
+
 def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
