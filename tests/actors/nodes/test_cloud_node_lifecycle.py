@@ -203,3 +203,20 @@ def test_a_manager_without_a_cloud_skips_the_controllers_that_need_one(
         system = make_cluster().manager(controllers=CLOUD_SERVICES, options=options_of(*flags))
         assert system.enabled == running
         assert {*system.enabled, *system.skipped} == {spec.name for spec in CLOUD_SERVICES}
+
+
+@pytest.mark.parametrize("killed", ["controller:cloud-node-lifecycle-controller", "dispatcher"])
+def test_whoever_fails_while_the_cloud_thinks_the_node_goes_once(
+    killed: str, cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]
+) -> None:
+    cluster = make_cluster(cloud=cloud)
+    system = cluster.manager(controllers=CLOUD_SERVICES[:1], options=options_of("--cloud-provider=fake"))
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 4.0
+    cloud.machines.terminate("n1")
+    cluster.create(NODES, node("False"))
+    cluster.run_for(3.0)
+    cluster.world.kill(system.actors, killed)
+    cluster.run_for(30.0)
+    assert cluster.get(NODES, "n1") is None
+    assert events(cluster) == [("Normal", "DeletingNode", NOT_THERE)]
