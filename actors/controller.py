@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from actors import dispatcher
 from actors.own_writes import remember
+from actors.readiness import Readiness, StaleTableError, check_freshness
 from actors.reconciliation import Change, Listening, Reconciler, Reconciliation, RequeueAfter, Tell, Watch
 from protocols.codec import encode
 from protocols.messages.commands import (
     Command,
-    Delete,
-    DeleteCollection,
     Get,
     Submit,
     Update,
@@ -53,7 +52,7 @@ from protocols.messages.outcomes import (
 from protocols.messages.recording import Record
 from protocols.messages.watching import EventType, Subscribe, Synced, WatchEvent
 from protocols.objects import Key, decode_object, resource_version_of
-from runtime.actor import Actor, Context
+from runtime.actor import WAKE_FRAME, Actor, Context
 from runtime.overlay import Tables
 from runtime.table import Table
 from runtime.vitals import Vitals
@@ -98,8 +97,8 @@ class _Run:
     """One reconciliation in work. While it waits: for how many outcomes, of which commands."""
 
     key: Key
-    generator: Reconciliation
     began: float
+    generator: Reconciliation | None = None  # None: not begun
     ticket: int = 0
     commands: list[Command] = field(default_factory=list)
     outcomes: list[Outcome | None] = field(default_factory=list)
@@ -134,14 +133,14 @@ class Controller(Actor):
         self._queue: WorkQueue
         self._runs: dict[int, _Run] = {}  # those that wait for outcomes, by ticket
         self._ticket = context.incarnation * 1_000_000_000
-        self._unsynced = set(tables)
-        self._attached = self._begun = False
-        self._barrier: dict[str, tuple[int, int]] = {}  # resource id → (epoch, version) that its table has to reach
-        self._paused = self._draining = False
+        self._readiness = Readiness(tables)
+        self._begun = False
+        self._paused = self._draining = self._drained = False
+        self._attach_ticket = 0  # the last one that was told before the dispatcher was told that we are there
         self._peers: dict[str, int] = {}  # the incarnation of each actor that has to know us, as we told it
         self._since_pump = 0
         self._reconciled = self._failed = 0
-        self._tidied = 0.0
+        self._tidy_at = 0.0
 
     def started(self) -> None:
         now = self.clock.monotonic()
@@ -149,13 +148,14 @@ class Controller(Actor):
         self._reconciler = self._build(self._tables)
         self._queue = WorkQueue(now=now, meter=self._meter, chance=self._random.random)
         self._meter.follow(self._queue, self.clock)
-        self._tidied = now
+        self._tidy_at = now + TIDY
         for peer in (dispatcher.NAME, *map(informer_name, self._shared)):
             self._peers[peer] = self.context.system.incarnation(peer)
             self._introduce_ourselves(peer)
         self._say_vitals()
 
     def receive(self, message: Any) -> Any:
+        answer = None
         match message:
             case WatchEvent():
                 self._enqueue(message.resource, Change.of_event(message))
@@ -175,9 +175,9 @@ class Controller(Actor):
             case Resume():
                 self._paused = False
             case Drain():
-                self._draining = True
+                self._draining, self._drained = True, False
             case Describe():
-                return encode(Description(self.name, orjson.dumps(self._facts())))
+                answer = encode(Description(self.name, orjson.dumps(self._facts())))
             case _ if self._hear(message):
                 pass
             case _:
@@ -186,7 +186,7 @@ class Controller(Actor):
         if self._since_pump >= BATCH or self.is_last:
             self._since_pump = 0
             self._pump()
-        return None
+        return answer
 
     def pinged(self) -> None:
         """What came before the Ping left the work queue to whatever comes next, and that was the Ping."""
@@ -197,43 +197,33 @@ class Controller(Actor):
     # Until it may act.
 
     def _synced(self, resource_id: str) -> None:
-        self._unsynced.discard(resource_id)
-        if (
-            self._begun
-        ):  # an informer that was restarted: of what has gone meanwhile nobody tells, but the rest shows it
-            for each in self._shared:
-                self._feed(each)
-        else:
+        self._readiness.unsynced.discard(resource_id)
+        if not self._begun:
             self._begin_if_ready()
+            return
+        for each in self._shared:  # the informer is new: of what has gone meanwhile nobody tells, but the rest shows it
+            self._feed(each)
 
     def _take_attached(self, attached: Attached) -> None:
         if attached.incarnation != self.context.incarnation:
             return
-        if self._attached:  # it is the dispatcher that is new: what it had not sent yet is lost
-            still = {ticket for ticket, _ in attached.under_way}
-            for ticket in [ticket for ticket in self._runs if ticket not in still]:
-                run = self._runs[ticket]
-                for index, outcome in enumerate(run.outcomes):
-                    if outcome is None:
-                        self._settled(Settled(ticket, index, Refused("the dispatcher was restarted")))
-            return
-        self._attached = True
-        self._barrier = {
-            resource_id: (self._shared[resource_id].epoch, version)
-            for resource_id, version in attached.versions.items()
-            if resource_id in self._shared
-        }
-        self._begin_if_ready()
+        if self._readiness.attached:
+            self._take_loss({(ticket, index) for ticket, index in attached.under_way})
+        else:
+            self._readiness.attach(attached.versions)
+            self._begin_if_ready()
+
+    def _take_loss(self, under_way: set[tuple[int, int]]) -> None:
+        """The dispatcher is new: what the one before it had not sent yet is lost."""
+        for ticket, run in list(self._runs.items()):
+            if ticket > self._attach_ticket:
+                continue  # told to the new one
+            for index, outcome in enumerate(run.outcomes):
+                if outcome is None and (ticket, index) not in under_way:
+                    self._settled(Settled(ticket, index, Refused("the dispatcher was restarted")))
 
     def _begin_if_ready(self) -> None:
-        if not self._attached or self._unsynced:
-            return
-        self._barrier = {
-            resource_id: (epoch, version)
-            for resource_id, (epoch, version) in self._barrier.items()
-            if self._shared[resource_id].version < version and self._shared[resource_id].epoch == epoch
-        }
-        if not self._barrier:
+        if self._readiness.is_reached():
             for resource_id in self._shared:
                 self._feed(resource_id)
             for key in self._settings.first_keys:
@@ -252,8 +242,11 @@ class Controller(Actor):
             self._introduce_ourselves(name)
 
     def _introduce_ourselves(self, peer: str) -> None:
-        attach = Attach(self.name, self.context.incarnation)
-        self.tell(peer, attach if peer == dispatcher.NAME else Subscribe(self.name))
+        if peer == dispatcher.NAME:
+            self._attach_ticket = self._ticket
+            self.tell(peer, Attach(self.name, self.context.incarnation))
+        else:
+            self.tell(peer, Subscribe(self.name))
 
     def _look_for_new_peers(self) -> None:
         """Whoever was to tell us that a peer is another one may have failed while telling."""
@@ -294,20 +287,25 @@ class Controller(Actor):
         if not self._begun:
             self._begin_if_ready()
         self._enqueue_unseen()
-        while self._may_begin() and (key := self._queue.take(now)) is not None:
-            self._begin(key)
-        if now - self._tidied >= TIDY:
-            self._tidied = now
+        for _ in range(BATCH):
+            if not self._may_begin() or (key := self._queue.take(now)) is None:
+                break
+            self._advance(_Run(key, self.clock.monotonic()), None)
+        else:
+            self.tell_frame(self.name, WAKE_FRAME)  # whoever pings us has had to wait long enough
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY
             for overlay in self._tables.overlays().values():
                 overlay.prune()
             self._look_for_new_peers()
-        if self._draining and not self._runs:
+        if self._draining and not self._runs and not self._drained:
+            self._drained = True
             self.tell(self.context.system.supervisor, Drained(self.name))
         self._ask_for_wake(now)
         self._say_vitals()
 
     def _may_begin(self) -> bool:
-        if not self._begun or self._paused or self._draining:
+        if not self._begun or self._paused or self._draining or self.context.fenced:
             return False
         return len(self._runs) < self._settings.concurrency
 
@@ -320,8 +318,8 @@ class Controller(Actor):
                 self._enqueue(resource_id, gone)
 
     def _ask_for_wake(self, now: float) -> None:
-        dues = [now + TIDY]
-        if not self._begun and self._barrier:
+        dues = [self._tidy_at]
+        if not self._begun and self._readiness.waits_for_versions:
             dues.append(now + BARRIER_CHECK)
         due = self._queue.next_due()
         if due is not None and self._may_begin():  # else what ends a run, or resumes us, looks at the queue
@@ -330,60 +328,48 @@ class Controller(Actor):
 
     # Reconciliations.
 
-    def _begin(self, key: Key) -> None:
-        run = _Run(key, self._reconciler.reconcile(key), self.clock.monotonic())
-        self._advance(run, None)
-
     def _advance(self, run: _Run, answer: Any) -> None:
-        """Run the generator up to its next wait, or its end."""
+        """Run the generator up to its next wait, or its end. What is wrong with it is this key's failure alone."""
         while True:
             try:
+                if run.generator is None:
+                    run.generator = self._reconciler.reconcile(run.key)
                 yielded = run.generator.send(answer)
+                addressed = self._addressed(run, yielded)
             except StopIteration as stop:
                 self._finish(run, stop.value)
                 return
             except Exception as err:
                 self._fail(run, err)
                 return
-            answer = None
-            if isinstance(yielded, Record):
-                self._record(yielded)
-            elif isinstance(yielded, Tell):
-                self.tell(yielded.to, yielded.message)
-            elif isinstance(yielded, Sequence):
-                if yielded:
-                    self._submit(run, list(yielded), single=False)
-                    return
-                answer = []
-            else:
-                self._submit(run, [yielded], single=True)
+            if addressed is not None:
+                self.tell_frame(*addressed)
+            if run.missing:
                 return
+            answer = [] if addressed is None else None
 
-    def _submit(self, run: _Run, commands: list[Command], *, single: bool) -> None:
-        stale = self._too_stale_for(commands)
-        if stale is not None:
-            run.generator.close()
-            self._fail(run, StaleTableError(stale))
-            return
-        self._ticket += 1
-        run.ticket, run.commands, run.single = self._ticket, commands, single
+    def _addressed(self, run: _Run, yielded: Any) -> tuple[str, bytes] | None:
+        """To whom it goes, encoded; None for a list without commands. Raises on what no reconciler may yield."""
+        match yielded:
+            case Record():
+                return RECORDER, encode(self._signed(yielded))
+            case Tell(to=to, message=message):
+                return to, encode(message)
+            case Sequence():
+                return self._submission(run, list(yielded), single=False) if yielded else None
+            case _:
+                return self._submission(run, [yielded], single=True)
+
+    def _submission(self, run: _Run, commands: list[Command], *, single: bool) -> tuple[str, bytes]:
+        settings = self._settings
+        check_freshness(self._shared, commands, now=self.clock.monotonic(), stale_after=settings.stale_after)
+        ticket = self._ticket + 1
+        frame = encode(Submit(self.name, self.context.incarnation, settings.client, ticket, tuple(commands)))
+        self._ticket = run.ticket = ticket
+        run.commands, run.single = commands, single
         run.outcomes, run.missing = [None] * len(commands), len(commands)
-        self._runs[run.ticket] = run
-        self.tell(
-            dispatcher.NAME,
-            Submit(self.name, self.context.incarnation, self._settings.client, run.ticket, tuple(commands)),
-        )
-
-    def _too_stale_for(self, commands: Sequence[Command]) -> str | None:
-        """Nothing is deleted on the word of a table that has not heard from the server for long."""
-        if not any(isinstance(command, (Delete, DeleteCollection)) for command in commands):
-            return None
-        now = self.clock.monotonic()
-        for table in self._shared.values():
-            age = table.age(now)
-            if age is None or age > self._settings.stale_after:
-                return f"the table of {table.resource} is {age or 0:.0f} s old"
-        return None
+        self._runs[ticket] = run
+        return dispatcher.NAME, frame
 
     def _settled(self, settled: Settled) -> None:
         run = self._runs.get(settled.ticket)
@@ -401,7 +387,10 @@ class Controller(Actor):
             del self._runs[run.ticket]
             self._advance(run, run.outcomes[0] if run.single else run.outcomes)
 
-    def _finish(self, run: _Run, result: RequeueAfter | None) -> None:
+    def _finish(self, run: _Run, result: Any) -> None:
+        if not isinstance(result, RequeueAfter | None):
+            self._fail(run, TypeError(f"a reconciliation ends with RequeueAfter or None, not with {result!r}"))
+            return
         now = self.clock.monotonic()
         self._reconciled += 1
         self._queue.forget(run.key)
@@ -412,7 +401,7 @@ class Controller(Actor):
     def _fail(self, run: _Run, err: Exception) -> None:
         behind = None if run.looked else self._behind(err)
         if behind is not None:
-            self._advance(_Run(run.key, self._look(behind, err), run.began, looked=True), None)
+            self._advance(_Run(run.key, run.began, self._look(behind, err), looked=True), None)
             return
         now = self.clock.monotonic()
         self._failed += 1
@@ -451,24 +440,10 @@ class Controller(Actor):
             remember(self._tables, command, outcome)
         raise err
 
-    def _record(self, event: Record) -> None:
-        self.tell(
-            RECORDER,
-            Record(
-                event.api_version,
-                event.kind,
-                event.namespace,
-                event.name,
-                event.uid,
-                event.resource_version,
-                event.type,
-                event.reason,
-                event.message,
-                event.field_path,
-                event.component or self._settings.component,
-                event.client or self._settings.client,
-            ),
-        )
+    def _signed(self, event: Record) -> Record:
+        """With our name as its source, where it names none."""
+        component, client = self._settings.component, self._settings.client
+        return replace(event, component=event.component or component, client=event.client or client)
 
     # What it says of itself.
 
@@ -478,8 +453,7 @@ class Controller(Actor):
             "ready": self._begun,
             "paused": self._paused,
             "draining": self._draining,
-            "waiting_for_tables": sorted(self._unsynced),
-            "waiting_for_versions": {resource_id: version for resource_id, (_, version) in self._barrier.items()},
+            **self._readiness.facts(),
             "queued": len(self._queue),
             "delayed": self._queue.delayed,
             "in_work": self._queue.processing,
@@ -490,21 +464,19 @@ class Controller(Actor):
         }
 
     def _say_vitals(self) -> None:
+        if self.context.fenced:
+            return  # its successor speaks
         self._vitals.say(
             self.name,
             {
                 "ready": self._begun,
-                "waiting_for_tables": tuple(self._unsynced),
+                "waiting_for_tables": tuple(self._readiness.unsynced),
                 "queued": len(self._queue),
                 "reconciled": self._reconciled,
                 "failed": self._failed,
                 "at": self.clock.monotonic(),
             },
         )
-
-
-class StaleTableError(RuntimeError):
-    """A deletion was held back: the table it rests on has not heard from the server for too long."""
 
 
 def _one_line(err: Exception) -> str:

@@ -65,6 +65,7 @@ class Actor(pykka.ThreadingActor):
         self.clock = context.clock
         self.log = context.log
         self.is_last = True  # whether the mailbox was empty when the handler of the current message began
+        self._wake_asked: float | None = None
 
     def receive(self, message: Any) -> Any:
         """One decoded message. Raises TypeError on a known message that this actor has no business with."""
@@ -90,9 +91,13 @@ class Actor(pykka.ThreadingActor):
 
     def wake_at(self, when: float) -> None:
         """Tell me Wake once the clock's monotonic() has reached `when`; replaces what was asked for before."""
-        self.clock.call_at(self.context, when, self._wake)
+        if when != self._wake_asked:
+            self._wake_asked = when
+            self.clock.call_at(self.context, when, self._wake)
 
     def _wake(self) -> None:
+        # On the clock's thread. Whoever asks for this very time just now is told it by this Wake.
+        self._wake_asked = None
         if not self.context.fenced:
             self.context.system.deliver(self.name, WAKE_FRAME, sender="clock")
 
