@@ -57,6 +57,7 @@ class Ordinals:
             tables = Tables({one.resource.id: tables.overlays()[one.resource.id].table for one in _listers(tables)})
         self.watches = WATCHES
         self._owners, self._pods, self._flaws = tables[REPLICASETS], tables[PODS], flaws
+        self._begun: set[Key] = set()
         self._seen_ending: set[Key] = set()
         self._ever_made: set[Key] = set()
 
@@ -75,14 +76,16 @@ class Ordinals:
         }
         told = {name: value for name, value in (owner.get("status") or {}).items() if name in status}
         observed = told.get("observedGeneration") == status["observedGeneration"]
-        if flaws.says_first and observed and told.get("replicas") == wanted:
+        if flaws.says_first and observed and told.get("replicas") == wanted and key not in self._begun:
             if len(pods) >= wanted and told != status:
                 yield from self._do([update(REPLICASETS, {**owner, "status": status}, subresource="status")])
             return None
         if flaws.says_first:
+            self._begun.add(key)
             said = {**status, "replicas": wanted}
             yield from self._do([update(REPLICASETS, {**owner, "status": said}, subresource="status")])
         yield from self._do(self._creations(owner, wanted, pods) + self._deletions(wanted, pods))
+        self._begun.discard(key)
         if not flaws.says_first and told != {name: value for name, value in status.items() if name in told or value}:
             yield from self._do([update(REPLICASETS, {**owner, "status": status}, subresource="status")])
         return None
@@ -149,6 +152,8 @@ WATCHES = (Watch(REPLICASETS, to=itself), Watch(PODS, to=its_controller(REPLICAS
 
 def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan) -> Setting:
     """A setting in which this reconciler does the ReplicaSets. draw: makes the plan of faults."""
+    # Who believes his own status replaces no pod that somebody has deleted, faults or not.
+    changes = ("scale", "anew") if flaws.says_first else ("scale", "kill", "anew")
     built: list[Ordinals] = []
 
     def build(surroundings: Surroundings) -> Ordinals:
@@ -164,9 +169,7 @@ def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan)
     spec = ControllerSpec(name="replicaset-controller", watches=watches, build=build)
     return Setting(
         controllers=(spec,),
-        wishes=lambda seed: draw_wishes(
-            seed % SCENARIOS, seconds=WISHES, kinds=(REPLICASETS,), changes=("scale", "kill", "anew")
-        ),
+        wishes=lambda seed: draw_wishes(seed % SCENARIOS, seconds=WISHES, kinds=(REPLICASETS,), changes=changes),
         elections=lambda _seed: 0,
         draw=draw,
     )

@@ -1,0 +1,49 @@
+"""Seeded runs over ReplicationControllers, ReplicaSets and Deployments with every fault there is.
+
+KCM_SEEDS (bin/run-tests --seeds N) says how many; they are dealt to a few tests, so that several workers share them.
+The seeds are the same in every run of the suite: what fails is replayed by the line that it prints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+
+import pytest
+
+from actors.simulate import check, report, small
+from runtime.simulation.faults import Fault, Kind
+from runtime.simulation.plan import draw_fault
+
+SEEDS = int(os.environ.get("KCM_SEEDS", "300"))
+PARTS = 12
+
+
+@pytest.mark.timeout(60 + SEEDS * 5)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_that_goes_wrong_violates_an_invariant(part: int) -> None:
+    for seed in range(part, SEEDS, PARTS):
+        run = check(seed)
+        if run.violations:
+            pytest.fail(report(small(run)))
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_fault_strikes_within_a_few_seeds(kind: Kind) -> None:
+    """A campaign that injects nothing finds nothing."""
+    faults = plan_with(kind)
+    assert any(check(seed, faults).struck[kind] for seed in range(4)), faults
+
+
+def plan_with(kind: Kind) -> tuple[Fault, ...]:
+    """One fault of this kind, and what gives it an opportunity."""
+    drawn = draw_fault(random.Random(str(kind)), kind, seconds=30.0, process="manager*", actors=["*"])
+    until = 140.0 if kind is Kind.BOOKMARKS_WITHHELD else 20.0
+    fault = dataclasses.replace(drawn, start=1.2, until=until, rate=1.0, most=3, resource="*")
+    match kind:
+        case Kind.LIST_STALE:
+            return (Fault(kind=Kind.PROCESS_CRASHED, start=6.0, until=8.0), dataclasses.replace(fault, seconds=5.0))
+        case Kind.WATCH_REWOUND:
+            return (Fault(kind=Kind.SERVER_AWAY, start=6.0, until=7.0), fault)
+    return (fault,)

@@ -1,0 +1,31 @@
+"""The same seed gives the same run: byte for byte, in any process, however Python hashes strings there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from actors.simulate import run
+
+ROOT = Path(__file__).parents[2]
+SEEDS = (3, 6, 11)
+PROGRAM = f"from actors.simulate import run; print(*(run(seed, traced=True).digest for seed in {SEEDS}))"
+
+
+def digests(hash_seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_the_trace_is_the_same_in_every_process() -> None:
+    first = digests("1")
+    assert len(set(first.split())) == len(SEEDS), "different seeds give different traces"
+    assert digests("2") == first
+    assert digests("random") == first
+
+
+def test_and_within_one_process() -> None:
+    assert run(6, traced=True).digest == run(6, traced=True).digest

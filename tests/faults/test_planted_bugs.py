@@ -1,0 +1,55 @@
+"""Bugs planted in a small reconciler are found by seeded runs, and nothing is found where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.simulate import Run, Setting, check
+from runtime.simulation.faults import Fault
+from runtime.simulation.plan import draw_intermediate_state, draw_plan, draw_stale_state, draw_unobserved_state
+from tests.faults.planted import Flaws, planted
+
+MOST = 200  # seeds
+
+Draw = Callable[..., tuple[Fault, ...]]
+
+
+def first_violation(setting: Setting, seeds: int = MOST) -> Run | None:
+    runs = (check(seed, setting=setting) for seed in range(seeds))
+    return next((run for run in runs if run.violations), None)
+
+
+@pytest.mark.parametrize("draw", [draw_plan, draw_stale_state, draw_unobserved_state, draw_intermediate_state])
+def test_nothing_is_found_in_a_reconciler_without_a_bug(draw: Draw) -> None:
+    run = first_violation(planted(Flaws(), draw=draw), seeds=12)
+    assert run is None, run and run.violations
+
+
+PLANTED = {
+    "missing overlay": (Flaws(no_overlay=True, new_names=True), draw_plan),
+    "missing uid check": (Flaws(no_uid_check=True), draw_stale_state),
+    "lost retry": (Flaws(no_retry=True), draw_plan),
+    "a creation that is not idempotent": (Flaws(new_names=True), draw_plan),
+}
+
+PATTERNS = {
+    "stale state": (Flaws(no_uid_check=True), draw_stale_state),
+    "unobserved state": (Flaws(waits_for_the_end=True), draw_unobserved_state),
+    "intermediate state": (Flaws(says_first=True), draw_intermediate_state),
+}
+
+
+@pytest.mark.parametrize(("flaws", "draw"), PLANTED.values(), ids=PLANTED.keys())
+def test_a_planted_bug_is_found_within_200_seeds(flaws: Flaws, draw: Draw) -> None:
+    assert first_violation(planted(flaws, draw=draw)) is not None
+
+
+@pytest.mark.parametrize(("flaws", "draw"), PATTERNS.values(), ids=PATTERNS.keys())
+def test_each_pattern_of_sieve_finds_the_bug_that_it_is_about(flaws: Flaws, draw: Draw) -> None:
+    """And not because the bug shows without any fault."""
+    setting = planted(flaws, draw=draw)
+    run = first_violation(setting)
+    assert run is not None
+    assert check(run.seed, (), setting=setting).violations == []

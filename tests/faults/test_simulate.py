@@ -1,0 +1,39 @@
+"""A failing run says all that it takes to find out why."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.simulate import check, main, report, small
+from runtime.simulation.faults import Kind, parse_faults
+from tests.faults.planted import Flaws, planted
+
+
+def test_a_failure_is_reported_with_its_seed_few_faults_the_trace_and_how_to_replay_it() -> None:
+    setting = planted(Flaws(no_retry=True))
+    failed = next(run for run in (check(seed, setting=setting) for seed in range(50)) if run.violations)
+    shown = small(failed, setting=setting)
+    assert 1 <= len(shown.faults) <= len(failed.faults)
+    text = report(shown)
+    assert f"seed {failed.seed} violates:" in text
+    assert "VIOLATION" in text
+    line = text.splitlines()[-1]
+    assert line.strip().startswith(f"python -m actors.simulate --seed {failed.seed} --faults ")
+    assert parse_faults(line.split('"')[1]) == shown.faults
+
+
+def test_the_command_runs_seeds_and_sums_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "1", "--seeds", "2"]) == 0
+    assert "2 runs" in capsys.readouterr().out
+
+
+def test_faults_are_named_in_the_error_when_they_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--faults", "earthquake 1..2"])
+    assert "earthquake" in capsys.readouterr().err
+
+
+def test_given_faults_replace_those_of_the_seed() -> None:
+    run = check(2, parse_faults("process-crashed 5..6 process=manager*"))
+    assert dict(run.struck) == {Kind.PROCESS_CRASHED: 1}
+    assert run.violations == []
