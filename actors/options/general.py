@@ -14,7 +14,7 @@ from runtime.flags import flag
 from runtime.log_settings import LogSettings
 
 SERVED_BY_JSON = "kcm speaks JSON"
-GONE_WITH_CLOUD_PROVIDERS = "there are no cloud providers inside the controller manager"
+GONE_WITH_CLOUD_PROVIDERS = "cloud providers have no use for it"
 GONE_WITH_KLOG = "Kubernetes 1.26 removed it"
 GONE = "Kubernetes removed it"
 

@@ -12,7 +12,7 @@ from actors.names import is_enabled
 from actors.options.infrastructure import CertificateSigning
 from actors.options.node_ranges import cluster_ranges, node_ranges
 from actors.options.table import Options
-from runtime.cloud.loading import has_provider, known_providers
+from runtime.cloud.loading import has_provider, is_known
 from runtime.flag_values import quote
 
 TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
@@ -67,7 +67,7 @@ def _leader_election(options: Options) -> Iterator[str]:
 
 def _cloud(options: Options) -> Iterator[str]:
     provider = options.cloud.cloud_provider
-    if provider not in known_providers():
+    if not is_known(provider):
         yield (
             f"cloud provider {quote(provider)} was specified, but built-in cloud providers are disabled. "
             "Please set --cloud-provider=external and migrate to an external cloud provider"

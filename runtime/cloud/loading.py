@@ -30,9 +30,9 @@ def has_provider(name: str) -> bool:
     return name not in (NONE, EXTERNAL)
 
 
-def known_providers() -> frozenset[str]:
-    """All that --cloud-provider may say."""
-    return frozenset({NONE, EXTERNAL, FAKE, *entry_points(group=GROUP).names})
+def is_known(name: str) -> bool:
+    """Whether --cloud-provider may say so. Looks through installed packages only where it has to."""
+    return name in (NONE, EXTERNAL, FAKE) or bool(entry_points(group=GROUP, name=name))
 
 
 def load_provider(name: str, *, config_file: str) -> CloudProvider | None:

@@ -70,6 +70,16 @@ def test_pods_of_others_and_of_the_silent_are_left_alone(case):
     assert (driven.commands, driven.result) == ([], None)
 
 
+def test_pods_of_a_node_that_flaps_wait_until_it_speaks():
+    world = World(bound(), on=[node(annotations={behaviour.FLAP: "60"})])
+    clock = world.bench.clock
+    clock.advance(60 - clock.now() % 60 + (0 if clock.now() // 60 % 2 == 0 else 60))
+    driven = world.drive()
+    assert (driven.commands, driven.result.seconds) == ([], pytest.approx(60.0))
+    clock.advance(driven.result.seconds)
+    assert world.drive().of(Patch)
+
+
 def test_a_pod_that_is_gone_is_no_work():
     assert World().drive().commands == []
 
@@ -298,6 +308,12 @@ NODE_EVENTS = {
     "a heartbeat": ("MODIFIED", node(labels={"x": "y"}), node(), []),
     "a node that falls silent": ("MODIFIED", node(annotations=SILENT), node(), ["default/a", "default/b"]),
     "a node that speaks again": ("MODIFIED", node(), node(annotations=SILENT), ["default/a", "default/b"]),
+    "a node that begins to flap": (
+        "MODIFIED",
+        node(annotations={behaviour.FLAP: "60"}),
+        node(),
+        ["default/a", "default/b"],
+    ),
     "a node that goes": ("DELETED", node(), node(), []),
 }
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_network
+from itertools import pairwise
 
 import pytest
 
-from actors.nodes.cloud_services import CLOUD_SERVICES
+from actors.nodes.cloud_services import CLOUD_SERVICES, ROUTE_SYNCS
 from actors.nodes.route_plan import is_ours, network_condition, plan_routes
 from actors.simulation import SimulatedCluster
 from protocols.conditions import find_condition
@@ -256,3 +257,16 @@ def test_a_cloud_without_routes_is_asked_once(make_cluster: Callable[..., Simula
     cluster.run_for(60.0)
     assert cluster.cloud is not None
     assert len(cluster.cloud.made) == 1
+
+
+def test_passes_are_counted_from_their_start(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cluster = make_cluster(cloud=cloud)
+    options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
+    system = cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 4.0
+    cluster.run_for(65.0)
+    began = [when for when, _ in cluster.cloud.made]
+    assert [round(later - first) for first, later in pairwise(began)] == [10] * 6
+    assert system.metrics.counter(ROUTE_SYNCS).value == len(began)
