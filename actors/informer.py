@@ -50,6 +50,7 @@ PAGE = 500
 BACKOFF = Backoff(first=0.8, factor=2.0, most=30.0, jitter=1.0)
 QUIET = 120.0  # seconds without a failure after which the backoff starts over
 SHORT_WATCH = 1.0  # a watch that ends sooner, without one event, is a failure
+INCOMPLETE_LISTS = 2  # streaming lists in a row that did not end, after which it lists in pages
 CHECK = 5.0  # seconds between two looks at how long the server has been silent
 
 
@@ -99,7 +100,9 @@ class Informer(Actor):
         self._events = 0  # in the present watch
         self._gathered: dict[Key, Entry] = {}  # of a list that is not complete
         self._consistent = False  # list from the store itself, not from a cache: after 410
-        self._streaming_lists = True  # until the server turns one down
+        self._streaming_lists = True  # until the server turns one down, or completes none
+        self._incomplete = 0
+        self._gone_at = float("-inf")
         self._failures = 0
         self._failed_at = 0.0
         self._retry_at: float | None = None
@@ -241,10 +244,11 @@ class Informer(Actor):
             if line.type == "ERROR":
                 self._take_error(line.object)
                 return  # nothing that follows it belongs to this watch
-            self._events += 1
             if line.type == "BOOKMARK":
                 self._take_bookmark(line.object)
-            elif self._state is State.STREAMING_LIST:
+                continue
+            self._events += 1
+            if self._state is State.STREAMING_LIST:
                 if line.type == EventType.DELETED:
                     self._gathered.pop(self._key_of(line.object), None)
                 else:
@@ -298,6 +302,7 @@ class Informer(Actor):
             if not end.error:
                 self._writer.hear(now)  # it said goodbye
             if self._state is State.STREAMING_LIST:
+                self._count_incomplete()
                 self._back_off(end.error or "the streaming list ended before it was complete")
             elif short:
                 self._back_off("very short watch: ended at once, without an event")
@@ -315,8 +320,19 @@ class Informer(Actor):
     def _gone(self, why: str) -> None:
         self.relists += 1
         self._consistent = True
+        now = self.clock.monotonic()
+        again, self._gone_at = now - self._gone_at < QUIET, now
+        if again:
+            self._back_off(why)
+            return
         self.log.info("resourceVersion is gone, listing again", resource=self._resource.name, error=why)
         self._list()
+
+    def _count_incomplete(self) -> None:
+        """A server that does not know of streaming lists takes the request for a watch like any other."""
+        self._incomplete += 1
+        if self._incomplete >= INCOMPLETE_LISTS:
+            self._streaming_lists = False
 
     # The table.
 
@@ -352,7 +368,7 @@ class Informer(Actor):
         gathered, self._gathered = self._gathered, {}
         self._writer.replace(gathered.values(), version)
         self._consistent = False
-        self._failures = 0
+        self._failures = self._incomplete = 0
         if first:
             synced = encode(Synced(self._resource.id))
             for name in self._subscribers:
@@ -399,8 +415,10 @@ class Informer(Actor):
             if self._retry_at is not None and now >= self._retry_at:
                 self._retry_at = None
                 self._again()
-        elif self._state is not State.LISTING and silence >= self._limits.silence:
+        elif silence >= self._limits.silence + (self._limits.list_timeout if self._state is State.LISTING else 0.0):
             self.cuts += 1
+            if self._state is State.STREAMING_LIST:
+                self._count_incomplete()
             self.log.warning("watch cut after silence", resource=self._resource.name, seconds=round(silence, 1))
             self._again()
         due = now + CHECK

@@ -78,7 +78,7 @@ class Actor(pykka.ThreadingActor):
         """Runs before the first message."""
 
     def stopped(self) -> None:
-        """Runs after the last message, unless the actor failed."""
+        """Runs after the last message, also after the one with which the actor failed. Closes what it opened."""
 
     def tell(self, to: str, message: Any) -> None:
         """Put a message in the mailbox of whoever has this name now. A dead peer loses it; that is no error here."""
@@ -165,6 +165,7 @@ class Actor(pykka.ThreadingActor):
         self.clock.cancel(self.context)
         if exception_value is not None:
             self._report(exception_value)
+        self.stopped()
 
     def _report(self, err: BaseException) -> None:
         text = "".join(traceback.format_exception(err))

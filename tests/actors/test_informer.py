@@ -13,6 +13,7 @@ from protocols.codec import decode
 from protocols.messages.watching import Subscribe, Synced, WatchEvent
 from protocols.resources import PODS
 from protocols.watch_lines import INITIAL_EVENTS_END
+from runtime.api import Response
 from runtime.simulation.world import World
 from runtime.system import ActorSpec
 from runtime.table import Table
@@ -326,3 +327,69 @@ def test_frames_are_readable_by_anybody(setting: Setting) -> None:
     setting.transport.stream.say(("ADDED", pod("a", 101)))
     setting.settle()
     assert isinstance(decode(frames[-1]), WatchEvent)
+
+
+# What goes wrong for long, or again and again.
+
+
+def test_one_that_fails_leaves_no_watch_open_behind_it(setting: Setting) -> None:
+    setting.sync(pod("a", 7))
+    stream = setting.transport.stream
+    setting.table.claim()  # another one writes the table: whoever still tries fails
+    stream.say(("ADDED", pod("b", 120)))
+    setting.settle()
+    assert not setting.system.is_alive("informer:v1/pods")
+    assert stream.cancelled
+    assert setting.keys() == ["d/a"]
+
+
+def test_a_server_that_says_gone_again_and_again_is_not_a_busy_loop(setting: Setting) -> None:
+    setting.sync(pod("a", 7))
+    for _ in range(200):
+        if setting.transport.streams[-1].cancelled:
+            setting.settle()
+            break
+        if setting.transport.stream.request.query.get("sendInitialEvents"):
+            setting.transport.stream.say(("ADDED", pod("a", 7)), initial_end(100))
+        else:
+            setting.transport.stream.end(200)
+        setting.transport.stream.say(("ERROR", {"code": 410, "reason": "Expired"}))
+        setting.settle()
+    assert len(setting.transport.streams) < 10
+    lists = len(setting.transport.streams)
+    setting.world.run_for(5.0)
+    assert len(setting.transport.streams) == lists + 1, "and it tries again"
+
+
+def test_a_server_that_closes_after_a_bookmark_again_and_again_is_not_a_busy_loop(setting: Setting) -> None:
+    setting.sync()
+    for _ in range(50):
+        stream = setting.transport.stream
+        stream.say(bookmark(200))
+        stream.end(200)
+        setting.settle()
+    assert len(setting.transport.streams) < 5
+
+
+def test_a_list_that_is_never_answered_is_asked_for_again(setting: Setting) -> None:
+    setting.transport.stream.end(422)  # no streaming lists
+    setting.settle()
+    assert len(setting.transport.sent) == 1
+    setting.world.run_for(300.0)
+    assert len(setting.transport.sent) >= 2
+    stale, setting.transport.sent[:] = setting.transport.sent[0], setting.transport.sent[-1:]
+    setting.transport.answer(200, {"metadata": {"resourceVersion": "50"}, "items": [pod("a", 7)]})
+    assert setting.keys() == ["d/a"]
+    stale[2](Response(status=200, body=b'{"metadata":{"resourceVersion":"9"},"items":[]}'))
+    assert setting.keys() == ["d/a"], "the answer that came too late is ignored"
+
+
+def test_a_server_that_never_completes_a_streaming_list_is_asked_for_pages(setting: Setting) -> None:
+    for _ in range(3):
+        if setting.transport.sent:
+            break
+        setting.transport.stream.say(("ADDED", pod("a", 7)))
+        setting.world.run_for(120.0)
+    assert setting.transport.sent
+    setting.transport.answer(200, {"metadata": {"resourceVersion": "50"}, "items": [pod("a", 7)]})
+    assert setting.keys() == ["d/a"]
