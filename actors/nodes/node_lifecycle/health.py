@@ -7,8 +7,8 @@ Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.
 - A node that never posted a status is given its time from when we first saw it, not from its creationTimestamp.
 - A Lease that is renewed with an earlier time than before (its holder's clock was set back) is a sign of life too.
 - A node that registers anew under the same name begins anew.
-- Silence is believed only as far as the server was heard (`heard` below); and monitor.py gives every node its whole time
-  again when the server was not heard for long.
+- Silence is believed only as far as the server was heard (`heard` below); and monitor.py gives every node its whole
+  time again when the server was not heard for long.
 """
 
 from __future__ import annotations

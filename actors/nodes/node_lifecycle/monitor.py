@@ -293,14 +293,14 @@ class NodeMonitor:
 
     def _waiting(self, entries: Iterable[Entry], unclear: Container[str]) -> dict[str, Waiting]:
         """Who was heard of last comes last."""
-        by_taints, queues = self._settings.by_taints, self._queues
+        by_taints, queues, now = self._settings.by_taints, self._queues, self._clock.monotonic()
         found = []
         for entry in entries:
             facts: NodeFacts = entry.facts
             if facts.ready == "True" or facts.zone in self.spared or entry.key in unclear:
                 continue
             health = self._healths.get(entry.key)  # None: it has come during this pass
-            if health is None or queues.is_due(entry.key, facts.uid):
+            if health is None or queues.is_due(entry.key, facts.uid, now):
                 continue
             if waits_for_eviction(facts) if by_taints else self._timed_out(entry.key, health):
                 found.append((health.probed, entry.key, Waiting(facts.zone, facts.uid)))

@@ -13,7 +13,6 @@ neighbours of this file:
 - Pods are marked not ready, and taints swapped or removed, by the node's own key: as soon as its condition has changed,
   again after a failure, and however long other nodes take. Pods of a node in condition Unknown are not ready, whoever
   set it, also if we were restarted in between.
-- A node that was let through is tainted when the write succeeds; retries cost no further token.
 """
 
 from __future__ import annotations
@@ -96,6 +95,7 @@ class NodeLifecycleReconciler:
         )
         self._direct = DirectEviction(clock=clock, log=log)
         self._next_pass = float("-inf")  # monotonic
+        self._tainting: dict[str, str] = {}  # the node of each zone that is being tainted in its turn
 
     def hear(self, message: Any) -> Iterable[Key]:
         match message:
@@ -156,25 +156,36 @@ class NodeLifecycleReconciler:
         return None
 
     def _keep_taints(self, name: str) -> Step[None]:
-        by_taints = self._settings.by_taints
+        """A turn is over when its taint could not be written, and is not taken while another node's of that zone is
+        being written: were turns saved up while the server fails, a whole zone could be tainted at once afterwards.
+        """
+        entry = self._nodes.entry(name)
+        if entry is None:
+            return
+        zone = entry.facts.zone
+        its_turn = self._settings.by_taints and self._queues.is_due(name, entry.uid, self._clock.monotonic())
+        alone = its_turn and self._tainting.setdefault(zone, name) == name
 
         def wanted(facts: NodeFacts) -> frozenset[str]:
-            due = by_taints and self._queues.is_due(name, facts.uid)
+            due = alone and self._queues.is_due(name, facts.uid, self._clock.monotonic())
             return wanted_no_execute(facts, due=due, spared=facts.zone in self._monitor.spared)
 
-        newly_tainted = yield from keep_taints(self._nodes, name, wanted, clock=self._clock, log=self._log)
-        entry = self._nodes.entry(name)
-        if entry is not None and newly_tainted:
-            self._metrics.evictions(entry.facts.zone).inc()
-        if by_taints and (entry is None or entry.facts.no_execute or entry.facts.ready == "True"):
-            self._queues.dealt_with(name)
+        try:
+            newly_tainted = yield from keep_taints(self._nodes, name, wanted, clock=self._clock, log=self._log)
+        finally:
+            if alone:
+                del self._tainting[zone]
+            if its_turn:
+                self._queues.dealt_with(name)
+        if newly_tainted:
+            self._metrics.evictions(zone).inc()
 
     def _evict_directly(self, name: str, facts: NodeFacts) -> Step[RequeueAfter | None]:
         if facts.ready == "True":
             self._direct.cancel(name)
             self._queues.forget((name,))
             return None
-        if self._queues.is_due(name, facts.uid):
+        if self._queues.is_due(name, facts.uid, self._clock.monotonic()):
             self._metrics.evictions(facts.zone).inc()  # also when it is tried again, as upstream
             if (yield from self._direct.evict(name)):
                 self._queues.pods_deleted(name)

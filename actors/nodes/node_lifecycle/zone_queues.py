@@ -30,6 +30,8 @@ from protocols.messages.eviction import (
 )
 from protocols.messages.lifecycle import StartChild, StopChild
 
+TURN = 5.0  # seconds in which a node that was let through is to be dealt with; else it waits for another turn
+
 
 class Waiting(NamedTuple):
     """One node that is to be let through. uid: of the node that is meant."""
@@ -57,7 +59,7 @@ class ZoneQueues:
         self._waiting: dict[str, Waiting] = {}  # by node, in order of arrival
         self._paused_zones: set[str] = set()
         self._all_paused = False
-        self._due: dict[str, str] = {}  # uids of nodes that were let through and are not dealt with yet, by name
+        self._due: dict[str, tuple[str, float]] = {}  # let through and not dealt with yet: (uid, when), by name
         self._evicted: set[str] = set()  # nodes whose pods were deleted, and that have not been ready since
 
     @property
@@ -84,7 +86,7 @@ class ZoneQueues:
         if self._waiting.get(message.node) != Waiting(message.zone, message.uid):
             return False
         del self._waiting[message.node]
-        self._due[message.node] = message.uid
+        self._due[message.node] = (message.uid, now)
         return True
 
     def pause(self, zone: str | None) -> list[str]:
@@ -161,8 +163,10 @@ class ZoneQueues:
 
     # What has become of those let through.
 
-    def is_due(self, node: str, uid: str) -> bool:
-        return self._due.get(node) == uid
+    def is_due(self, node: str, uid: str, now: float) -> bool:
+        """It was let through, and its turn is not over."""
+        due = self._due.get(node)
+        return due is not None and due[0] == uid and now - due[1] <= TURN
 
     def is_evicted(self, node: str) -> bool:
         """Its pods have been deleted already, and it has not been ready since."""

@@ -178,10 +178,14 @@ def test_a_node_is_due_only_if_it_waits_for_it() -> None:
     assert not queues.let_through(NodeDue("eu:a", "n1", "another uid"), 5.0)
     assert not queues.let_through(NodeDue("eu:b", "n1", "u1"), 5.0)
     assert queues.let_through(NodeDue("eu:a", "n1", "u1"), 6.0)
-    assert (queues.is_due("n1", "u1"), queues.is_due("n1", "u2"), queues.is_due("n2", "u2")) == (True, False, False)
+    assert queues.is_due("n1", "u1", 6.0)
+    assert queues.is_due("n1", "u1", 11.0)
+    assert not queues.is_due("n1", "u1", 11.1)
+    assert not queues.is_due("n1", "u2", 6.0)
+    assert not queues.is_due("n2", "u2", 6.0)
     assert not queues.let_through(NodeDue("eu:a", "n1", "u1"), 7.0)
     queues.forget(["n1"])
-    assert not queues.is_due("n1", "u1")
+    assert not queues.is_due("n1", "u1", 7.0)
 
 
 def test_zones_without_nodes_lose_their_queues() -> None:
