@@ -33,7 +33,12 @@ def snapshot(kubectl: Kubectl) -> Snapshot:
     words = {_hash_of(replica_set): _hash_word(replica_set) for replica_set in replica_sets if _hash_of(replica_set)}
     found: Snapshot = {}
     for resource in RESOURCES:
-        found[resource] = sorted(_text(normalised(obj, kubectl.namespace, words)) for obj in kubectl.items(resource))
+        objects = kubectl.items(resource)
+        if resource == "pods":  # their status is the kubelet's and the scheduler's: not who wrote it, but what counts
+            for pod in objects:
+                fields = pod["metadata"]["managedFields"]
+                pod["metadata"]["managedFields"] = [entry for entry in fields if entry.get("subresource") != "status"]
+        found[resource] = sorted(_text(normalised(obj, kubectl.namespace, words)) for obj in objects)
     found["events"] = _told(normalised(kubectl.items("events"), kubectl.namespace, words))
     return found
 

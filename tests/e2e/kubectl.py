@@ -167,25 +167,30 @@ def is_ready(pod: Object) -> bool:
 
 @dataclass
 class PodHistory:
-    """Every pod that a namespace ever had, as far as it was watched. created: by uid. relists: breaks in the watch."""
+    """Every pod that a namespace ever had, as far as it was watched. created: by uid."""
 
     kubectl: Kubectl
     created: dict[str, Object] = field(default_factory=dict)
-    relists: int = 0
     _version: str = ""
 
     def images(self) -> list[str]:
         """The image of each pod that was ever made."""
         return sorted(pod["spec"]["containers"][0]["image"] for pod in self.created.values())
 
-    def list(self) -> None:
+    def follow(self) -> None:
+        """For a moment. Raises OSError, or whatever a connection that breaks brings, while the server is away."""
+        if self._version:
+            self._watch()
+        else:
+            self._list()
+
+    def _list(self) -> None:
         pods = self.kubectl.api.get(self.kubectl.path("pods"))
         self._version = pods["metadata"]["resourceVersion"]
         for pod in pods["items"]:
             self.created.setdefault(uid_of(pod), pod)
 
-    def watch(self) -> None:
-        """For a moment, from where it is."""
+    def _watch(self) -> None:
         query = f"?watch=true&resourceVersion={self._version}&timeoutSeconds=1"
         with self.kubectl.api.open("GET", self.kubectl.path("pods") + query) as response:
             for line in response:
@@ -202,16 +207,12 @@ class PodHistory:
 def pod_history(kubectl: Kubectl) -> Iterator[PodHistory]:
     """Watches the namespace's pods to the end of the block. A server that is away meanwhile is waited for."""
     history, ended = PodHistory(kubectl), threading.Event()
-    history.list()
+    history.follow()
 
     def follow() -> None:
         while not ended.is_set():
             try:
-                if history._version:
-                    history.watch()
-                else:
-                    history.relists += 1
-                    history.list()
+                history.follow()
             except (OSError, ValueError, http.client.HTTPException):
                 ended.wait(GLANCE)
 

@@ -63,6 +63,7 @@ def test_a_rollout_ends_right_whatever_a_third_of_the_requests_meet(server: Path
         assert history.images() == ["web:1"] * REPLICAS + ["web:2"] * REPLICAS
 
 
+@pytest.mark.slow
 def test_watches_that_are_cut_in_the_middle_of_a_line_are_taken_up_where_they_were(
     server: Path, tmp_path: Path
 ) -> None:
@@ -99,7 +100,8 @@ def test_pods_that_are_rejected_at_once_are_made_anew_ever_more_slowly(server: P
         path = met.kubectl.path("pods")
         until(lambda: met.weather.created.count(path) >= 4, "it tries again", why=met.kubectl.state)
         stays(lambda: met.weather.created.count(path) <= 12, "few pods", seconds=6.0)
-        met.kubectl("scale", "rs/web", "--replicas=0")
+        met.kubectl("delete", "rs", "web")
+        assert met.manager.healthy()
 
 
 def test_malformed_objects_are_warned_of_and_hurt_no_other(server: Path, tmp_path: Path) -> None:

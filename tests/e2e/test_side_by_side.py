@@ -19,6 +19,10 @@ from tests.e2e.scenarios import SCENARIOS, Scenario
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
+# Several users at once, and events are written when there is a token left for them.
+UNLIMITED = ("--kube-api-qps=1000", "--kube-api-burst=1000")
+
+
 def namespace(scenario: Scenario, whose: str) -> str:
     return f"{scenario.__name__.replace('_', '-')}-{whose}"
 
@@ -35,7 +39,7 @@ def with_the_real_one(real: RealServer) -> dict[Scenario, Snapshot]:
     def play_it(scenario: Scenario) -> Snapshot:
         return play(scenario, in_namespace(real.kubeconfig, namespace(scenario, "real")))
 
-    with real_manager(real), ThreadPoolExecutor(max_workers=5) as users:
+    with real_manager(real, *UNLIMITED), ThreadPoolExecutor(max_workers=5) as users:
         return dict(zip(SCENARIOS, users.map(play_it, SCENARIOS), strict=True))
 
 
