@@ -82,7 +82,8 @@ class Ordinals:
             return None
         if flaws.says_first:
             self._begun.add(key)
-            said = {**status, "replicas": wanted}
+            said = {name: min(value, wanted) for name, value in status.items()}
+            said |= {"replicas": wanted, "observedGeneration": status["observedGeneration"]}
             yield from self._do([update(REPLICASETS, {**owner, "status": said}, subresource="status")])
         yield from self._do(self._creations(owner, wanted, pods) + self._deletions(wanted, pods))
         self._begun.discard(key)
