@@ -17,6 +17,15 @@ Ask = Callable[[Request], Response]
 MANAGER = "kcm-apply"
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads what looks like a date as the text that it is, as kubectl does: JSON has no dates."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012
+        first: [(tag, form) for tag, form in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
 class ManifestError(Exception):
     """A manifest that cannot be loaded; the text names the file, the document and what is wrong."""
 
@@ -24,16 +33,25 @@ class ManifestError(Exception):
 def read_manifest(path: Path) -> list[Object]:
     """The objects of a YAML or JSON file; a List stands for its items. Raises ManifestError."""
     try:
-        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=_Loader))
     except OSError as err:
         raise ManifestError(f"cannot read {path}: {err.strerror or err}") from err
-    except (yaml.YAMLError, UnicodeDecodeError) as err:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as err:
         raise ManifestError(f"{path} is no YAML: {' '.join(str(err).split())}") from err
     objects: list[Object] = []
     for number, document in enumerate(documents, 1):
         if document is not None:
-            objects.extend(_objects(document, f"{path}, document {number}"))
+            where = f"{path}, document {number}"
+            objects.extend(_objects(_as_json(document, where), where))
     return objects
+
+
+def _as_json(document: Any, where: str) -> Any:
+    """What JSON makes of it: keys are text."""
+    try:
+        return orjson.loads(orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS))
+    except (TypeError, ValueError) as err:
+        raise ManifestError(f"{where}: {err}") from err
 
 
 def _objects(document: Any, where: str) -> Iterator[Object]:
@@ -42,12 +60,19 @@ def _objects(document: Any, where: str) -> Iterator[Object]:
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str):
             raise ManifestError(f"{where}: {field} is missing")
-    if document["kind"] == "List" and isinstance(document.get("items"), list):
-        for item in document["items"]:
+    if document["kind"] == "List":
+        items = document.get("items") or []
+        if not isinstance(items, list):
+            raise ManifestError(f"{where}: items is no list")
+        for item in items:
             yield from _objects(item, where)
         return
-    if not isinstance(document.get("metadata"), dict) or not name_of(document):
+    meta = document.get("metadata")
+    if not isinstance(meta, dict) or not meta.get("name"):
         raise ManifestError(f"{where}: metadata.name is missing")
+    for field in ("name", "namespace"):
+        if not isinstance(meta.get(field, ""), str):
+            raise ManifestError(f"{where}: metadata.{field} is no text: {meta[field]!r}")
     yield document
 
 

@@ -1,0 +1,135 @@
+"""Manifests: whatever stands in a file, it is applied, or refused in one line that says where and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.manifests import ManifestError, apply, read_manifest
+from protocols.objects import encode_object
+from runtime.api import Request, Response
+
+CONFIGMAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+LISTS = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Pod, metadata: {name: b}}
+- apiVersion: v1
+  kind: List
+  items: [{apiVersion: v1, kind: Pod, metadata: {name: c}}]
+"""
+
+
+def read(tmp_path: Path, content: str | bytes) -> list[dict[str, Any]]:
+    path = tmp_path / "manifest.yml"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_manifest(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        (CONFIGMAP, ["a"]),
+        ("---\n---\n" + CONFIGMAP + "---\n" + CONFIGMAP, ["a", "a"]),
+        ("", []),
+        ('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "json"}}', ["json"]),
+        (
+            LISTS,
+            ["b", "c"],
+        ),
+        ("apiVersion: v1\nkind: List\nitems:\n", []),
+    ],
+)
+def test_a_file_holds_objects_and_lists_of_them(tmp_path: Path, content: str, names: list[str]) -> None:
+    assert [obj["metadata"]["name"] for obj in read(tmp_path, content)] == names
+
+
+def test_keys_are_text_and_dates_stay_as_they_were_written(tmp_path: Path) -> None:
+    (obj,) = read(tmp_path, CONFIGMAP + "data: {1: x, day: 2026-01-02, hour: 2026-01-02T03:04:05Z}\n")
+    assert obj["data"] == {"1": "x", "day": "2026-01-02", "hour": "2026-01-02T03:04:05Z"}
+    assert encode_object(obj)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("a: b: c", "is no YAML"),
+        (b"\xff\xfe\x00", "is no YAML"),
+        ("? [a]\n: b\n", "is no YAML"),
+        (CONFIGMAP + "x: " + "[" * 3000, "is no YAML"),
+        ("- a\n", "document 1: an object is a map, got list"),
+        (CONFIGMAP + "---\nkind: Pod\n", "document 2: apiVersion is missing"),
+        ("apiVersion: v1\n", "document 1: kind is missing"),
+        ("apiVersion: v1\nkind: Pod\n", "metadata.name is missing"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: 12}\n", "metadata.name is no text: 12"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: 12}\n", "metadata.namespace is no text: 12"),
+        ("apiVersion: v1\nkind: List\nitems: 7\n", "items is no list"),
+        ("apiVersion: v1\nkind: List\nitems: [{}]\n", "apiVersion is missing"),
+        (CONFIGMAP + "x: &x [*x]\n", "document 1: "),
+        (CONFIGMAP + "x: !!binary aGVsbG8=\n", "document 1: "),
+    ],
+)
+def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path: Path, content: str | bytes, complaint: str) -> None:
+    with pytest.raises(ManifestError) as error:
+        read(tmp_path, content)
+    text = str(error.value)
+    assert complaint in text
+    assert "manifest.yml" in text
+    assert "\n" not in text
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"cannot read .*nothing.yml: No such file"):
+        read_manifest(tmp_path / "nothing.yml")
+
+
+class Server:
+    """Knows pods, and what it was asked."""
+
+    def __init__(self, status: int = 200, body: Any = None) -> None:
+        self.asked: list[Request] = []
+        self._status, self._body = status, body
+
+    def __call__(self, request: Request) -> Response:
+        self.asked.append(request)
+        if request.method == "GET":
+            resources = [
+                {"name": "pods/status", "kind": "Pod", "namespaced": True},
+                {"name": "pods", "kind": "Pod", "namespaced": True},
+                {"name": "nodes", "kind": "Node", "namespaced": False},
+            ]
+            found = request.path == "/api/v1"
+            return Response(status=200 if found else 404, body=orjson.dumps({"resources": resources}))
+        return Response(status=self._status, body=b"" if self._body is None else orjson.dumps(self._body))
+
+
+def obj(kind: str, api_version: str = "v1", **meta: str) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", **meta}}
+
+
+def test_each_object_is_applied_where_it_belongs() -> None:
+    server = Server()
+    said = apply([obj("Pod"), obj("Pod", namespace="n"), obj("Node", namespace="n")], server, where="file")
+    assert said == ["pod/a", "pod/a", "node/a"]
+    paths = [request.path for request in server.asked if request.method == "PATCH"]
+    assert paths == ["/api/v1/namespaces/default/pods/a", "/api/v1/namespaces/n/pods/a", "/api/v1/nodes/a"]
+    assert len([request for request in server.asked if request.method == "GET"]) == 1
+
+
+@pytest.mark.parametrize("unknown", [obj("Riddle"), obj("Pod", "nothing.example/v1")])
+def test_a_kind_that_the_server_does_not_know_is_named(unknown: dict[str, Any]) -> None:
+    with pytest.raises(ManifestError, match=f"file: the server knows no {unknown['kind']} in {unknown['apiVersion']}"):
+        apply([unknown], Server(), where="file")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "complaint"),
+    [(422, {"message": "spec is wrong"}, "spec is wrong"), (500, None, "answered 500"), (502, [], "answered 502")],
+)
+def test_what_the_server_says_against_it_is_passed_on(status: int, body: Any, complaint: str) -> None:
+    with pytest.raises(ManifestError, match=f"file: Pod a: .*{complaint}"):
+        apply([obj("Pod")], Server(status, body), where="file")
