@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from actors.hollow.behaviour import SILENT
-from protocols.objects import Object, decode_object, encode_object, labels_of, name_of
+from protocols.objects import Object, annotations_of, decode_object, encode_object, labels_of, name_of
 from protocols.resources import LEASES, NODES, resource_path
 from protocols.times import format_micro_time
 from runtime.api import Request, Response, Transport
@@ -29,6 +29,7 @@ ZONE = "topology.kubernetes.io/zone"
 CLIENT = "fault-plan"
 TIMEOUT = 10.0  # seconds
 SHORTEST_FLAP = 0.1  # seconds
+LOOK_AGAIN = 2.0  # seconds after which nodes that have come meanwhile fall silent as well
 
 
 class LiveFaults:
@@ -75,13 +76,15 @@ class LiveFaults:
             self._log.warning("planned fault", fault=str(fault), what=what)
             if act is not None:
                 act()
+                if what == "begins":
+                    self.strikes.happened(fault)
 
         self._real_clock.call_at((self, fault, what), self.strikes.moment(when), happen)
 
     def _beginning(self, fault: Fault) -> Callable[[], None] | None:
         match fault.kind:
             case Kind.NODE_SILENT | Kind.ZONE_SILENT:
-                return lambda: self._silence(fault, silent=True)
+                return lambda: self._keep_silent(fault)
             case Kind.NODE_FLAPPING:
                 return lambda: self._flap(fault, silent=True)
             case Kind.LEASE_STOLEN:
@@ -95,17 +98,22 @@ class LiveFaults:
 
     # Nodes.
 
+    def _keep_silent(self, fault: Fault) -> None:
+        if not self._stopped and fault.is_on(self.strikes.monotonic()):
+            self._silence(fault, silent=True)
+            when = self._real_clock.monotonic() + LOOK_AGAIN
+            self._real_clock.call_at((self, fault, "goes on"), when, lambda: self._keep_silent(fault))
+
     def _silence(self, fault: Fault, *, silent: bool) -> None:
-        if silent:
-            self.strikes.happened(fault)
+        wanted = "true" if silent else None
 
         def on_nodes(response: Response) -> None:
             if response.status != 200:
                 self._failed("nodes are not listed", response)
                 return
             for node in decode_object(response.body)["items"]:
-                if concerns(fault, node):
-                    self._annotate(name_of(node), "true" if silent else None)
+                if concerns(fault, node) and annotations_of(node).get(SILENT) != wanted and not self._stopped:
+                    self._annotate(name_of(node), wanted)
 
         self._send("GET", resource_path(NODES.id), {}, on_nodes)
 
@@ -127,7 +135,6 @@ class LiveFaults:
     # The lease.
 
     def _steal(self, fault: Fault) -> None:
-        self.strikes.happened(fault)
         stamp = format_micro_time(self._real_clock.now())
         spec = {
             "holderIdentity": "somebody-else",

@@ -1,0 +1,100 @@
+"""run-kcm with a fault plan and a journal, from the command line."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubectl import Api
+from tests.e2e.running import ROOT, ending, run_kcm, until
+
+PLAN = """
+seed: 7
+faults:
+  - {kind: zone-silent, start: 1s, object: zone-a}
+  - {kind: actor-crashed, actor: "controller:deployment-controller", most: 1}
+  - {kind: command-answered, resource: pods, status: 500, rate: 0.3, until: 5s}
+"""
+SILENT = "hollow.kcm.dev/silent"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "actors.command", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_run_with_faults_comes_through_and_its_journal_says_how(tmp_path: Path) -> None:
+    plan, journal, directory = tmp_path / "plan.yml", tmp_path / "journal", tmp_path / "kcm"
+    plan.write_text(PLAN)
+    flags = (
+        f"--embedded-dir={directory}",
+        "--apply=examples/redis-deployment.yml",
+        f"--fault-plan={plan}",
+        f"--journal={journal}",
+    )
+    manager = run_kcm(tmp_path / "output", *flags)
+    with ending(manager.program):
+        api = Api(directory / "kubeconfig")
+        until(lambda: "export KUBECONFIG" in manager.program.text(), "its cluster is there", why=manager.program.text)
+
+        def silent() -> list[str]:
+            nodes = api.get("/api/v1/nodes")["items"]
+            return [node["metadata"]["name"] for node in nodes if node["metadata"].get("annotations", {}).get(SILENT)]
+
+        zone = ["hollow-node-0", "hollow-node-2"]
+        until(lambda: silent() == zone, "zone-a is silent", why=manager.program.text)
+
+        def replicas() -> int:
+            deployment = api.get("/apis/apps/v1/namespaces/default/deployments/redis")
+            found: int = deployment.get("status", {}).get("replicas", 0)
+            return found
+
+        until(lambda: replicas() == 1, "the Deployment has its pod", why=manager.program.text)
+        manager.program.process.send_signal(signal.SIGTERM)
+        assert manager.program.process.wait(30) == 0
+        output = manager.program.text()
+    assert "faults are injected into this run" in output
+    assert "InjectedError: crashed by the fault plan" in output
+    assert '"faults are over"' in output
+
+    shown = run("journal", "show", str(journal), "--actor", "controller:deployment-controller")
+    assert shown.returncode == 0, shown.stderr
+    assert "Create apps/v1/replicasets default/redis-" in shown.stdout
+    failed = run("journal", "show", str(journal), "--actor", "controller-manager")
+    assert "ActorFailed name=controller:deployment-controller incarnation=1" in failed.stdout
+    replayed = run("journal", "replay", str(journal), "--actor", "controller:deployment-controller")
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    assert "No difference." in replayed.stdout
+
+
+@pytest.mark.parametrize(
+    "flags, plan, error",
+    [
+        (("--kubeconfig=/none",), PLAN, "--fault-plan is for the embedded cluster"),
+        (("--master=http://127.0.0.1:1",), PLAN, "--fault-plan is for the embedded cluster"),
+        ((), "faults: [{kind: zone-silence}]", "plan.yml: faults[0]: there is no kind 'zone-silence'"),
+        ((), "faults: [process-crashed]", "process-crashed is for the simulator: kill the process by hand"),
+        (("--kubeconfig=/none", "--fault-plan-on-any-cluster"), PLAN, "/none: cannot read the kubeconfig"),
+    ],
+)
+def test_a_plan_that_may_not_or_cannot_be_used_is_one_line(
+    tmp_path: Path, flags: tuple[str, ...], plan: str, error: str
+) -> None:
+    path = tmp_path / "plan.yml"
+    path.write_text(plan)
+    done = run(f"--fault-plan={path}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", *flags)
+    assert done.returncode == 1
+    assert error in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "kcm").exists()
+
+
+def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    journal = tmp_path / "none" / "journal"
+    done = run(f"--journal={journal}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", "--hollow-nodes=0")
+    assert done.returncode == 1
+    assert f"cannot write the journal {journal}: No such file or directory" in done.stderr
