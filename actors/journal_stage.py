@@ -48,11 +48,13 @@ class RecordedClock:
     def now(self) -> float:
         return self._monotonic + self._offset
 
-    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
+    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:  # noqa: ARG002
         """Nothing sounds by itself."""
+        return
 
-    def cancel(self, who: Hashable) -> None:
+    def cancel(self, who: Hashable) -> None:  # noqa: ARG002
         """Nothing to cancel."""
+        return
 
 
 class NoSpawner:
@@ -71,12 +73,14 @@ class NoSpawner:
 class NoTransport:
     """Implements Transport: what the server answered is in the journal."""
 
-    def send(self, request: Request, **_: Any) -> None: ...
+    def send(self, request: Request, **_: Any) -> None:  # noqa: ARG002
+        return
 
     def watch(self, request: Request, **_: Any) -> NoTransport:  # noqa: ARG002
         return self
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> None:
+        return
 
 
 class Stage:

@@ -204,7 +204,10 @@ class ActorSystem:
         resident = self._residents.get(name)
         if resident is None:
             raise pykka.ActorDeadError(f"no actor is called {name!r}")
-        answer = resident.ref.ask(encode(message), timeout=timeout)
+        frame = encode(message)
+        if self.journal is not None:
+            frame = self.journal.told("outside", name, resident.context.incarnation, frame, 0)
+        answer = resident.ref.ask(frame, timeout=timeout)
         return decode(answer) if isinstance(answer, bytes) else answer
 
     def failed(self, failure: ActorFailed) -> None:

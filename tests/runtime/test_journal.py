@@ -13,10 +13,11 @@ from protocols.codec import decode, encode
 from protocols.messages.journal import Handled, Opened, Told
 from protocols.messages.lifecycle import Drain, Pause, Ping, Resume
 from runtime.actor import Actor
+from runtime.clock import SystemClock
 from runtime.journal import MAGIC, JournalError, JournalWriter, Run, numbered_path, read_journal
 from runtime.simulation.clock import START, VirtualClock
 from runtime.simulation.world import World
-from runtime.system import ActorSpec
+from runtime.system import ActorSpec, ActorSystem
 
 RUN = Run(version="1.2.3", seed=7, arguments=["--v=2"], controllers=["a-controller"])
 FRAME = encode(Ping(1))
@@ -204,3 +205,23 @@ def test_the_cause_of_a_message_is_the_one_whose_handling_told_it(
     handled = [record for record in read(path)[0] if isinstance(record, Handled)]
     assert sorted(record.number for record in handled) == sorted(by_number)
     assert [record.last for record in handled if by_number[record.number].receiver == "first"] == [False, True]
+
+
+class Answering(Actor):
+    def receive(self, message: Any) -> Any:
+        return encode(message)
+
+
+def test_what_people_ask_is_written_down_too(path: Path, write: Callable[..., JournalWriter], log: Any) -> None:
+    clock = SystemClock()
+    journal = write(clock=clock)
+    system = ActorSystem(clock=clock, log=log)
+    system.journal = journal
+    system.spawn(ActorSpec(name="actor", actor=Answering))
+    assert system.ask("actor", Pause("x"), timeout=20) == Pause("x")
+    assert system.stop("actor", timeout=20)
+    journal.close()
+    clock.close()
+    assert [(one.sender, one.receiver, one.incarnation, decode(one.frame)) for one in told(path)] == [
+        ("outside", "actor", 1, Pause("x"))
+    ]
