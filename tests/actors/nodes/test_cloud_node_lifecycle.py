@@ -14,6 +14,7 @@ from protocols.objects import Object, name_of
 from protocols.resources import EVENTS, NODES
 from runtime.cloud.fake import INSTANCE, FakeCloud, FakeInstances
 from runtime.cloud.provider import InstanceMetadata, Instances, NotSupportedError
+from runtime.simulation.faults import Fault, Kind
 from tests.actors.nodes.fleet import options_of
 
 NOT_THERE = "Deleting node n1 because it does not exist in the cloud provider"
@@ -30,6 +31,7 @@ class Cloud(FakeCloud):
         self.machines: FakeInstances = self.instances  # type: ignore[assignment]
         self.instances = self
         self.asked: list[str] = []
+        self.asked_for_shut_down = 0
         self.exists_error: Exception | None = None
         self.shut_down_error: Exception | None = None
 
@@ -40,6 +42,7 @@ class Cloud(FakeCloud):
         return self.machines.exists(node)
 
     def is_shut_down(self, node: Object) -> bool:
+        self.asked_for_shut_down += 1
         if self.shut_down_error is not None:
             raise self.shut_down_error
         return self.machines.is_shut_down(node)
@@ -135,16 +138,17 @@ def test_a_node_that_is_shut_down_is_tainted_until_it_is_ready(cluster: Simulate
     assert events(cluster) == []
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no answer"), NotSupportedError("unimplemented")])
+@pytest.mark.parametrize(("error", "asked"), [(RuntimeError("no answer"), 3), (NotSupportedError("unimplemented"), 1)])
 def test_a_cloud_that_does_not_know_whether_a_machine_is_shut_down_taints_nothing(
-    error: Exception, cluster: SimulatedCluster, cloud: Cloud
+    error: Exception, asked: int, cluster: SimulatedCluster, cloud: Cloud
 ) -> None:
     cloud.machines.shut_down("n1")
     cloud.shut_down_error = error
     cluster.create(NODES, node("False"))
-    cluster.run_for(2 * PERIOD)
+    cluster.run_for(2 * PERIOD + 1)
     assert taints_of(cluster) == []
     assert cluster.get(NODES, "n1") is not None
+    assert cloud.asked_for_shut_down == asked, "a cloud that cannot tell is not asked again"
 
 
 def test_an_answer_about_a_node_that_is_ready_again_counts_no_more(cluster: SimulatedCluster, cloud: Cloud) -> None:
@@ -220,3 +224,34 @@ def test_whoever_fails_while_the_cloud_thinks_the_node_goes_once(
     cluster.run_for(30.0)
     assert cluster.get(NODES, "n1") is None
     assert events(cluster) == [("Normal", "DeletingNode", NOT_THERE)]
+
+
+def test_a_namesake_that_has_registered_meanwhile_is_another_node(cluster: SimulatedCluster, cloud: Cloud) -> None:
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 30.0
+    cloud.machines.terminate("n1")
+    cluster.create(NODES, node("False"))
+    cluster.run_for(10.0)
+    cluster.delete(NODES, "n1")
+    cluster.create(NODES, node("False"))
+    cluster.run_for(25.0)
+    assert cluster.get(NODES, "n1") is not None, "the answer was about the other"
+    cluster.run_for(60.0)
+    assert cluster.get(NODES, "n1") is None
+    deletions = [request for _, client, request in cluster.network.requests if request.method == "DELETE"]
+    assert [b'"uid"' in request.body for request in deletions] == [True]
+
+
+def test_a_deletion_that_fails_is_told_and_tried_again_next_time(
+    cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]
+) -> None:
+    refused = Fault(kind=Kind.COMMAND_ANSWERED, until=8.0, status=500, resource="nodes", object="n1")
+    cluster = make_cluster(cloud=cloud, faults=[refused])
+    cluster.manager(controllers=CLOUD_SERVICES[:1], options=options_of("--cloud-provider=fake"))
+    cloud.machines.terminate("n1")
+    cluster.run_for(2.0)
+    cluster.create(NODES, node("False"))
+    cluster.run_for(3.0)
+    assert ("Warning", "DeletingNodeFailed", "Failed deleting node n1: injected: InternalError") in events(cluster)
+    cluster.run_for(10.0)
+    assert cluster.get(NODES, "n1") is None

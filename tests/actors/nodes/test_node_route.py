@@ -12,7 +12,7 @@ from actors.nodes.cloud_services import CLOUD_SERVICES, ROUTE_SYNCS
 from actors.nodes.route_plan import is_ours, network_condition, plan_routes
 from actors.simulation import SimulatedCluster
 from protocols.conditions import find_condition
-from protocols.messages.cloud import CreateRoute
+from protocols.messages.cloud import CreateRoute, DeleteRoute
 from protocols.objects import Object, uid_of
 from protocols.resources import EVENTS, NODES
 from protocols.routes import Route, decode_route, encode_route
@@ -54,6 +54,7 @@ def to(node: str, destination: str, **more: object) -> Route:
         ("10.244.0.0/16", "10.240.0.0/12", False),
         ("10.244.0.0/16", "10.244.0.0/12", False),
         ("10.240.0.0/16", "10.240.0.0/12", True),
+        ("10.255.0.0/16", "10.240.0.0/12", True),
         ("10.244.0.0/16", "a00:100::/24", False),
         ("10.244.0.0/16", "somewhere", False),
     ],
@@ -76,6 +77,7 @@ TWO = (node("n1", "10.120.0.0/24"), node("n2", "10.120.1.0/24"))
         (TWO[:1], (to("n1", "10.120.0.0/24"), to("n3", "10.1.3.0/24")), set(), ()),
         (TWO[:1], (to("n1", "10.120.0.0/24"), to("", "10.120.3.0/24", blackhole=True)), set(), (1,)),
         (TWO[:1], (to("n1", "10.120.0.0/24"), to("", "10.1.3.0/24", blackhole=True)), set(), ()),
+        (TWO[:1], (to("n1", "10.120.0.0/24", blackhole=True),), set(), (0,)),
         (TWO[:1], (to("n1", "10.120.0.0/24", addresses=frozenset(ADDRESSES)),), set(), ()),
         (
             TWO[:1],
@@ -107,7 +109,8 @@ def test_deletions_come_first_where_routes_lead_to_addresses() -> None:
 
 
 def test_a_node_that_has_routes_but_no_range_is_not_reachable() -> None:
-    plan = plan_routes([node("n1"), node("n2")], [to("n1", "10.1.0.0/24")], [CIDR])
+    nobodys = to("", "10.2.0.0/24")
+    plan = plan_routes([node("n1"), node("n2")], [to("n1", "10.1.0.0/24"), nobodys], [CIDR])
     assert plan.kept == {"n1": frozenset()}
 
 
@@ -248,6 +251,24 @@ def test_addresses_that_change_are_routed_anew(make_cluster: Callable[..., Simul
     cluster.run_for(11.0)
     (route,) = cloud.routes.list(CLUSTER)
     assert route.addresses == frozenset([("InternalIP", "192.0.2.77")])
+    assert cluster.cloud is not None
+    times = {type(call): when for when, call in cluster.cloud.made}
+    assert times[CreateRoute] >= times[DeleteRoute] + cluster.cloud.latency, "the old one goes first"
+
+
+def test_a_namesake_of_a_routed_node_waits_for_its_own_route(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cluster = start(make_cluster, cloud)
+    cluster.run_for(1.0)
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 8.0
+    cluster.create(NODES, TWO[0])
+    cluster.run_for(20.0)
+    assert any(isinstance(call, CreateRoute) for _, call in cluster.cloud.made)
+    cluster.delete(NODES, "n1")
+    cluster.create(NODES, node("n1", "10.120.7.0/24"))
+    cluster.run_for(8.0)
+    assert condition(cluster, "n1") is None
 
 
 def test_a_cloud_without_routes_is_asked_once(make_cluster: Callable[..., SimulatedCluster]) -> None:

@@ -151,7 +151,7 @@ def test_no_answer_in_time_is_unknown_and_no_thread_in_time_is_refused() -> None
     outcomes: list[Outcome] = []
     calls.send(ListRoutes("c"), outcomes.append)
     assert stuck.entered.wait(10.0)
-    calls.send(InstanceExists(NODE), outcomes.append)
+    calls.send(CreateRoute("c", "hint", ROUTE), outcomes.append)
     clock.advance_to(60.0)
     while clock.sound_due():
         pass
@@ -164,6 +164,8 @@ def test_no_answer_in_time_is_unknown_and_no_thread_in_time_is_refused() -> None
     stuck.let_go.set()
     assert later.get(timeout=10.0) == Done(b"true")
     assert len(outcomes) == 2, "an outcome is told once"
+    assert not cloud.routes.list("c"), "what was refused was not done later"
+    assert clock.next_alarm() is None, "who is answered needs no alarm"
 
 
 def test_in_the_simulator_a_call_takes_virtual_time() -> None:
