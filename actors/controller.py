@@ -97,7 +97,6 @@ class _Run:
     """One reconciliation in work. While it waits: for how many outcomes, of which commands."""
 
     key: Key
-    began: float
     generator: Reconciliation | None = None  # None: not begun
     ticket: int = 0
     commands: list[Command] = field(default_factory=list)
@@ -141,6 +140,7 @@ class Controller(Actor):
         self._since_pump = 0
         self._reconciled = self._failed = 0
         self._tidy_at = 0.0
+        self._moved = 0.0  # when a key was last begun or answered
 
     def started(self) -> None:
         now = self.clock.monotonic()
@@ -149,6 +149,7 @@ class Controller(Actor):
         self._queue = WorkQueue(now=now, meter=self._meter, chance=self._random.random)
         self._meter.follow(self._queue, self.clock)
         self._tidy_at = now + TIDY
+        self._moved = now
         for peer in (dispatcher.NAME, *map(informer_name, self._shared)):
             self._peers[peer] = self.context.system.incarnation(peer)
             self._introduce_ourselves(peer)
@@ -290,7 +291,8 @@ class Controller(Actor):
         for _ in range(BATCH):
             if not self._may_begin() or (key := self._queue.take(now)) is None:
                 break
-            self._advance(_Run(key, self.clock.monotonic()), None)
+            self._moved = now
+            self._advance(_Run(key), None)
         else:
             self.tell_frame(self.name, WAKE_FRAME)  # whoever pings us has had to wait long enough
         if now >= self._tidy_at:
@@ -383,6 +385,7 @@ class Controller(Actor):
             outcome = Unknown(f"malformed answer: {_one_line(err)}")
         run.outcomes[settled.index] = outcome
         run.missing -= 1
+        self._moved = self.clock.monotonic()
         if run.missing == 0:
             del self._runs[run.ticket]
             self._advance(run, run.outcomes[0] if run.single else run.outcomes)
@@ -401,7 +404,7 @@ class Controller(Actor):
     def _fail(self, run: _Run, err: Exception) -> None:
         behind = None if run.looked else self._behind(err)
         if behind is not None:
-            self._advance(_Run(run.key, run.began, self._look(behind, err), looked=True), None)
+            self._advance(_Run(run.key, self._look(behind, err), looked=True), None)
             return
         now = self.clock.monotonic()
         self._failed += 1
@@ -470,6 +473,8 @@ class Controller(Actor):
             self.name,
             {
                 "ready": self._begun,
+                "paused": self._paused,
+                "moved": self._moved,
                 "waiting_for_tables": tuple(self._readiness.unsynced),
                 "queued": len(self._queue),
                 "reconciled": self._reconciled,

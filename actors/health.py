@@ -19,7 +19,8 @@ from runtime.vitals import Vitals
 Check = Callable[[], str | None]
 
 CRASH_LOOP = 3  # failures that are remembered, from which on a restarted actor counts as crash-looping
-STUCK_AFTER = 60.0  # seconds that keys may wait while nothing at all happens
+STUCK_AFTER = 60.0  # seconds that the manager may say nothing
+STANDSTILL = 600.0  # seconds that keys may wait while no other is begun, and no answer comes
 SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
 LEASE_MARGIN = 20.0  # seconds beyond the lease's duration, as upstream's leaderElection check has it
 
@@ -29,6 +30,8 @@ def child_trouble(child: Mapping[str, Any]) -> str | None:
     if child.get("gave_up"):
         return f"failed too often and is left stopped: {child.get('last_error')}"
     if not child.get("alive"):
+        if child.get("started_at") is None and not child.get("failures"):
+            return None  # its turn has not come
         return f"is down, to be restarted: {child.get('last_error') or 'not started yet'}"
     if child.get("failures", 0) >= CRASH_LOOP:
         return f"is crash-looping ({child['failures']} failures): {child.get('last_error')}"
@@ -46,14 +49,14 @@ def table_trouble(table: Table, *, silence_limit: float, now: float) -> str | No
 
 
 def controller_trouble(vitals: Mapping[str, Any], *, now: float, since: float) -> str | None:
-    """What a controller says of itself. since: when it was first seen, for one that does not get ready."""
+    """What a controller says of itself. since: when it was started, for one that does not get ready."""
     if not vitals:
         return "has not said anything yet"
     if not vitals["ready"] and now - since > SYNC_WITHIN:
         waiting = ", ".join(vitals["waiting_for_tables"]) or "its own earlier writes"
         return f"still waits for {waiting}"
-    if vitals["queued"] and now - vitals["at"] > STUCK_AFTER:
-        return f"is stuck: {vitals['queued']} keys wait, and nothing happened for {now - vitals['at']:.0f} s"
+    if vitals["ready"] and vitals["queued"] and not vitals["paused"] and now - vitals["moved"] > STANDSTILL:
+        return f"is stuck: {vitals['queued']} keys wait, and nothing happened for {now - vitals['moved']:.0f} s"
     return None
 
 
@@ -61,7 +64,6 @@ def controller_check(
     name: str, *, vitals: Vitals, tables: Mapping[str, Table], clock: Clock, silence_limit: float
 ) -> Check:
     """The check of one controller. name: canonical. tables: those that it reads."""
-    began = clock.monotonic()
 
     def check() -> str | None:
         now = clock.monotonic()
@@ -69,8 +71,10 @@ def controller_check(
         if child is None:
             return None  # switched off
         trouble = child_trouble(child)
+        if trouble is None and child["started_at"] is None:
+            return None
         if trouble is None:
-            trouble = controller_trouble(vitals.of(controller_name(name)), now=now, since=began)
+            trouble = controller_trouble(vitals.of(controller_name(name)), now=now, since=child["started_at"])
         for table in tables.values():
             trouble = trouble or table_trouble(table, silence_limit=silence_limit, now=now)
         return trouble
