@@ -123,6 +123,7 @@ class ControllerSystem:
         Takes HALT_WITHIN seconds at most: an actor that hangs is shut out and left to its thread, a daemon.
         """
         deadline = self.clock.monotonic() + HALT_WITHIN
+        self.clock.cancel(self)  # a manager that failed is not started again
         for name in [NAME, *reversed(self.actors.names())]:
             left = max(0.0, deadline - self.clock.monotonic())
             ended = self.actors.stop(name, timeout=min(1.0, left))

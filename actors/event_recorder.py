@@ -185,6 +185,7 @@ class EventRecorder(Actor):
         self._sent: dict[int, str] = {}  # ticket → client
         self._again: dict[str, float] = {}  # client → when its first is tried again
         self._ticket = context.incarnation * 1_000_000_000
+        self._told_to = 0  # which incarnation of the dispatcher
         self.dropped = 0
 
     def receive(self, message: Any) -> None:
@@ -202,8 +203,7 @@ class EventRecorder(Actor):
                     self._send(client)
                 self._ask_for_wake()
             case Restarted(name=dispatcher.NAME):
-                for client in list(self._sent.values()):
-                    self._send(client)
+                self._tell_again()
             case Restarted():
                 pass
             case _:
@@ -213,6 +213,8 @@ class EventRecorder(Actor):
         telling = self._correlator.correlate(event, self.clock.now())
         if telling is None:
             return
+        if self._told_to != self.context.system.incarnation(dispatcher.NAME):
+            self._tell_again()  # whoever was to say that it is another one may have failed while telling
         waiting = self._waiting.setdefault(event.client, deque())
         if len(waiting) >= MOST_WAITING:
             self.dropped += 1
@@ -221,6 +223,12 @@ class EventRecorder(Actor):
         waiting.append(_Job(event, telling))
         if len(waiting) == 1:
             self._send(event.client)
+
+    def _tell_again(self) -> None:
+        """The dispatcher is new: what the one before it had not sent is lost, and what it had sent is there already."""
+        self._told_to = self.context.system.incarnation(dispatcher.NAME)
+        for client in list(self._sent.values()):
+            self._send(client)
 
     def _send(self, client: str) -> None:
         job = self._waiting[client][0]

@@ -11,6 +11,7 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.controller_manager import NAME, ControllerManager
 from actors.manager_plan import ControllerPlan, ManagerPlan, Steering
+from actors.simulation import SimulatedCluster
 from protocols.messages.lifecycle import (
     ActorFailed,
     Describe,
@@ -320,3 +321,12 @@ def test_all_but_informers_and_the_dispatcher_hear_that_a_peer_is_new(log: Filte
     setting.tell(Restart("dispatcher"))
     heard = {name for name, _, message in setting.kept if message == Restarted("dispatcher", 2)}
     assert heard == {"elector", "controller:one", "controller:two"}
+
+
+def test_a_manager_that_failed_is_not_started_again_once_the_system_is_halted(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager()
+    cluster.run_for(1.0)
+    cluster.world.kill(manager.actors, NAME)
+    manager.halt()
+    cluster.run_for(60.0)
+    assert not manager.actors.is_alive(NAME)

@@ -199,3 +199,24 @@ def test_events_of_cluster_scoped_objects_go_to_default(setting: Setting) -> Non
     node = Record("v1", "Node", "", "n1", "u", "1", "Normal", "NodeNotReady", "silent", client="c", component="c")
     setting.record(node)
     assert setting.commands[0].namespace == "default"
+
+
+def test_what_was_lost_with_a_dispatcher_is_told_to_the_next_though_nobody_says_that_it_is_new(
+    log: FilteringBoundLogger,
+) -> None:
+    world = World(log=log)
+    system = world.system()
+    kept: list[Any] = []
+    dispatcher = ActorSpec(name="dispatcher", actor=Probe, arguments={"kept": kept})
+    system.spawn(dispatcher)
+    system.spawn(ActorSpec(name="event-recorder", actor=EventRecorder, arguments={"seed": 1}))
+    system.tell("event-recorder", event("first"))
+    world.run_for(0)
+    system.spawn(dispatcher)  # and the manager fails while it tells that to everybody
+    system.tell("event-recorder", event("second"))
+    world.run_for(120.0)
+    names = [orjson.loads(submit.commands[0].body)["message"] for submit in kept if isinstance(submit, Submit)]
+    assert names == ["first", "first"]
+    system.tell("event-recorder", Settled(kept[-1].ticket, 0, Done(b"{}")))
+    world.run_for(0)
+    assert orjson.loads(kept[-1].commands[0].body)["message"] == "second"
