@@ -201,6 +201,13 @@ def test_events_of_cluster_scoped_objects_go_to_default(setting: Setting) -> Non
     assert setting.commands[0].namespace == "default"
 
 
+def message_of(submit: Submit) -> str:
+    (command,) = submit.commands
+    assert isinstance(command, Create)
+    message: str = orjson.loads(command.body)["message"]
+    return message
+
+
 def test_what_was_lost_with_a_dispatcher_is_told_to_the_next_though_nobody_says_that_it_is_new(
     log: FilteringBoundLogger,
 ) -> None:
@@ -215,8 +222,8 @@ def test_what_was_lost_with_a_dispatcher_is_told_to_the_next_though_nobody_says_
     system.spawn(dispatcher)  # and the manager fails while it tells that to everybody
     system.tell("event-recorder", event("second"))
     world.run_for(120.0)
-    names = [orjson.loads(submit.commands[0].body)["message"] for submit in kept if isinstance(submit, Submit)]
+    names = [message_of(submit) for submit in kept if isinstance(submit, Submit)]
     assert names == ["first", "first"]
     system.tell("event-recorder", Settled(kept[-1].ticket, 0, Done(b"{}")))
     world.run_for(0)
-    assert orjson.loads(kept[-1].commands[0].body)["message"] == "second"
+    assert message_of(kept[-1]) == "second"
