@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 WISHES = 30.0  # seconds within which people wish something
 FAULTS = 40.0  # seconds within which something goes wrong
-SETTLED = 600.0  # seconds after that within which all has to be as it is wished
+SETTLED = 250.0  # seconds after that within which all has to be as it is wished
 LOOK = 5.0  # seconds between two looks at whether it is
 LATE = 110.0  # seconds after the faults in which something may be looked at again
 QUIET = 60.0  # seconds for which it then has to stay so, with nothing written

@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.reconciliation import Step, get_live, perform, update
 from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
-from protocols.objects import Object, decode_object, key_of, uid_of
+from protocols.objects import Object, decode_object, key_of, metadata, uid_of
 from protocols.resources import Resource
 
 
@@ -20,7 +20,7 @@ def write_status(
     were true when they were counted, and the next event brings better ones. Raises CommandFailed.
 
     Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, updateReplicaSetStatus. Differs: an object
-    that has been replaced under its name is left alone.
+    that has been replaced under its name is left alone, and one that is wished otherwise meanwhile is looked at anew.
     """
     current: Mapping[str, Any] = obj
     while True:
@@ -35,14 +35,17 @@ def write_status(
             raise CommandFailed(put, outcome)
         retries -= 1
         ask = get_live(resource, key_of(obj))
-        outcome = yield from perform(ask)
-        if isinstance(outcome, NotFound):
+        found = yield from perform(ask)
+        if isinstance(found, NotFound):
             return False
-        if not isinstance(outcome, Done):
-            raise CommandFailed(ask, outcome)
-        current = decode_object(outcome.body)
+        if not isinstance(found, Done):
+            raise CommandFailed(ask, found)
+        current = decode_object(found.body)
         if uid_of(current) != uid_of(obj):
             return False
+        if metadata(current).get("generation") != metadata(obj).get("generation"):
+            # What we counted is what an older wish wanted: another look, lest observedGeneration goes back.
+            raise CommandFailed(put, outcome)
 
 
 def without_zeros(status: Object, *fields: str) -> Object:
