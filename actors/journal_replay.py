@@ -1,9 +1,7 @@
 """Feeds a controller what a journal says it was told, and compares the commands that its reconciler yields.
 
 The controller's actor is built as it was, on a clock that shows the recorded times and on tables that show what it was
-told (journal_stage.py). A table of a running system may have been a moment further when the reconciler looked at it, so
-a difference in what was seen can be the moment's and not the code's; in the simulator, where nothing happens at the
-same time, there is none.
+told (journal_stage.py).
 """
 
 from __future__ import annotations
@@ -76,7 +74,6 @@ class Replayer:
             return self._compare(record)
         if record.receiver == self._name and record.incarnation == self._incarnation:
             self._mail[record.number] = record
-            self._stage.controller_told(message_of(record))
         elif record.receiver.startswith("informer:"):
             self._informers_mail[record.number] = record
         return None

@@ -27,6 +27,7 @@ from runtime.clock import Clock
 MAGIC = b"kcm journal 1\n"
 HEAD = struct.Struct(">II")
 FLUSH = 0.5  # seconds after which what was written is given to the system; messages come at least once a second
+LONGEST_TURN = 1.0  # seconds
 LARGEST_RECORD = 1 << 30  # a length beyond this is damage
 
 Record = Opened | Told | Handled
@@ -55,22 +56,29 @@ class Run:
 class _Handling:
     """A context manager made by hand: this is on the way of every message."""
 
-    __slots__ = ("_journal", "_number")
+    __slots__ = ("_frame", "_journal", "_last", "_turn")
 
-    def __init__(self, journal: JournalWriter, number: int) -> None:
-        self._journal, self._number = journal, number
+    def __init__(self, journal: JournalWriter, frame: bytes, *, last: bool) -> None:
+        self._journal, self._frame, self._last = journal, frame, last
 
     def __enter__(self) -> None:
-        self._journal.local.number = self._number
+        self._turn = self._journal.take_turn()
+        number = self._frame.number if isinstance(self._frame, NumberedFrame) else 0
+        self._journal.local.number = number
+        self._journal.begun(number, last=self._last)
 
     def __exit__(
         self, _type: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         self._journal.local.number = 0
+        self._turn.release()
 
 
 class JournalWriter:
     """Implements runtime.system.Journal. Raises JournalError when made, if the file cannot be.
+
+    Actors take turns, one message at a time: so no table changes while a reconciler looks at it, and the order of the
+    records is that of what happened; a replay rests on both. Whoever hangs loses its turn after LONGEST_TURN.
 
     What cannot be written later (a full disk) ends the journal and not the work: `trouble` says so then.
     largest: bytes after which the next file begins. files: how many are kept, the newest among them.
@@ -83,6 +91,7 @@ class JournalWriter:
         self._largest, self._files = largest, files
         self._session = uuid.uuid4().hex
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
         self._number = self._part = self._size = 0
         self._flushed = clock.monotonic()
         self._last: tuple[bytes, int] = (b"", 0)  # the newest frame, and the number it is recorded under
@@ -108,11 +117,22 @@ class JournalWriter:
         return numbered
 
     def handling(self, frame: bytes, *, last: bool) -> _Handling:
-        number = frame.number if isinstance(frame, NumberedFrame) else 0
+        return _Handling(self, frame, last=last)
+
+    def take_turn(self) -> threading.Lock:
+        """The lock that this thread now holds, to be released after the message."""
+        turn = self._turn
+        while not turn.acquire(timeout=LONGEST_TURN):
+            with self._lock:
+                if turn is self._turn:  # nobody else has given its holder up yet
+                    self._turn = threading.Lock()
+                turn = self._turn
+        return turn
+
+    def begun(self, number: int, *, last: bool) -> None:
         with self._lock:
             now = self._clock.monotonic()
             self._write(Handled(number, now, last), now)
-        return _Handling(self, number)
 
     def current(self) -> int:
         number: int = getattr(self.local, "number", 0)

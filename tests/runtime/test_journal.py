@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,25 @@ def test_what_people_ask_is_written_down_too(path: Path, write: Callable[..., Jo
     assert [(one.sender, one.receiver, one.incarnation, decode(one.frame)) for one in told(path)] == [
         ("outside", "actor", 1, Pause("x"))
     ]
+
+
+def test_who_hangs_in_its_turn_holds_nobody_up_for_long(path: Path, write: Callable[..., JournalWriter]) -> None:
+    journal = write()
+    hung = journal.handling(journal.told("a", "b", 1, FRAME, None), last=True)
+    hung.__enter__()
+    entered = threading.Event()
+
+    def another() -> None:
+        with journal.handling(journal.told("a", "c", 1, FRAME, None), last=True):
+            entered.set()
+
+    threads = [threading.Thread(target=another) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert entered.is_set()
+    hung.__exit__(None, None, None)
+    with journal.handling(FRAME, last=True):
+        journal.close()
+    assert [record.number for record in read(path)[0] if isinstance(record, Handled)] == [1, 2, 3, 0]
