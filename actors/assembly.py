@@ -153,6 +153,12 @@ def _infrastructure(assembly: Assembly, seeds: random.Random, *, clients: Iterab
         )
 
 
+def _resync(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> float:
+    """As upstream's informers: at random between --min-resync-period and twice that, so that not all come at once."""
+    own = spec.resync(assembly.options)
+    return assembly.options.generic.min_resync_period * (1 + random.Random(seed).random()) if own is None else own
+
+
 def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
     for resource in spec.resources:
         if resource.id not in assembly.tables:
@@ -189,6 +195,7 @@ def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> Contr
                     concurrency=spec.concurrency(assembly.options),
                     max_retries=spec.max_retries,
                     first_keys=spec.first_keys,
+                    resync=_resync(assembly, spec, seed=seed),
                 ),
                 "tables": tables,
                 "watches": spec.watches,

@@ -10,6 +10,7 @@ either end: a new incarnation acts only once its tables hold a whole list and sh
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,15 +19,13 @@ from typing import Any
 import orjson
 
 from actors import dispatcher
-from actors.own_writes import remember
+from actors.own_writes import look_live, remember, update_from_the_past
 from actors.readiness import Readiness, StaleTableError, check_freshness
 from actors.reconciliation import Change, Listening, Reconciler, Reconciliation, RequeueAfter, Tell, Watch
 from protocols.codec import encode
 from protocols.messages.commands import (
     Command,
-    Get,
     Submit,
-    Update,
 )
 from protocols.messages.lifecycle import (
     Attach,
@@ -43,7 +42,6 @@ from protocols.messages.lifecycle import (
 from protocols.messages.outcomes import (
     CommandFailed,
     Conflict,
-    NotFound,
     Outcome,
     Refused,
     Settled,
@@ -51,7 +49,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.messages.recording import Record
 from protocols.messages.watching import EventType, Subscribe, Synced, WatchEvent
-from protocols.objects import Key, decode_object, resource_version_of
+from protocols.objects import Key
 from runtime.actor import WAKE_FRAME, Actor, Context
 from runtime.overlay import Tables
 from runtime.table import Table
@@ -62,6 +60,9 @@ RECORDER = "event-recorder"
 BATCH = 128  # messages between two looks at the work queue while the mailbox does not run empty
 BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the predecessor's writes
 SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
+STALE_RETRY = 10.0  # seconds until a deletion that a stale table held back is looked at again
+AWAY = (Refused, Unknown)  # they say nothing about the object: a key is not given up for them, nor waits for minutes
+AWAY_RETRY = 30.0  # seconds at most between two tries while the server does not answer
 TIDY = 60.0  # seconds between two looks through the overlay
 
 
@@ -80,7 +81,7 @@ class ControllerSettings:
     name: canonical, as --controllers has it. client: whose API client it uses; component: its events' source.
     concurrency: keys in work at once. max_retries: after so many failures in a row a key is dropped until its next
     event; None never. stale_after: seconds without a sign of life of a table after which nothing is deleted.
-    first_keys: looked at once as soon as it may act.
+    first_keys: looked at once as soon as it may act. resync: seconds after which it looks at everything again; 0 never.
     """
 
     name: str
@@ -90,6 +91,7 @@ class ControllerSettings:
     max_retries: int | None = None
     stale_after: float = 300.0
     first_keys: tuple[Key, ...] = ()
+    resync: float = 0.0
 
 
 @dataclass(slots=True)
@@ -140,6 +142,7 @@ class Controller(Actor):
         self._since_pump = 0
         self._reconciled = self._failed = 0
         self._tidy_at = 0.0
+        self._resync_at = math.inf
         self._moved = 0.0  # when a key was last begun or answered
 
     def started(self) -> None:
@@ -230,6 +233,8 @@ class Controller(Actor):
             for key in self._settings.first_keys:
                 self._queue.add(key, self.clock.monotonic())
             self._begun = True
+            if self._settings.resync > 0:
+                self._resync_at = self.clock.monotonic() + self._settings.resync
             self.log.info("controller ready", controller=self._settings.name)
 
     def _feed(self, resource_id: str) -> None:
@@ -288,6 +293,10 @@ class Controller(Actor):
         if not self._begun:
             self._begin_if_ready()
         self._enqueue_unseen()
+        if now >= self._resync_at:
+            self._resync_at = now + self._settings.resync
+            for resource_id in self._shared:
+                self._feed(resource_id)
         for _ in range(BATCH):
             if not self._may_begin() or (key := self._queue.take(now)) is None:
                 break
@@ -320,7 +329,7 @@ class Controller(Actor):
                 self._enqueue(resource_id, gone)
 
     def _ask_for_wake(self, now: float) -> None:
-        dues = [self._tidy_at]
+        dues = [self._tidy_at, self._resync_at]
         if not self._begun and self._readiness.waits_for_versions:
             dues.append(now + BARRIER_CHECK)
         due = self._queue.next_due()
@@ -402,9 +411,9 @@ class Controller(Actor):
             self._queue.add_after(run.key, max(result.seconds, SOONEST), now)
 
     def _fail(self, run: _Run, err: Exception) -> None:
-        behind = None if run.looked else self._behind(err)
+        behind = None if run.looked else update_from_the_past(err, self._tables)
         if behind is not None:
-            self._advance(_Run(run.key, self._look(behind, err), looked=True), None)
+            self._advance(_Run(run.key, look_live(behind, err, self._tables), looked=True), None)
             return
         now = self.clock.monotonic()
         self._failed += 1
@@ -412,36 +421,26 @@ class Controller(Actor):
         attempt = self._queue.failures(run.key) + 1
         most = self._settings.max_retries
         log = self.log.bind(controller=self._settings.name, key=run.key, attempt=attempt, error=_one_line(err))
+        if isinstance(err, CommandFailed) and isinstance(err.failure, AWAY):
+            delay = min(self._queue.add_rate_limited(run.key, now), AWAY_RETRY)
+            self._queue.add_after(run.key, AWAY_RETRY, now)  # the earlier of the two counts
+            log.warning("the server did not answer, trying again", seconds=round(delay, 3))
+            return
         if most is not None and attempt > most:
             self._queue.forget(run.key)
             log.error("reconcile failed too often, dropped until the next event")
             return
+        if isinstance(err, StaleTableError):  # no fault of the key's: it is to go on soon after the table does
+            self._queue.add_after(run.key, STALE_RETRY, now)
+            log.warning("nothing is deleted on the word of a stale table, trying again", seconds=STALE_RETRY)
+            return
         delay = self._queue.add_rate_limited(run.key, now)
         if isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):
             log.info("reconcile met a newer object, trying again", seconds=round(delay, 3))
-        elif isinstance(err, (CommandFailed, StaleTableError, ValueError)):
+        elif isinstance(err, (CommandFailed, ValueError)):
             log.warning("reconcile failed, trying again", seconds=round(delay, 3))
         else:
             log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=err)
-
-    def _behind(self, err: Exception) -> Update | None:
-        """The update that met a conflict, if the tables still show what it was made from."""
-        if not isinstance(err, CommandFailed) or not isinstance(err.failure, Conflict):
-            return None
-        command = err.command
-        overlay = self._tables.overlay(command.resource)
-        if not isinstance(command, Update) or command.subresource not in ("", "status") or overlay is None:
-            return None
-        shown = overlay.get(command.key)
-        made_from = resource_version_of(decode_object(command.body))
-        return command if shown is not None and str(shown.resource_version) == made_from else None
-
-    def _look(self, command: Update, err: Exception) -> Reconciliation:
-        """Read the object live before the next try: however late the watch is, that one does not repeat this one."""
-        outcome = yield Get(command.resource, command.key)
-        if isinstance(outcome, NotFound):
-            remember(self._tables, command, outcome)
-        raise err
 
     def _signed(self, event: Record) -> Record:
         """With our name as its source, where it names none."""

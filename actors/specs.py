@@ -39,6 +39,10 @@ def _five(_options: Options) -> int:
     return 5
 
 
+def _by_default(_options: Options) -> float | None:
+    return None
+
+
 def _always(_options: Options) -> bool:
     return True
 
@@ -51,6 +55,7 @@ class ControllerSpec:
     watches: which changes concern it; reads: further resources whose tables it reads, without being woken by them.
     first_keys: looked at as soon as it may act, whatever there is: of passes, which RequeueAfter keeps going.
     wanted: whether the options leave it anything to do; if not it does not run, as if switched off.
+    resync: seconds after which it looks at everything again; None for --min-resync-period and up to twice that.
     client: the API client in whose name and rate limit it writes; component: the source of its events; queue: its name
     in workqueue_* metrics; each is the name's first part where left empty. concurrency: keys in work at once.
     max_retries: failures in a row after which a key waits for its next event; None is never.
@@ -64,6 +69,7 @@ class ControllerSpec:
     reads: tuple[Resource, ...] = ()
     first_keys: tuple[Key, ...] = ()
     wanted: Callable[[Options], bool] = _always
+    resync: Callable[[Options], float | None] = _by_default
     aliases: tuple[str, ...] = ()
     client: str = ""
     component: str = ""

@@ -57,7 +57,6 @@ class Generic:
         "Objects are handed to their controllers again after this, or up to twice as long.",
         kind=DURATION,
         config="MinResyncPeriod",
-        pending=True,
     )
     watch_silence_limit: float = flag(
         120.0, "A watch without an event or a bookmark for so long is cut and renewed.", kind=DURATION

@@ -38,7 +38,6 @@ class Deployment:
         "Every Deployment is looked at again after this.",
         name="deployment-controller-sync-period",
         kind=DURATION,
-        pending=True,
     )
 
 

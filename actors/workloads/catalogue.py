@@ -5,6 +5,7 @@ Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, 
 
 from __future__ import annotations
 
+from actors.options import Options
 from actors.specs import ControllerSpec, Surroundings
 from actors.workloads.deployment import DeploymentReconciler
 from actors.workloads.replicaset import REPLICASET, ReplicaKind, ReplicaSetReconciler, watches
@@ -27,6 +28,11 @@ def _replicas(surroundings: Surroundings, kind: ReplicaKind) -> ReplicaSetReconc
         log=surroundings.log,
         kind=kind,
     )
+
+
+def _deployment_resync(options: Options) -> float | None:
+    """--deployment-controller-sync-period of old releases; where it is not given events are enough, as upstream."""
+    return options.deployment.sync_period if "deployment-controller-sync-period" in options.given else None
 
 
 WORKLOADS: tuple[ControllerSpec, ...] = (
@@ -60,5 +66,6 @@ WORKLOADS: tuple[ControllerSpec, ...] = (
         build=lambda surroundings: DeploymentReconciler(tables=surroundings.tables, clock=surroundings.clock),
         concurrency=lambda options: options.deployment.concurrent_syncs,
         max_retries=15,
+        resync=_deployment_resync,
     ),
 )

@@ -111,7 +111,7 @@ class ApiHttp:
         authorization = request.headers.get("Authorization", "")
         certificate = None if authorization else request.get_extra_info("peercert")
         user = self._authenticator.user(authorization, certificate)
-        if user is None and path.rstrip("/") not in _FOR_ANYBODY:
+        if user is None and (authorization or path.rstrip("/") not in _FOR_ANYBODY):
             raise _UNAUTHORIZED
         parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
         if _is_resource(path):

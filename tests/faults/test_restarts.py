@@ -194,3 +194,19 @@ def test_a_paused_controller_keeps_its_queue(cluster: SimulatedCluster) -> None:
     manager.resume("replicaset-controller")
     cluster.run_for(5.0)
     assert len(cluster.list(PODS, "default")) == 2
+
+
+def test_everything_is_looked_at_again_after_the_resync_period(
+    cluster: SimulatedCluster, looks: list[tuple[float, Key]]
+) -> None:
+    spec = ControllerSpec(
+        name="picky-controller",
+        watches=Picky.watches,
+        build=lambda s: Picky(looks, s.clock.monotonic),
+        resync=lambda _options: 30.0,
+    )
+    cluster.manager(controllers=[spec])
+    cluster.run_for(3.0)
+    cluster.create(REPLICASETS, replica_set("good", 1))
+    cluster.run_for(95.0)
+    assert [key for _, key in looks] == ["default/good"] * 4
