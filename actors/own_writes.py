@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from actors.reconciliation import Reconciliation
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.objects import decode_object, is_deleting, uid_of
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
 from runtime.overlay import Overlay, Tables
 
 
@@ -46,3 +47,24 @@ def _bury(overlay: Overlay, command: Delete) -> None:
         uid = entry.uid if entry is not None else None
     if uid is not None:
         overlay.deleted(command.key, uid)
+
+
+def update_from_the_past(err: Exception, tables: Tables) -> Update | None:
+    """The update that met a conflict, if the tables still show what it was made from."""
+    if not isinstance(err, CommandFailed) or not isinstance(err.failure, Conflict):
+        return None
+    command = err.command
+    overlay = tables.overlay(command.resource)
+    if not isinstance(command, Update) or command.subresource not in ("", "status") or overlay is None:
+        return None
+    shown = overlay.get(command.key)
+    made_from = resource_version_of(decode_object(command.body))
+    return command if shown is not None and str(shown.resource_version) == made_from else None
+
+
+def look_live(command: Update, err: Exception, tables: Tables) -> Reconciliation:
+    """Read the object live before the next try: however late the watch is, that one does not repeat this one."""
+    outcome = yield Get(command.resource, command.key)
+    if isinstance(outcome, NotFound):
+        remember(tables, command, outcome)
+    raise err

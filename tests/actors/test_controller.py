@@ -417,7 +417,7 @@ def test_nothing_is_deleted_on_the_word_of_a_table_that_is_too_stale(log: Filter
     setting.tell(event("a"))
     assert setting.submits == []
     setting.writer.hear(setting.world.clock.monotonic())
-    setting.settle(1.0)
+    setting.settle(11.0)
     assert len(setting.submits) == 1
 
 
