@@ -170,6 +170,3 @@ class Watchman:
 
     def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
         self._tell(CarriedOut(process, client, request, response))
-
-    def answered(self, process: str, client: str, request: Request, response: Response) -> None:
-        """What the sender is told is seen as Answered."""

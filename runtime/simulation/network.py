@@ -33,9 +33,6 @@ class Witness(Protocol):
     def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
         """The server has handled it; the answer may still be lost."""
 
-    def answered(self, process: str, client: str, request: Request, response: Response) -> None:
-        """The process hears this."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
@@ -155,8 +152,6 @@ class SimulatedTransport:
         def answer(response: Response, after: float) -> None:
             def tell() -> None:
                 network.note(self._process, f"{request.method} {request.path} answered {response.status}")
-                for witness in network.witnesses:
-                    witness.answered(self._process, client, request, response)
                 on_response(response)
 
             clock.call_after(after, tell)
@@ -287,7 +282,7 @@ class SimulatedStream:
     def cancel(self) -> None:
         if not self._over:
             self._forget()
-        self._on_end = _nobody
+        self._on_end = lambda _response: None
 
     def _arrive(self, lines: bytes) -> None:
         if not self._over:
@@ -343,7 +338,3 @@ class SimulatedStream:
         lines.append(orjson.dumps({"type": "BOOKMARK", "object": {"metadata": meta}}) + b"\n")
         self.deliver(b"".join(lines))
         return True
-
-
-def _nobody(_response: Response) -> None:
-    """Nobody listens."""

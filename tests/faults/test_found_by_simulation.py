@@ -1,0 +1,43 @@
+"""Bugs of our own that simulated runs have found: each is replayed from its seed and its shrunk plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.simulate import check
+from runtime.simulation.faults import parse_faults
+
+FOUND = {
+    "the manager failed as the lease was lost, and the process neither led nor ended": (
+        4190,
+        (
+            "lease-stolen 18.52.. seconds=15; "
+            "actor-crashed 26.97..29.44 rate=0.3 most=2 process=manager* actor=controller-manager"
+        ),
+    ),
+    "connections were refused, and a key waited for ten minutes": (
+        10092,
+        (
+            "command-refused 10.14..31.92 seconds=0.05 process=manager* resource=replicasets; server-away 2.27..6.02; "
+            "watch-lagging 11.1..14.7 seconds=0.05 process=manager*"
+        ),
+    ),
+    "connections were refused, and a Deployment was given up": (
+        11228,
+        (
+            "message-delayed 18.16..27.43 seconds=0.05 process=manager* actor=controller:deployment-controller; "
+            "command-refused 4.1..37.54 seconds=20 process=manager* resource=deployments; "
+            "command-delayed 8.96..30.71 seconds=0.05 process=manager* resource=pods"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("seed", "plan"), FOUND.values(), ids=FOUND.keys())
+def test_it_is_mended(seed: int, plan: str) -> None:
+    assert check(seed, parse_faults(plan)).violations == []
+
+
+@pytest.mark.parametrize("seed", [10647, 11122])
+def test_an_observed_generation_does_not_go_back(seed: int) -> None:
+    assert check(seed).violations == []
