@@ -10,11 +10,7 @@ import contextlib
 import os
 import random
 import shutil
-import signal
-import socket
 import sys
-import threading
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -44,6 +40,7 @@ from runtime.clock import SystemClock
 from runtime.cloud.calls import ThreadedCalls
 from runtime.cloud.loading import CloudError, load_provider
 from runtime.embedded.launch import LaunchError
+from runtime.ending import Ending, on_signals, unique_identity
 from runtime.faults.plan_file import FaultPlan, PlanError, read_plan
 from runtime.flags import FlagError
 from runtime.journal import JournalError, JournalWriter, Run
@@ -86,7 +83,7 @@ class Surroundings:
     environ: Mapping[str, str]
     control: LogControl
     log: FilteringBoundLogger
-    stopping: threading.Event
+    stopping: Ending
     installed: Installed
 
 
@@ -119,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     log = logger_for("kcm")
     try:
-        stopping = _stop_on_signals()
+        stopping = on_signals()
         return run(Surroundings(tuple(arguments), options, clock, os.environ, control, log, stopping, installed))
     except (StartError, *REFUSALS) as err:
         log.error("command failed", error=str(err))
@@ -185,7 +182,7 @@ def election(options: Options) -> Election | None:
         return None
     try:
         return Election(
-            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+            identity=unique_identity(),
             lease_duration=chosen.lease_duration,
             renew_deadline=chosen.renew_deadline,
             retry_period=chosen.retry_period,
@@ -341,20 +338,6 @@ def _live_line(local: LocalCluster | None) -> Iterator[Callable[[str], None] | N
         yield line.show
     finally:
         line.end()
-
-
-def _stop_on_signals() -> threading.Event:
-    """Set by SIGTERM or SIGINT; a second one ends the process at once."""
-    stopping = threading.Event()
-
-    def handle(number: int, _frame: object) -> None:
-        if stopping.is_set():
-            os._exit(128 + number)
-        stopping.set()
-
-    signal.signal(signal.SIGTERM, handle)
-    signal.signal(signal.SIGINT, handle)
-    return stopping
 
 
 if __name__ == "__main__":

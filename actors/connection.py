@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
 from runtime.client.user_agent import base_user_agent
 from runtime.clock import Clock, SystemClock
+from runtime.ending import Ending
 from runtime.metrics import Metrics
 from runtime.standard_log import standard_log
 from runtime.version import this_version
@@ -39,7 +39,7 @@ def connect(config: ClientConfig, *, clock: Clock, metrics: Metrics, log: Filter
     return transport
 
 
-def wait_for_server(transport: HttpTransport, config: ClientConfig, *, clock: Clock, stopping: threading.Event) -> None:
+def wait_for_server(transport: HttpTransport, config: ClientConfig, *, clock: Clock, stopping: Ending) -> None:
     """Raises ServerUnavailableError if the server does not answer in time, or does not know us."""
     deadline = clock.monotonic() + SERVER_WAIT
     while True:

@@ -9,7 +9,6 @@ whatever pykka actors the process has of its own. See docs/embedding.md.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +28,7 @@ from protocols.resources import Resource
 from runtime.api import Transport
 from runtime.clock import Clock, SystemClock
 from runtime.cloud.calls import CloudCalls
+from runtime.ending import Ending
 from runtime.metrics import Metrics
 from runtime.standard_log import standard_log
 from runtime.supervision import restart_delay
@@ -99,7 +99,7 @@ class ControllerSystem:
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
         self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)
         self._manager_failures: list[float] = []
-        self._finished = threading.Event()
+        self._finished = Ending()
         self.end: str | None = None
 
     def start(self) -> Self:

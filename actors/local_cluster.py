@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from runtime.children import Child, start_module
 from runtime.embedded.launch import EmbeddedServer, launch
 
 STOPPED_WITHIN = 5.0  # seconds
@@ -20,7 +17,7 @@ class LocalCluster:
     """Running; a context manager that ends both processes. nodes: None without hollow nodes."""
 
     server: EmbeddedServer
-    nodes: subprocess.Popen[bytes] | None
+    nodes: Child | None
 
     @property
     def url(self) -> str:
@@ -33,14 +30,14 @@ class LocalCluster:
 
     def trouble(self) -> str | None:
         """Why it cannot be worked with any more, None while it can."""
-        code = self.server.process.poll()
+        code = self.server.child.exit_code
         if code is not None:
             return f"the embedded API server ended (exit code {code})"
         return None
 
     def stop(self) -> None:
         if self.nodes is not None:
-            _end(self.nodes)
+            self.nodes.stop(STOPPED_WITHIN)
         self.server.stop()
 
     def __enter__(self) -> Self:
@@ -53,33 +50,8 @@ class LocalCluster:
 def start_local_cluster(directory: Path, *, port: int, nodes: int, zones: int) -> LocalCluster:
     """Wait until the API server serves; the nodes come when they come. Raises LaunchError."""
     server = launch(directory, port=port)
-    fleet = _start_nodes(server.kubeconfig, nodes=nodes, zones=zones) if nodes > 0 else None
+    fleet = None
+    if nodes > 0:
+        told = [f"--kubeconfig={server.kubeconfig}", f"--nodes={nodes}", f"--zones={zones}"]
+        fleet = start_module("actors.hollow.process", told)
     return LocalCluster(server, fleet)
-
-
-def _start_nodes(kubeconfig: Path, *, nodes: int, zones: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-P",
-            "-m",
-            "actors.hollow.process",
-            f"--kubeconfig={kubeconfig}",
-            f"--nodes={nodes}",
-            f"--zones={zones}",
-        ],
-        stdin=subprocess.PIPE,
-        env=dict(os.environ),
-        start_new_session=True,
-    )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
-    try:
-        process.wait(STOPPED_WITHIN)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,6 +19,7 @@ from actors.options import Options
 from runtime.client.config import ConfigError
 from runtime.client.loading import load_config
 from runtime.clock import SystemClock
+from runtime.ending import with_parent
 from runtime.log_settings import LogSettings
 from runtime.logging import configure_logging, logger_for
 from runtime.metrics import Metrics
@@ -36,10 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     clock = SystemClock()
     configure_logging(LogSettings(verbosity=-1), now=clock.now)
     log = logger_for("hollow")
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us
-    threading.Thread(target=_until_stdin_closes, args=(ended,), name="stdin", daemon=True).start()
+    ended = with_parent()
     metrics = Metrics()
     try:
         specs = hollow_specs(nodes=arguments.nodes, zones=arguments.zones, pods_per_node=arguments.pods_per_node)
@@ -64,12 +60,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def unlimited(options: Options) -> Options:
     """Every kubelet has a rate limit of its own, so all of them together have none."""
     return replace(options, client_limits=replace(options.client_limits, qps=-1.0))
-
-
-def _until_stdin_closes(ended: threading.Event) -> None:
-    while os.read(0, 4096):
-        pass
-    ended.set()
 
 
 if __name__ == "__main__":

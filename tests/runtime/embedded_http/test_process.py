@@ -66,8 +66,7 @@ def test_the_admins_certificate_is_as_good_as_the_token(server: EmbeddedServer) 
 
 def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> None:
     assert ask(mortal.kubeconfig, "POST", PODS, json=pod("a"))[0] == 201
-    mortal.process.send_signal(signal.SIGKILL)
-    mortal.process.wait()
+    mortal.child.kill()
     again = launch(mortal.kubeconfig.parent)
     try:
         status, found = ask(again.kubeconfig, "GET", f"{PODS}/a")
@@ -77,7 +76,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> 
 
 
 def test_a_directory_serves_one_server(server: EmbeddedServer) -> None:
-    with pytest.raises(LaunchError, match=rf"kcm is in use by process {server.process.pid}$"):
+    with pytest.raises(LaunchError, match=rf"kcm is in use by process {server.child.pid}$"):
         launch(server.kubeconfig.parent)
     assert ask(server.kubeconfig, "GET", "/api/v1/pods")[0] == 200
 
@@ -96,14 +95,13 @@ def test_a_place_that_cannot_be_a_directory_is_named(tmp_path: Path) -> None:
 
 
 def test_it_ends_with_whoever_started_it(mortal: EmbeddedServer) -> None:
-    assert mortal.process.stdin is not None
-    mortal.process.stdin.close()  # as the kernel does when we die
-    assert mortal.process.wait(timeout=15) == 0
+    mortal.child.stop(15.0)  # closes its standard input, as the kernel does when we die
+    assert mortal.child.exit_code == 0
 
 
 def test_it_ends_in_good_order_when_asked_to(mortal: EmbeddedServer) -> None:
-    os.kill(mortal.process.pid, signal.SIGTERM)
-    assert mortal.process.wait(timeout=15) == 0
+    os.kill(mortal.child.pid, signal.SIGTERM)
+    assert mortal.child.wait() == 0
 
 
 def test_a_server_that_says_nothing_is_given_up(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""When a process, or a part of it, has to end: by a signal, with its parent, or because it is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import uuid
+
+STDIN = 0  # file descriptor
+
+
+class Ending:
+    """Set once, from any thread; waited for by one."""
+
+    def __init__(self) -> None:
+        self._set = threading.Event()
+
+    def set(self) -> None:
+        self._set.set()
+
+    def is_set(self) -> bool:
+        return self._set.is_set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """At most so many seconds; answers whether it is set."""
+        return self._set.wait(seconds)
+
+
+def on_signals() -> Ending:
+    """Set by SIGTERM or SIGINT; a second one ends the process at once. For a command's main thread only."""
+    ending = Ending()
+
+    def handle(number: int, _frame: object) -> None:
+        if ending.is_set():
+            os._exit(128 + number)
+        ending.set()
+
+    signal.signal(signal.SIGTERM, handle)
+    signal.signal(signal.SIGINT, handle)
+    return ending
+
+
+def with_parent() -> Ending:
+    """Set by SIGTERM, and when the process that holds the other end of standard input is gone, however it ended.
+
+    SIGINT is for whoever started us. For a child process's main thread only.
+    """
+    ending = Ending()
+
+    def watch() -> None:
+        while os.read(STDIN, 4096):
+            pass
+        ending.set()
+
+    signal.signal(signal.SIGTERM, lambda *_: ending.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=watch, name="stdin", daemon=True).start()
+    return ending
+
+
+def unique_identity() -> str:
+    """Who this process is among all that run for leader: `<host>_<uuid>`, as upstream."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
