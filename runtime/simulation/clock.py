@@ -38,7 +38,11 @@ class VirtualClock:
 
     def call_after(self, delay: float, what: Callable[[], None]) -> None:
         """An alarm of its own, which replaces none and cannot be cancelled."""
-        self.call_at(f"once {self._count}", self._elapsed + delay, what)
+        self.call_once(self._elapsed + delay, what)
+
+    def call_once(self, when: float, what: Callable[[], None]) -> None:
+        """The same at a time: those of one time sound in the order in which they were set."""
+        self.call_at(f"once {self._count}", when, what)
 
     def next_alarm(self) -> float | None:
         """When the next alarm sounds; None if none is set."""

@@ -266,12 +266,12 @@ class SimulatedStream:
                 lines = self._without_bookmarks(lines)
         self._last_due = due = max(due, self._last_due)
         if lines:
-            network.clock.call_after(due - network.clock.monotonic(), lambda: self._arrive(lines))
+            network.clock.call_once(due, lambda: self._arrive(lines))
 
     def end(self, response: Response) -> None:
         """The server ends it, after all that it has said."""
         due = max(self._network.clock.monotonic() + self._delay, self._last_due)
-        self._network.clock.call_after(due - self._network.clock.monotonic(), lambda: self._finish(response))
+        self._network.clock.call_once(due, lambda: self._finish(response))
 
     def break_off(self, error: str) -> None:
         """The connection breaks: what is on its way is lost."""

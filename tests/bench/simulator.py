@@ -1,4 +1,4 @@
-"""How fast the simulator is: python tests/bench/simulator.py [ROUNDS]. 3 nodes, a Deployment that rolls all the time."""
+"""How fast the simulator is: python tests/bench/simulator.py [ROUNDS]. 3 nodes, a Deployment rolls all the time."""
 
 from __future__ import annotations
 
