@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -73,7 +74,7 @@ class Bare:
     @contextmanager
     def server_gone(self) -> Iterator[None]:
         """It was killed, connections are refused; another comes up in its place."""
-        self.server.process.kill()
+        self.server.child.kill()
         self.server.stop()
         yield
         self.server = launch(self.kubeconfig.parent, port=int(self.server.url.rpartition(":")[2]))
@@ -81,9 +82,9 @@ class Bare:
     @contextmanager
     def server_stopped(self) -> Iterator[None]:
         """It takes connections and answers none, as one that swaps or is behind a partition."""
-        self.server.process.send_signal(signal.SIGSTOP)
+        os.kill(self.server.child.pid, signal.SIGSTOP)
         yield
-        self.server.process.send_signal(signal.SIGCONT)
+        os.kill(self.server.child.pid, signal.SIGCONT)
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def bare(tmp_path: Path) -> Iterator[Bare]:
         with hollow_nodes(started.kubeconfig, tmp_path / "hollow.log"):
             yield started
     finally:
-        started.server.process.send_signal(signal.SIGCONT)
+        os.kill(started.server.child.pid, signal.SIGCONT)
         started.server.stop()
 
 
