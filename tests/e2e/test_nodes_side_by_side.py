@@ -157,6 +157,9 @@ def beating(nodes: Nodes) -> Iterator[None]:
         kubelets.join()
 
 
+RACE = "the real manager's tainting raced its pass, and left NoExecute on one of all the silent nodes: run it again"
+
+
 def settled(nodes: Nodes, ready: Callable[[], bool]) -> list[Any]:
     """What there is to see once that is so, and has been for a moment."""
     until(ready, "the step is over", why=lambda: "\n".join(map(str, nodes.look())))
