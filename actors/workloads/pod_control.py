@@ -126,7 +126,7 @@ class Creations:
     created: list[Key] = field(default_factory=list)
     existing: list[Key] = field(default_factory=list)
     failure: CommandFailed | None = None
-    unanswered: bool = False
+    unanswered: list[str] = field(default_factory=list)
 
 
 def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: Resource) -> Step[Creations]:
@@ -149,7 +149,8 @@ def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: R
             case Forbidden() if is_namespace_terminating(outcome):
                 pass
             case _:
-                result.unanswered = result.unanswered or isinstance(outcome, Unknown)
+                if isinstance(outcome, Unknown):
+                    result.unanswered.append(split_key(key)[1])
                 if result.failure is None:
                     result.failure = CommandFailed(command, outcome)
                 if not isinstance(outcome, Refused):  # it was never sent, and neither would be the event

@@ -7,7 +7,8 @@ Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go. Differences:
 - No expectations and no consistency store: listers show our own writes.
 - Pod names are chosen here (actors/workloads/pod_control.py), so that a creation is not made twice.
 - Pods that fail at once are replaced with backoff (actors/workloads/replacements.py).
-- A creation without an answer leaves the status unwritten until it has been asked for again.
+- A creation without an answer leaves the status unwritten until it has been asked for again, under the same name; so
+  does a pod that is there already and could not be looked at.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from actors.workloads.ranking import deletion_age_ratios, ranked_deletion_order,
 from actors.workloads.replacements import Replacements, next_patience
 from actors.workloads.replica_status import count_pods, next_status, seconds_to_next_availability
 from actors.workloads.status import write_status
-from protocols.messages.outcomes import CommandFailed, Refused
-from protocols.objects import Key, Object, is_deleting, key_of, labels_of, metadata, split_key, uid_of
+from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from protocols.objects import Key, Object, is_deleting, key_of, labels_of, make_key, metadata, split_key, uid_of
 from protocols.pods import PodFacts, is_active
 from protocols.resources import PODS, REPLICASETS, Resource
 from protocols.selectors import LabelSelector, label_selector_of
@@ -186,11 +187,14 @@ class ReplicaSetReconciler:
         self._clock, self._observe_age_ratio, self._log = clock, observe_age_ratio, log
         self._kind, self._burst = kind, burst
         self._replacements: dict[Key, Replacements] = {}  # of owners some of whose pods are Failed
+        # By owner, the names of pods that were asked for and may be there, unseen: they are asked for first.
+        self._unsure: dict[Key, list[str]] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
         entry = self._owners.entry(key)
         if entry is None:
             self._replacements.pop(key, None)
+            self._unsure.pop(key, None)
             return None
         owner = self._owners.object_of(entry)
         spec = replica_spec(owner, self._kind)
@@ -292,16 +296,38 @@ class ReplicaSetReconciler:
         if count == 0:
             return Creations()
         form = PodForm(spec.template, owner=owner, owners=self._kind.resource)
-        names = pod_names(owner, count, taken=lambda key: self._pods.entry(key) is not None)
+
+        def taken(pod: Key) -> bool:
+            return self._pods.entry(pod) is not None
+
+        again = [name for name in self._unsure.get(entry.key, ()) if not taken(make_key(form.namespace, name))]
+        names = list(dict.fromkeys([*again, *pod_names(owner, count, taken=taken)]))[:count]
         creations = yield from create_pods(form, names, owner=owner, owners=self._kind.resource)
         memory = self._replacements.get(entry.key)
         if memory is not None:
             memory.made(creations.created, self._clock.monotonic())
         if creations.created:
             self._log.info("pods created", key=entry.key, count=len(creations.created))
-        # Whoever they are, we have not seen them; once we have, the next sync counts them or takes other names.
-        yield from together([get_live(PODS, key) for key in creations.existing])
+        seen = yield from self._look_at(creations)
+        known = {split_key(pod)[1] for pod in [*creations.created, *seen]}
+        self._unsure[entry.key] = [name for name in dict.fromkeys([*again, *creations.unanswered]) if name not in known]
         return creations
+
+    def _look_at(self, creations: Creations) -> Step[list[Key]]:
+        """Look live at the pods that were there already; answers those of whom we now know, be it that they are gone.
+
+        Whoever they are, we had not seen them; once we have, the next sync counts them or takes other names.
+        """
+        looks = [get_live(PODS, key) for key in creations.existing]
+        outcomes = yield from together(looks)
+        seen = []
+        for look, outcome in zip(looks, outcomes, strict=True):
+            if isinstance(outcome, Done | NotFound):
+                seen.append(look.key)
+            else:
+                creations.failure = CommandFailed(look, outcome)
+                creations.unanswered.append(split_key(look.key)[1])
+        return seen
 
     def _delete(self, entry: Entry, owner: Object, active: Sequence[Entry], count: int) -> Step[Deletions]:
         victims = active

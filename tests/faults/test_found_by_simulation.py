@@ -30,6 +30,23 @@ FOUND = {
             "command-delayed 8.96..30.71 seconds=0.05 process=manager* resource=pods"
         ),
     ),
+    "a pod was there already, could not be looked at, and another was made beside it": (
+        101157,
+        (
+            "command-repeated 26.8..29.87 rate=0.5 seconds=0.05 process=manager*; "
+            "command-delayed 24.74..38.17 seconds=0.5 process=manager*; "
+            "command-refused 10.18..33.32 rate=0.5 seconds=0.5 process=manager*; "
+            "watch-stalled 5.56..26.05 rate=0.1 seconds=20 process=manager* resource=pods"
+        ),
+    ),
+    "the same, and the status met a conflict": (
+        100654,
+        (
+            "command-refused 9.81..25.42 rate=0.3 seconds=0.05 process=manager*; "
+            "command-repeated 9.12..27.45 seconds=0.5 process=manager*; "
+            "command-lost 1.72..34.79 rate=0.3 seconds=20 process=manager* resource=pods; server-restarted 9.48..12.92"
+        ),
+    ),
 }
 
 

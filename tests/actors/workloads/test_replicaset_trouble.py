@@ -126,6 +126,41 @@ def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene):
     assert len(server.pods) == 3
 
 
+@pytest.mark.parametrize("nothing_said", [Refused("connection refused"), Forbidden("no"), ServerFailure("later")])
+def test_while_nobody_says_who_has_a_name_it_is_asked_for_again(scene, nothing_said):
+    one = scene(replica_set(1))
+    server = Server(one)
+    (name,) = created_names(one.sync(server, stop_after=1))
+    one.start()
+    unsure = one.sync(
+        lambda command: nothing_said if isinstance(command, Get) else server(command), raises=CommandFailed
+    )
+    assert unsure.of(Update) == []
+    again = one.sync(server)
+    assert (created_names(again), len(server.pods)) == ([name], 1)
+    assert one.sync(server).of(Create) == []
+
+
+@pytest.mark.parametrize("never_heard", [Create, Get])
+def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(scene, never_heard):
+    one = scene(replica_set(2))
+    server = Server(one)
+    if never_heard is Get:
+        one.sync(server, stop_after=1)
+        one.start()
+
+    def silent(command):
+        outcome = server(command)
+        return Unknown("timed out") if isinstance(command, never_heard) else outcome
+
+    first = one.sync(silent, raises=CommandFailed)
+    one.bench.show(REPLICASETS, replica_set(3, resourceVersion="77"))
+    second = one.sync(server)
+    assert created_names(second)[0] == created_names(first)[0]
+    assert len(server.pods) == 3
+    assert len(one.pods()) == 3
+
+
 def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene):
     one = scene(replica_set(1))
     (name,) = created_names(one.sync(stop_after=1))
