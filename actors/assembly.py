@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors import dispatcher, event_recorder
-from actors.controller import Controller, ControllerSettings, controller_name, informer_name
-from actors.controller_manager import ELECTOR, NAME, ControllerManager
+from actors.actor_names import DISPATCHER, ELECTOR, MANAGER, RECORDER, controller_name, informer_name
+from actors.controller import Controller, ControllerSettings
+from actors.controller_manager import ControllerManager
 from actors.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.elector import Election, Elector
 from actors.event_recorder import EventRecorder
@@ -105,7 +105,7 @@ def manager_spec(
     assembly: Assembly, plan: ManagerPlan, *, ended: Callable[[str], None], seed: int | None = None
 ) -> ActorSpec:
     return ActorSpec(
-        name=NAME,
+        name=MANAGER,
         actor=ControllerManager,
         arguments={"plan": plan, "steering": Steering(), "vitals": assembly.vitals, "ended": ended, "seed": seed},
     )
@@ -121,7 +121,7 @@ def _infrastructure(assembly: Assembly, seeds: random.Random, *, clients: Iterab
     buckets = {client: TokenBucket(qps=qps, burst=burst, now=now) for client in clients}
     assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
     yield ActorSpec(
-        name=dispatcher.NAME,
+        name=DISPATCHER,
         actor=Dispatcher,
         arguments={
             "transport": assembly.transport,
@@ -137,14 +137,14 @@ def _infrastructure(assembly: Assembly, seeds: random.Random, *, clients: Iterab
             "cloud": assembly.cloud,
         },
     )
-    yield ActorSpec(name=event_recorder.NAME, actor=EventRecorder, arguments={"seed": seeds.getrandbits(32)})
+    yield ActorSpec(name=RECORDER, actor=EventRecorder, arguments={"seed": seeds.getrandbits(32)})
     if assembly.election is not None:
         yield ActorSpec(
             name=ELECTOR,
             actor=Elector,
             arguments={
                 "election": assembly.election,
-                "audience": (dispatcher.NAME, NAME),
+                "audience": (DISPATCHER, MANAGER),
                 "vitals": assembly.vitals,
                 "status": assembly.metrics.gauge(LEADER_ELECTION_MASTER_STATUS, assembly.election.name),
                 "slow": assembly.metrics.counter(LEADER_ELECTION_SLOWPATH, assembly.election.name),

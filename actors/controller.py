@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from actors import dispatcher
+from actors.actor_names import DISPATCHER, RECORDER, informer_name
 from actors.own_writes import look_live, remember, update_from_the_past
 from actors.readiness import Readiness, StaleTableError, check_freshness
 from actors.reconciliation import Change, Listening, Reconciler, Reconciliation, RequeueAfter, Tell, Watch
@@ -56,7 +56,6 @@ from runtime.table import Table
 from runtime.vitals import Vitals
 from runtime.work_queue import QueueMeter, WorkQueue
 
-RECORDER = "event-recorder"
 BATCH = 128  # messages between two looks at the work queue while the mailbox does not run empty
 BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the predecessor's writes
 SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
@@ -64,14 +63,6 @@ STALE_RETRY = 10.0  # seconds until a deletion that a stale table held back is l
 AWAY = (Refused, Unknown)  # they say nothing about the object: a key is not given up for them, nor waits for minutes
 AWAY_RETRY = 30.0  # seconds at most between two tries while the server does not answer
 TIDY = 60.0  # seconds between two looks through the overlay
-
-
-def informer_name(resource_id: str) -> str:
-    return f"informer:{resource_id}"
-
-
-def controller_name(name: str) -> str:
-    return f"controller:{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +144,7 @@ class Controller(Actor):
         self._meter.follow(self._queue, self.clock)
         self._tidy_at = now + TIDY
         self._moved = now
-        for peer in (dispatcher.NAME, *map(informer_name, self._shared)):
+        for peer in (DISPATCHER, *map(informer_name, self._shared)):
             self._peers[peer] = self.context.system.incarnation(peer)
             self._introduce_ourselves(peer)
         self._say_vitals()
@@ -248,7 +239,7 @@ class Controller(Actor):
             self._introduce_ourselves(name)
 
     def _introduce_ourselves(self, peer: str) -> None:
-        if peer == dispatcher.NAME:
+        if peer == DISPATCHER:
             self._attach_ticket = self._ticket
             self.tell(peer, Attach(self.name, self.context.incarnation))
         else:
@@ -380,7 +371,7 @@ class Controller(Actor):
         run.commands, run.single = commands, single
         run.outcomes, run.missing = [None] * len(commands), len(commands)
         self._runs[ticket] = run
-        return dispatcher.NAME, frame
+        return DISPATCHER, frame
 
     def _settled(self, settled: Settled) -> None:
         run = self._runs.get(settled.ticket)

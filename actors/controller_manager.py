@@ -18,7 +18,15 @@ from typing import Any
 
 import orjson
 
-from actors.controller import controller_name, informer_name
+from actors.actor_names import (
+    DISPATCHER,
+    ELECTOR,
+    controller_name,
+    controller_of,
+    informer_name,
+    is_controller,
+    is_informer,
+)
 from actors.manager_plan import ManagerPlan, Steering, start_delay
 from protocols.codec import encode
 from protocols.messages.lifecycle import (
@@ -48,8 +56,6 @@ from runtime.supervision import restart_delay
 from runtime.system import ActorSpec
 from runtime.vitals import Vitals
 
-NAME = "controller-manager"
-ELECTOR = "elector"
 TICK = 1.0  # seconds between two looks at everybody
 STEADY = 600.0  # seconds a child has to live for its failures to be forgotten
 STOOD_STILL = 3.0  # seconds between two looks at everybody from which on we were late ourselves
@@ -175,12 +181,12 @@ class ControllerManager(Actor):
                 ActorFailed(spec.name, self.context.system.incarnation(spec.name), f"{type(err).__name__}: {err}")
             )
             return
-        controller = spec.name.removeprefix("controller:")
-        if spec.name == controller_name(controller) and controller in self._steering.paused:
+        controller = controller_of(spec.name)
+        if controller in self._steering.paused:
             self.tell(spec.name, Pause(controller))
         if incarnation > 1:
             for name in self._children:
-                if name != spec.name and not name.startswith("informer:") and name != "dispatcher":
+                if name != spec.name and not is_informer(name) and name != DISPATCHER:
                     self.tell(name, Restarted(spec.name, incarnation))
 
     def _start_informers(self, controller: str, now: float) -> None:
@@ -252,8 +258,8 @@ class ControllerManager(Actor):
         for child in list(self._children.values()):
             if child.start_at is not None:
                 if now >= child.start_at:
-                    if child.spec.name.startswith("controller:"):
-                        self.log.info("Controller starting...", controller=child.spec.name.removeprefix("controller:"))
+                    if is_controller(child.spec.name):
+                        self.log.info("Controller starting...", controller=controller_of(child.spec.name))
                     self._start(child.spec, now)
             elif not child.gave_up and not self.context.system.is_alive(child.spec.name):
                 self._count_failure(child, "it died without a word")
@@ -337,7 +343,7 @@ class ControllerManager(Actor):
         if child is None:
             self.log.warning("no such actor", child=name)
             return
-        if self._drain_until is not None and child.spec.name.startswith("controller:"):
+        if self._drain_until is not None and is_controller(child.spec.name):
             return
         child.failures.clear()
         self.context.system.fence(child.spec.name)
@@ -367,7 +373,7 @@ class ControllerManager(Actor):
         if self._drain_until is not None:
             return
         self._drain_until = self.clock.monotonic() + self._plan.drain_within
-        for name in [name for name in self._children if name.startswith("controller:")]:
+        for name in [name for name in self._children if is_controller(name)]:
             if self.context.system.is_alive(name):
                 self._draining.add(name)
                 self.tell(name, Drain())
@@ -392,7 +398,7 @@ class ControllerManager(Actor):
         if name == ELECTOR and not self._draining:
             self._finish_drain()
             return False
-        if not name.startswith("controller:"):
+        if not is_controller(name):
             return False
         self.log.warning("actor failed while it was drained", child=name, error=error)
         self._forget(name)

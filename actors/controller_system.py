@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
+from actors.actor_names import MANAGER
 from actors.assembly import Assembly, manager_spec, plan_manager
 from actors.catalogue import BUILT_IN
-from actors.controller_manager import NAME
 from actors.elector import Election
 from actors.health import Check, controller_check, infrastructure_check, leader_check
 from actors.names import is_enabled
@@ -73,7 +73,7 @@ class ControllerSystem:
         self.vitals = Vitals()
         self.log = log if log is not None else standard_log("kcm")
         self.controllers = tuple(controllers)
-        self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=NAME)
+        self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=MANAGER)
         self.actors.orphaned = self._manager_failed
         self.actors.journal = journal
         self._owns_clock = clock is None
@@ -110,8 +110,8 @@ class ControllerSystem:
 
     def stop(self, timeout: float = 15.0) -> bool:
         """Drain, release the lease, stop every actor. Answers whether all ended within `timeout` seconds."""
-        if self.actors.is_alive(NAME):
-            self.actors.tell(NAME, Drain())
+        if self.actors.is_alive(MANAGER):
+            self.actors.tell(MANAGER, Drain())
             self._finished.wait(timeout)
         ended = self._finished.is_set()
         self.halt()
@@ -124,7 +124,7 @@ class ControllerSystem:
         """
         deadline = self.clock.monotonic() + HALT_WITHIN
         self.clock.cancel(self)  # a manager that failed is not started again
-        for name in [NAME, *reversed(self.actors.names())]:
+        for name in [MANAGER, *reversed(self.actors.names())]:
             left = max(0.0, deadline - self.clock.monotonic())
             ended = self.actors.stop(name, timeout=min(1.0, left))
             if not ended:
@@ -146,22 +146,22 @@ class ControllerSystem:
     # Steering: the same messages that the actors use among themselves.
 
     def enable(self, controller: str) -> None:
-        self.actors.tell(NAME, Enable(controller))
+        self.actors.tell(MANAGER, Enable(controller))
 
     def disable(self, controller: str) -> None:
-        self.actors.tell(NAME, Disable(controller))
+        self.actors.tell(MANAGER, Disable(controller))
 
     def restart(self, actor: str) -> None:
         """actor: a controller's name, or any actor's ("dispatcher", "informer:v1/pods")."""
-        self.actors.tell(NAME, Restart(actor))
+        self.actors.tell(MANAGER, Restart(actor))
 
     def pause(self, controller: str) -> None:
-        self.actors.tell(NAME, Pause(controller))
+        self.actors.tell(MANAGER, Pause(controller))
 
     def resume(self, controller: str) -> None:
-        self.actors.tell(NAME, Resume(controller))
+        self.actors.tell(MANAGER, Resume(controller))
 
-    def describe(self, actor: str = NAME, *, timeout: float = 5.0) -> dict[str, Any]:
+    def describe(self, actor: str = MANAGER, *, timeout: float = 5.0) -> dict[str, Any]:
         """What an actor says of itself. Raises pykka.ActorDeadError or pykka.Timeout if it does not."""
         description = self.actors.ask(actor, Describe(), timeout=timeout)
         facts: dict[str, Any] = orjson.loads(description.facts)

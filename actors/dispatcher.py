@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from actors.actor_names import ELECTOR
 from protocols.messages.cloud import CLOUD_CALLS, CloudCall
 from protocols.messages.commands import (
     Command,
@@ -54,8 +55,6 @@ from runtime.cloud.calls import CloudCalls
 from runtime.ledger import Ledger, Passage, Statement
 from runtime.limiters import TokenBucket
 
-NAME = "dispatcher"
-ELECTOR = "elector"  # the one sender that may write without a lease: it is how one gets it
 WRITES = (Create, Update, Patch)
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
@@ -276,7 +275,7 @@ class Dispatcher(Actor):
             return f"{job.sender} has been replaced"
         if not self.context.system.is_alive(job.sender):
             return f"{job.sender} is gone"
-        if not self._limits.needs_lease or job.sender == ELECTOR:
+        if not self._limits.needs_lease or job.sender == ELECTOR:  # its writes are how one gets the lease
             return None
         if self._may_write_until is None or now >= self._may_write_until:
             return "the lease is not held"

@@ -16,7 +16,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from actors import dispatcher
+from actors import actor_names
 from protocols.messages.commands import Command, Create, Get, Submit, Update
 from protocols.messages.lifecycle import Drain, Drained, LeaderObserved, LeaseHeld, LeaseLost, Restarted, Wake
 from protocols.messages.outcomes import Done, NotFound, Outcome, Refused, Settled
@@ -126,7 +126,7 @@ class Elector(Actor):
                     self._step(outcome)
             case Wake():
                 self._look_at_the_time()
-            case Restarted(name=dispatcher.NAME):
+            case Restarted(name=actor_names.DISPATCHER):
                 if self._attempt is not None:
                     self._step(Refused("the dispatcher was restarted"))
             case Restarted():
@@ -177,7 +177,7 @@ class Elector(Actor):
     def _ask(self, command: Command) -> None:
         self._ticket += 1
         self.tell(
-            dispatcher.NAME,
+            actor_names.DISPATCHER,
             Submit(self.name, self.context.incarnation, CLIENT, self._ticket, (command,)),
         )
 
@@ -273,7 +273,7 @@ class Elector(Actor):
             holder = after.get("holderIdentity") or ""
             self.log.info("new leader elected", lease=self._key, identity=holder)
             for listener in self._audience:
-                if listener != dispatcher.NAME:
+                if listener != actor_names.DISPATCHER:
                     self.tell(listener, LeaderObserved(holder))
         self._observed = lease
 
@@ -306,7 +306,7 @@ class Elector(Actor):
             return
         self._leading = False
         self._say_vitals()
-        self.tell(dispatcher.NAME, LeaseLost("it is given back"))
+        self.tell(actor_names.DISPATCHER, LeaseLost("it is given back"))
         stamp = format_micro_time(self.clock.now())
         spec = {
             **(self._observed.get("spec") or {}),
@@ -333,7 +333,7 @@ class Elector(Actor):
         election = self._election
         meta = metadata(self._observed or {})
         self.tell(
-            "event-recorder",
+            actor_names.RECORDER,
             Record(
                 LEASES.api_version,
                 LEASES.kind,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from actors import dispatcher
+from actors import actor_names
 from protocols.messages.commands import Command, Create, Patch, PatchType, Submit
 from protocols.messages.lifecycle import Restarted, Wake
 from protocols.messages.outcomes import Done, NotFound, Refused, Settled, Unknown
@@ -26,7 +26,6 @@ from protocols.times import format_time
 from runtime.actor import Actor, Context
 from runtime.limiters import TokenBucket
 
-NAME = "event-recorder"
 MOST_WAITING = 1000  # further events are dropped
 TRIES, RETRY_SECONDS = 12, 10.0
 SIMILAR, SIMILAR_SECONDS = 10, 600.0
@@ -202,7 +201,7 @@ class EventRecorder(Actor):
                     del self._again[client]
                     self._send(client)
                 self._ask_for_wake()
-            case Restarted(name=dispatcher.NAME):
+            case Restarted(name=actor_names.DISPATCHER):
                 self._tell_again()
             case Restarted():
                 pass
@@ -213,7 +212,7 @@ class EventRecorder(Actor):
         telling = self._correlator.correlate(event, self.clock.now())
         if telling is None:
             return
-        if self._told_to != self.context.system.incarnation(dispatcher.NAME):
+        if self._told_to != self.context.system.incarnation(actor_names.DISPATCHER):
             self._tell_again()  # whoever was to say that it is another one may have failed while telling
         waiting = self._waiting.setdefault(event.client, deque())
         if len(waiting) >= MOST_WAITING:
@@ -226,7 +225,7 @@ class EventRecorder(Actor):
 
     def _tell_again(self) -> None:
         """The dispatcher is new: what the one before it had not sent is lost, and what it had sent is there already."""
-        self._told_to = self.context.system.incarnation(dispatcher.NAME)
+        self._told_to = self.context.system.incarnation(actor_names.DISPATCHER)
         for client in list(self._sent.values()):
             self._send(client)
 
@@ -236,7 +235,7 @@ class EventRecorder(Actor):
         self._ticket += 1
         self._sent[self._ticket] = client
         self.tell(
-            dispatcher.NAME,
+            actor_names.DISPATCHER,
             Submit(self.name, self.context.incarnation, client, self._ticket, (self._command(job),)),
         )
 

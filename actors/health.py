@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.controller import controller_name
-from actors.controller_manager import ELECTOR, NAME
+from actors.actor_names import ELECTOR, MANAGER, controller_name, is_controller
 from actors.elector import Election
 from runtime.clock import Clock
 from runtime.table import Table
@@ -67,7 +66,7 @@ def controller_check(
 
     def check() -> str | None:
         now = clock.monotonic()
-        child = vitals.of(NAME).get("children", {}).get(controller_name(name))
+        child = vitals.of(MANAGER).get("children", {}).get(controller_name(name))
         if child is None:
             return None  # switched off
         trouble = child_trouble(child)
@@ -100,12 +99,12 @@ def infrastructure_check(*, vitals: Vitals, clock: Clock) -> Check:
     """
 
     def check() -> str | None:
-        said = vitals.of(NAME)
+        said = vitals.of(MANAGER)
         if said and clock.monotonic() - said["at"] > STUCK_AFTER:
-            return f"{NAME} is stuck: it has said nothing for {clock.monotonic() - said['at']:.0f} s"
+            return f"{MANAGER} is stuck: it has said nothing for {clock.monotonic() - said['at']:.0f} s"
         children = said.get("children", {})
         for name, child in children.items():
-            if not name.startswith("controller:"):
+            if not is_controller(name):
                 trouble = child_trouble(child)
                 if trouble is not None:
                     return f"{name} {trouble}"

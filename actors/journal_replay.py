@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors.controller import controller_name
+from actors.actor_names import controller_name, controller_of, is_controller, is_informer
 from actors.journal_stage import Stage
 from actors.journal_table import described, message_of
 from actors.options import Options
@@ -74,7 +74,7 @@ class Replayer:
             return self._compare(record)
         if record.receiver == self._name and record.incarnation == self._incarnation:
             self._mail[record.number] = record
-        elif record.receiver.startswith("informer:"):
+        elif is_informer(record.receiver):
             self._informers_mail[record.number] = record
         return None
 
@@ -134,7 +134,7 @@ def replay(
     Raises JournalError if the journal does not hold the beginning of that incarnation.
     """
     opened, run = last_run(records)
-    name = actor if actor.startswith("controller:") else controller_name(actor)
+    name = actor if is_controller(actor) else controller_name(actor)
     incarnation = beginning(run, name, incarnation)
     by_name = {spec.name: spec for spec in specs}
     missing = [one for one in opened.controllers if one not in by_name]
@@ -142,7 +142,7 @@ def replay(
         raise JournalError(f"the run had controllers that are not here: {', '.join(missing)}")
     chosen = [by_name[one] for one in opened.controllers]
     stage = Stage(chosen, options=read_options(opened.arguments), seed=opened.seed, log=log)
-    controller = stage.plan.controllers.get(name.removeprefix("controller:"))
+    controller = stage.plan.controllers.get(controller_of(name) or "")
     if controller is None:
         raise JournalError(f"{name} is no controller of that run: {', '.join(opened.controllers)}")
     replayer = Replayer(stage, controller.spec, incarnation)
@@ -179,7 +179,7 @@ def beginning(run: Sequence[Told | Handled], name: str, incarnation: int | None)
     if wanted in begun:
         return wanted
     senders = {record.sender for record in run if isinstance(record, Told)}
-    known = ", ".join(sorted(sender for sender in senders if sender.startswith("controller:")))
+    known = ", ".join(sorted(sender for sender in senders if is_controller(sender)))
     which = name if incarnation is None else f"incarnation {incarnation} of {name}"
     raise JournalError(f"in this run there is no {which}; there are: {known or 'no controllers'}")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from actors.controller_manager import NAME
+from actors.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
 from actors.elector import Election
 from actors.invariants.objects import OnlyEmptyReplicaSetsGo, SingleOwner, StatusGoesForward
 from actors.invariants.replicas import DeletesWhatItSaw, NeverMorePodsThanWanted, NoPodTooMany
@@ -74,13 +74,13 @@ class Setting:
         """Names to choose victims from."""
         resources = dict.fromkeys(resource.id for spec in self.controllers for resource in spec.resources)
         return (
-            NAME,
-            "dispatcher",
-            "elector",
-            "informer:*",
-            "controller:*",
-            *(f"informer:{resource_id}" for resource_id in resources),
-            *(f"controller:{spec.name}" for spec in self.controllers),
+            MANAGER,
+            DISPATCHER,
+            ELECTOR,
+            informer_name("*"),
+            controller_name("*"),
+            *(informer_name(resource_id) for resource_id in resources),
+            *(controller_name(spec.name) for spec in self.controllers),
         )
 
 
@@ -172,7 +172,7 @@ def _go_on(cluster: SimulatedCluster, watchman: Watchman, waiting: list[Wish], q
     if left := unsettled(cluster):
         watchman.object_to("a wish that is reached stays so", "; ".join(left))
     for name, running in cluster.processes.items():
-        for actor, facts in running.system.vitals.of(NAME).get("children", {}).items():
+        for actor, facts in running.system.vitals.of(MANAGER).get("children", {}).items():
             watchman.checked["every actor lives or is reported"] += 1
             if not facts["alive"] and not facts["gave_up"]:
                 watchman.object_to("every actor lives or is reported", f"{actor} of {name} is dead")

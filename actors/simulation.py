@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from actors.actor_names import MANAGER
 from actors.catalogue import BUILT_IN
-from actors.controller_manager import NAME
 from actors.controller_system import ControllerSystem
 from actors.elector import Election
 from actors.fault_calendar import Calendar
@@ -61,7 +61,7 @@ class _Running:
 def _is_stuck(system: ControllerSystem) -> bool:
     """What a liveness probe goes by."""
     trouble = system.checks()["infrastructure"]()
-    return trouble is not None and trouble.startswith(f"{NAME} is stuck")
+    return trouble is not None and trouble.startswith(f"{MANAGER} is stuck")
 
 
 TICK = 1.0  # seconds between two looks of the server at what time has made due
@@ -163,7 +163,7 @@ class SimulatedCluster:
 
     def stop(self, system: ControllerSystem) -> bool:
         """Drain it and stop its actors; answers whether it was drained in time."""
-        system.actors.tell(NAME, Drain())
+        system.actors.tell(MANAGER, Drain())
         drained = self.run_until(lambda: system.end is not None, within=60.0)
         system.halt()
         return drained

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from actors import dispatcher
+from actors.actor_names import DISPATCHER
 from actors.controller_system import ControllerSystem
 from actors.simulation import SimulatedCluster
 from protocols.codec import decode
@@ -144,13 +144,13 @@ class Watchman:
         def tap(sender: str, receiver: str, frame: bytes) -> None:
             if self._cluster.processes[process].system is not system:
                 return  # a process that is gone: what its requests are answered reaches nobody
-            if receiver == dispatcher.NAME:
+            if receiver == DISPATCHER:
                 message = decode(frame)
                 if isinstance(message, Submit):
                     for index, command in enumerate(message.commands):
                         self._commands[process, message.sender, message.ticket, index] = command
                     self._tell(Submitted(process, system, message))
-            elif sender == dispatcher.NAME:
+            elif sender == DISPATCHER:
                 message = decode(frame)
                 if isinstance(message, Settled):
                     asked = (process, receiver, message.ticket, message.index)

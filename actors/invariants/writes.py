@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from actors.dispatcher import ELECTOR, request_for
+from actors.actor_names import ELECTOR
+from actors.dispatcher import request_for
 from actors.elector import CLIENT
 from actors.fault_calendar import LEASE, THIEF
 from actors.invariants.watching import (

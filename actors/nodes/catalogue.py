@@ -5,7 +5,7 @@ Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, 
 
 from __future__ import annotations
 
-from actors.controller import controller_name
+from actors.actor_names import controller_name
 from actors.nodes.node_lifecycle.metrics import NodeLifecycleMetrics, zone_meter
 from actors.nodes.node_lifecycle.reconciler import NAME as NODE_LIFECYCLE
 from actors.nodes.node_lifecycle.reconciler import WATCHES, NodeLifecycleReconciler

@@ -9,7 +9,8 @@ import orjson
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.controller_manager import NAME, ControllerManager
+from actors.actor_names import MANAGER
+from actors.controller_manager import ControllerManager
 from actors.manager_plan import ControllerPlan, ManagerPlan, Steering
 from actors.simulation import SimulatedCluster
 from protocols.messages.lifecycle import (
@@ -74,7 +75,7 @@ class Setting:
             **plan,
         }
         self.spec = ActorSpec(
-            name=NAME,
+            name=MANAGER,
             actor=ControllerManager,
             arguments={
                 "plan": ManagerPlan(**arguments),
@@ -92,7 +93,7 @@ class Setting:
 
     def tell(self, *messages: Any, then: float = 0.5) -> None:
         for message in messages:
-            self.system.tell(NAME, message)
+            self.system.tell(MANAGER, message)
         self.world.run_for(then)
 
     def told(self, name: str, kind: type[Any]) -> list[tuple[int, Any]]:
@@ -105,12 +106,12 @@ class Setting:
         return self.system.is_alive(name)
 
     def children(self) -> dict[str, Any]:
-        facts: dict[str, Any] = orjson.loads(self.world.ask(self.system, NAME, Describe()).facts)["children"]
+        facts: dict[str, Any] = orjson.loads(self.world.ask(self.system, MANAGER, Describe()).facts)["children"]
         return facts
 
     def lose_manager(self) -> None:
         """It fails, and is started again as ControllerSystem does."""
-        self.system.fence(NAME)
+        self.system.fence(MANAGER)
         self.world.run_for(0.1)
         self.system.spawn(self.spec)
         self.world.run_for(0.5)
@@ -203,7 +204,7 @@ def test_a_kind_of_child_that_a_controller_does_not_have_is_its_error_and_not_th
 ) -> None:
     setting = Setting(log)
     setting.tell(StartChild("one", "riddle", "a"), StartChild("one", "queue", "b"))
-    assert setting.alive(NAME)
+    assert setting.alive(MANAGER)
     assert setting.alive("queue:b")
     assert any(e["log_level"] == "error" and e.get("kind") == "riddle" for e in logs.entries)
 
@@ -247,7 +248,7 @@ def test_nobody_is_called_hung_because_the_whole_process_stood_still(log: Filter
     for name in ("dispatcher", "elector", "informer:v1/pods", "controller:one", "controller:two"):
         setting.world.hang(setting.system, name, seconds=60.0)
     setting.world.run_for(0.4)  # they are pinged
-    setting.world.hang(setting.system, NAME, seconds=59.0)
+    setting.world.hang(setting.system, MANAGER, seconds=59.0)
     setting.world.run_for(65.0)
     assert {child["incarnation"] for child in setting.children().values()} == {1}
 
@@ -326,7 +327,7 @@ def test_all_but_informers_and_the_dispatcher_hear_that_a_peer_is_new(log: Filte
 def test_a_manager_that_failed_is_not_started_again_once_the_system_is_halted(cluster: SimulatedCluster) -> None:
     manager = cluster.manager()
     cluster.run_for(1.0)
-    cluster.world.kill(manager.actors, NAME)
+    cluster.world.kill(manager.actors, MANAGER)
     manager.halt()
     cluster.run_for(60.0)
-    assert not manager.actors.is_alive(NAME)
+    assert not manager.actors.is_alive(MANAGER)

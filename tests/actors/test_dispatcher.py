@@ -8,7 +8,8 @@ import orjson
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.dispatcher import ELECTOR, Dispatcher, DispatchLimits, outcome_of, request_for
+from actors.actor_names import ELECTOR
+from actors.dispatcher import Dispatcher, DispatchLimits, outcome_of, request_for
 from protocols.messages.commands import (
     Command,
     Create,

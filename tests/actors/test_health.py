@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.controller_manager import ELECTOR, NAME
+from actors.actor_names import ELECTOR, MANAGER
 from actors.elector import Election
 from actors.health import child_trouble, controller_check, controller_trouble, infrastructure_check, leader_check
 from actors.simulation import SimulatedCluster
@@ -80,12 +80,12 @@ class Setting:
         )
 
     def child(self, **facts: Any) -> None:
-        self.vitals.say(NAME, {"children": {"controller:one": {**CHILD, **facts}}, "at": self.clock.monotonic()})
+        self.vitals.say(MANAGER, {"children": {"controller:one": {**CHILD, **facts}}, "at": self.clock.monotonic()})
 
 
 def test_a_controller_that_is_switched_off_is_well() -> None:
     setting = Setting()
-    setting.vitals.say(NAME, {"children": {}, "at": 0.0})
+    setting.vitals.say(MANAGER, {"children": {}, "at": 0.0})
     assert setting.check() is None
 
 
@@ -138,9 +138,9 @@ def test_a_manager_that_says_nothing_and_infrastructure_that_is_down_are_named()
     check = infrastructure_check(vitals=vitals, clock=clock)
     assert check() is None, "it has not begun"
     down = {**CHILD, "alive": False, "failures": 1, "last_error": "no"}
-    vitals.say(NAME, {"children": {"dispatcher": down, "controller:one": down}, "at": 0.0})
+    vitals.say(MANAGER, {"children": {"dispatcher": down, "controller:one": down}, "at": 0.0})
     assert check() == "dispatcher is down, to be restarted: no"
-    vitals.say(NAME, {"children": {"dispatcher": CHILD, "controller:one": down}, "at": 0.0})
+    vitals.say(MANAGER, {"children": {"dispatcher": CHILD, "controller:one": down}, "at": 0.0})
     assert check() is None, "a controller has a check of its own"
     clock.advance_to(61.0)
     assert check() == "controller-manager is stuck: it has said nothing for 61 s"

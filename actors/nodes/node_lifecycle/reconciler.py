@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from actors.actor_names import MANAGER
 from actors.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
 from actors.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
 from actors.nodes.node_lifecycle.monitor import NodeMonitor
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 NAME = "node-lifecycle-controller"
-MANAGER = "controller-manager"
 MONITOR = "@monitor"  # no node's name: those are DNS subdomains
 _ZONE = "@zone:"
 _ALL = "@zones"

@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from actors.controller import controller_name
-from actors.controller_manager import NAME as MANAGER
+from actors.actor_names import MANAGER, controller_name
 from actors.nodes.catalogue import NODE_LIFECYCLE
 from actors.nodes.zone_eviction_queue import zone_queue_name
 from actors.simulation import SimulatedCluster

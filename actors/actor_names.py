@@ -1,0 +1,32 @@
+"""The names under which the actors of a system are told something. A name outlives the actor that has it."""
+
+from __future__ import annotations
+
+MANAGER = "controller-manager"
+DISPATCHER = "dispatcher"
+RECORDER = "event-recorder"
+ELECTOR = "elector"
+_INFORMER = "informer:"
+_CONTROLLER = "controller:"
+
+
+def informer_name(resource_id: str) -> str:
+    return f"{_INFORMER}{resource_id}"
+
+
+def is_informer(name: str) -> bool:
+    return name.startswith(_INFORMER)
+
+
+def controller_name(controller: str) -> str:
+    """controller: as --controllers has it."""
+    return f"{_CONTROLLER}{controller}"
+
+
+def is_controller(name: str) -> bool:
+    return name.startswith(_CONTROLLER)
+
+
+def controller_of(name: str) -> str | None:
+    """Which controller the actor of this name drives; None if it drives none."""
+    return name.removeprefix(_CONTROLLER) if is_controller(name) else None
