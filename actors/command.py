@@ -37,7 +37,7 @@ from runtime.client.in_cluster import is_in_cluster
 from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
 from runtime.clock import SystemClock
-from runtime.cloud.calls import ThreadedCalls
+from runtime.cloud.calls import CloudCalls, ThreadedCalls
 from runtime.cloud.loading import CloudError, load_provider
 from runtime.embedded.launch import LaunchError
 from runtime.ending import Ending, on_signals, unique_identity
@@ -264,9 +264,11 @@ def _build_system(
     controllers = (*BUILT_IN, *around.installed.specs)
     seed = random.getrandbits(32)
     faults: LiveFaults | None = None
+    calls: CloudCalls | None = cloud
     if plan is not None:
         lease = (options.leader_election.resource_namespace, options.leader_election.resource_name)
         faults = LiveFaults(plan, transport=transport, clock=around.clock, lease=lease, log=log)
+        calls = None if cloud is None else faults.way_to(cloud)
     system = ControllerSystem(
         transport=faults.transport if faults is not None else transport,
         log=log,
@@ -275,7 +277,7 @@ def _build_system(
         election=election(options),
         clock=faults.clock if faults is not None else around.clock,
         metrics=metrics,
-        cloud=cloud,
+        cloud=calls,
         spawner=faults.spawner if faults is not None else None,
         seed=seed,
         journal=_journal(around, closing, controllers, seed),

@@ -16,6 +16,8 @@ from protocols.resources import LEASES, NODES, resource_path
 from protocols.times import format_micro_time
 from runtime.api import Request, Response, Transport
 from runtime.clock import Clock
+from runtime.cloud.calls import CloudCalls
+from runtime.cloud.faulty import FaultyCalls
 from runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.striking import Strikes
@@ -53,6 +55,10 @@ class LiveFaults:
         self._plain, self._real_clock, self._lease, self._log = transport, clock, lease, log
         self._silenced: set[str] = set()
         self._stopped = False
+
+    def way_to(self, cloud: CloudCalls) -> CloudCalls:
+        """What a ControllerSystem is given in place of the plain way to a cloud."""
+        return FaultyCalls(cloud, self.strikes.strike, clock=self._real_clock)
 
     def begin(self) -> None:
         """Enter what lasts for a time into the clock."""

@@ -102,6 +102,8 @@ class SimulatedCluster:
         self.injector = Injector(faults, seed=seed, clock=self.clock)
         if faults:
             self.world.injector = self.network.injector = self.injector
+            if self.cloud is not None:
+                self.cloud.injector = self.injector
             Calendar(self, self.injector).enter()
         self._tick()
 
@@ -212,7 +214,7 @@ class SimulatedCluster:
             clock=process.clock,
             spawner=process,
             make_table=frozen_table,
-            cloud=self.cloud,
+            cloud=None if self.cloud is None else self.cloud.way(name),
             seed=seed,
         )
         self.processes[name] = _Running(process, system, specs, options, election, seed, starts)

@@ -42,6 +42,13 @@ class Kind(StrEnum):
     WATCH_STALLED = "watch-stalled"  # nothing comes any more, and nobody says so
     WATCH_LAGGING = "watch-lagging"  # late by `seconds`
     BOOKMARKS_WITHHELD = "bookmarks-withheld"
+    # One opportunity a call into a cloud. Its resource is "instances", "routes" or "loadbalancers", its object a node.
+    CLOUD_CALL_LOST = "cloud-call-lost"  # it never reaches the cloud, and nobody says so before the time-out
+    CLOUD_CALL_DELAYED = "cloud-call-delayed"  # by `seconds`, on its way to the cloud
+    CLOUD_CALL_REPEATED = "cloud-call-repeated"  # carried out twice; the second outcome is the one that is told
+    CLOUD_CALL_ANSWERED = "cloud-call-answered"  # with `status`, and not carried out; seconds: as in command-answered
+    CLOUD_OUTCOME_LOST = "cloud-outcome-lost"  # carried out, and nobody says so
+    CLOUD_OUTCOME_DELAYED = "cloud-outcome-delayed"  # carried out, and told `seconds` late
     # For as long as the window lasts.
     PARTITION = "partition"  # nothing passes between the process and the server
     SERVER_RESTARTED = "server-restarted"  # down meanwhile; afterwards it remembers no history of changes
@@ -53,6 +60,17 @@ class Kind(StrEnum):
     NODE_SILENT = "node-silent"  # nodes (object) say and do nothing
     NODE_FLAPPING = "node-flapping"  # silent for `seconds`, back for as long, and so on
     ZONE_SILENT = "zone-silent"  # all nodes of the zones (object)
+
+
+IN_A_CLOUD = (
+    Kind.CLOUD_CALL_LOST,
+    Kind.CLOUD_CALL_DELAYED,
+    Kind.CLOUD_CALL_REPEATED,
+    Kind.CLOUD_CALL_ANSWERED,
+    Kind.CLOUD_OUTCOME_LOST,
+    Kind.CLOUD_OUTCOME_DELAYED,
+)
+ANSWERED = (Kind.COMMAND_ANSWERED, Kind.CLOUD_CALL_ANSWERED)  # those that need a status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +102,7 @@ class Fault:
             raise ValueError(f"{self.kind}: rate is from 0 to 1, got {self.rate}")
         if self.until is not None and self.until < self.start:
             raise ValueError(f"{self.kind}: its window ends before it starts: {self.start}..{self.until}")
-        if self.kind is Kind.COMMAND_ANSWERED and not 400 <= self.status <= 599:
+        if self.kind in ANSWERED and not 400 <= self.status <= 599:
             raise ValueError(f"{self.kind}: status is from 400 to 599, got {self.status}")
 
     def is_on(self, now: float) -> bool:

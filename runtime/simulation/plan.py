@@ -5,10 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from runtime.simulation.faults import Fault, Kind
+from runtime.simulation.faults import IN_A_CLOUD, Fault, Kind
 
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")
+CLOUD_STATUSES = (409, 429, 500)
+CLOUD_RESOURCES = ("*", "*", "instances", "routes")
+NODES = ("hollow-node-0", "hollow-node-1", "hollow-node-2")
+ZONES = ("zone-a", "zone-b")
+WITHOUT_CLOUD = tuple(kind for kind in Kind if kind not in IN_A_CLOUD)
 MOST_FAULTS = 10
 
 # A crashed actor is started again at most 8 times in 5 minutes, by design: a plan stays below that.
@@ -21,19 +26,35 @@ def draw_plan(
     seconds: float,
     process: str = "manager*",
     actors: Sequence[str],
-    kinds: Sequence[Kind] = tuple(Kind),
+    nodes: Sequence[str] = NODES,
+    zones: Sequence[str] = ZONES,
+    kinds: Sequence[Kind] = WITHOUT_CLOUD,
     least: int = 2,
     most: int = MOST_FAULTS,
 ) -> tuple[Fault, ...]:
-    """From `least` to `most` faults that begin and end within so many seconds. actors: names to choose victims from."""
+    """From `least` to `most` faults that begin and end within so many seconds.
+
+    actors, nodes, zones: names to choose victims from.
+    """
     chance = random.Random(f"plan {seed}")
     return tuple(
-        draw_fault(chance, chance.choice(kinds), seconds=seconds, process=process, actors=actors)
+        draw_fault(
+            chance, chance.choice(kinds), seconds=seconds, process=process, actors=actors, nodes=nodes, zones=zones
+        )
         for _ in range(chance.randint(least, most))
     )
 
 
-def draw_fault(chance: random.Random, kind: Kind, *, seconds: float, process: str, actors: Sequence[str]) -> Fault:
+def draw_fault(
+    chance: random.Random,
+    kind: Kind,
+    *,
+    seconds: float,
+    process: str,
+    actors: Sequence[str],
+    nodes: Sequence[str] = NODES,
+    zones: Sequence[str] = ZONES,
+) -> Fault:
     """One fault of this kind, with everything about it at random."""
     start = round(chance.uniform(0.0, seconds * 0.7), 2)
     until = round(chance.uniform(start + 0.1 * (seconds - start), seconds), 2)
@@ -83,10 +104,21 @@ def draw_fault(chance: random.Random, kind: Kind, *, seconds: float, process: st
         case Kind.LEASE_STOLEN:
             return Fault(kind=kind, start=start, seconds=chance.choice((1.0, 15.0)))
         case Kind.NODE_SILENT | Kind.NODE_FLAPPING:
-            node = f"hollow-node-{chance.randrange(3)}"
-            return Fault(kind=kind, start=start, until=until, seconds=max(delay, 0.5), object=node)
+            return Fault(kind=kind, start=start, until=until, seconds=max(delay, 0.5), object=chance.choice(nodes))
         case Kind.ZONE_SILENT:
-            return Fault(kind=kind, start=start, until=until, object=chance.choice(("zone-a", "zone-b")))
+            return Fault(kind=kind, start=start, until=until, object=chance.choice(zones))
+        case _ if kind in IN_A_CLOUD:
+            answered = kind is Kind.CLOUD_CALL_ANSWERED
+            return Fault(
+                kind=kind,
+                start=start,
+                until=until,
+                rate=rate,
+                status=chance.choice(CLOUD_STATUSES) if answered else 0,
+                seconds=delay,
+                process=process,
+                resource=chance.choice(CLOUD_RESOURCES),
+            )
         case _:
             return Fault(
                 kind=kind, start=start, until=until, rate=rate, seconds=delay, process=process, resource=resource

@@ -10,9 +10,13 @@ from structlog.testing import LogCapture
 from actors.hollow.behaviour import SILENT
 from actors.live_faults import LiveFaults
 from actors.simulation import SimulatedCluster
+from protocols.messages.cloud import ListRoutes
+from protocols.messages.outcomes import Done, Outcome, ServerFailure
 from protocols.objects import annotations_of, name_of
 from protocols.resources import LEASES, NODES
+from runtime.cloud.fake import FakeCloud
 from runtime.faults.plan_file import FaultPlan
+from runtime.simulation.cloud import SimulatedCalls
 from runtime.simulation.faults import parse_faults
 
 LEASE = {"metadata": {"name": "manager", "namespace": "kube-system"}, "spec": {"holderIdentity": "we"}}
@@ -94,3 +98,13 @@ def test_what_cannot_be_written_is_said(cluster: SimulatedCluster, log: Any, log
     begin(cluster, log, "zone-silent")
     cluster.run_for(1)
     assert [entry["event"] for entry in logs.entries if entry["log_level"] == "error"] == ["nodes are not listed"]
+
+
+def test_calls_into_a_cloud_meet_faults_too(cluster: SimulatedCluster, log: Any) -> None:
+    live = begin(cluster, log, "cloud-call-answered status=500 most=1 resource=routes")
+    cloud = live.way_to(SimulatedCalls(FakeCloud(), clock=cluster.clock))
+    outcomes: list[Outcome] = []
+    for _ in range(2):
+        cloud.send(ListRoutes("c"), outcomes.append)
+        cluster.run_for(1)
+    assert outcomes == [ServerFailure("injected: the cloud answered 500"), Done(b"[]")]

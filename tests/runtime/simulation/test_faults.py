@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 from runtime.simulation.clock import VirtualClock
 from runtime.simulation.faults import Fault, Kind, format_faults, parse_fault, parse_faults
 from runtime.simulation.injection import Injector
-from runtime.simulation.plan import draw_intermediate_state, draw_plan, draw_stale_state, draw_unobserved_state
+from runtime.simulation.plan import (
+    draw_fault,
+    draw_intermediate_state,
+    draw_plan,
+    draw_stale_state,
+    draw_unobserved_state,
+)
 from runtime.simulation.shrinking import shrunk
 
 ACTORS = ("dispatcher", "controller:replicaset-controller")
@@ -28,6 +35,14 @@ def test_a_plan_is_read_as_it_is_written_and_over_in_time(draw, seed: int) -> No
     assert all(fault.start <= 40.0 for fault in plan)
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_is_drawn_with_what_it_needs_and_read_as_it_is_written(kind: Kind) -> None:
+    for seed in range(20):
+        fault = draw_fault(random.Random(seed), kind, seconds=40.0, process="manager*", actors=ACTORS)
+        assert fault.kind is kind
+        assert parse_fault(str(fault)) == fault
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -38,6 +53,7 @@ def test_a_plan_is_read_as_it_is_written_and_over_in_time(draw, seed: int) -> No
         "actor-crashed whom=me",
         "actor-crashed 1..2 nonsense",
         "command-answered status=200",
+        "cloud-call-answered",
     ],
 )
 def test_what_is_no_fault_is_refused_by_name(text: str) -> None:
