@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.own_writes import remember
+from actors.controller.own_writes import remember
 from actors.reconciliation import Reconciler, RequeueAfter
 from actors.tables import NODE, node_of
 from protocols.merge_schemas import merge_schema_of

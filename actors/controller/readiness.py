@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocols.messages.commands import Command, Delete, DeleteCollection
+from runtime.overlay import Tables
 from runtime.table import Table
 
 
@@ -58,13 +59,12 @@ class StaleTableError(RuntimeError):
     """A deletion was not sent, because a table that the controller reads is too old. Tried again with backoff."""
 
 
-def check_freshness(
-    tables: Mapping[str, Table], commands: Sequence[Command], *, now: float, stale_after: float
-) -> None:
+def check_freshness(tables: Tables, commands: Sequence[Command], *, now: float, stale_after: float) -> None:
     """Nothing is deleted on the word of a table that has not heard from the server for long. Raises StaleTableError."""
     if not any(isinstance(command, (Delete, DeleteCollection)) for command in commands):
         return
-    for table in tables.values():
+    for overlay in tables.overlays().values():
+        table = overlay.table
         age = table.age(now)
         if age is None:
             raise StaleTableError(f"the table of {table.resource} has not heard from the server yet")

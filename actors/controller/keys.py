@@ -1,0 +1,62 @@
+"""Which keys a controller has to look at: what changes concern, and what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from actors.reconciliation import Change, Watch
+from protocols.messages.watching import EventType
+from runtime.clock import Clock
+from runtime.overlay import Tables
+from runtime.work_queue import WorkQueue
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class Keys:
+    """Adds to the work queue, by the watches of a reconciler."""
+
+    def __init__(
+        self,
+        *,
+        watches: Sequence[Watch],
+        tables: Tables,
+        queue: WorkQueue,
+        clock: Clock,
+        log: FilteringBoundLogger,
+    ) -> None:
+        """log: bound to the controller."""
+        self._watches, self._tables, self._queue = watches, tables, queue
+        self._clock, self._log = clock, log
+
+    def add_concerned(self, resource_id: str, change: Change) -> None:
+        now = self._clock.monotonic()
+        for watch in self._watches:
+            if watch.resource.id != resource_id:
+                continue
+            try:
+                for key in watch.to(change, self._tables):
+                    self._queue.add(key, now)
+            except Exception as err:  # a malformed object concerns nobody else
+                self._log.warning(
+                    "malformed object skipped",
+                    resource=watch.resource.name,
+                    key=change.key,
+                    error=f"{type(err).__name__}: {err}",
+                )
+
+    def add_all(self) -> None:
+        """Look at everything that is there, as if it had just been added."""
+        for resource_id, overlay in self._tables.overlays().items():
+            for entry in overlay.table.entries():
+                self.add_concerned(resource_id, Change.of_entry(entry))
+
+    def add_unseen(self) -> None:
+        """What we wrote and no event will ever tell of concerns whom its deletion would concern."""
+        for resource_id, overlay in self._tables.overlays().items():
+            while overlay.unseen:
+                entry = overlay.unseen.pop()
+                gone = Change(type=EventType.DELETED, key=entry.key, raw=entry.raw, controller=entry.controller)
+                self.add_concerned(resource_id, gone)

@@ -1,0 +1,38 @@
+"""What a controller does from time to time, whatever it is told."""
+
+from __future__ import annotations
+
+import math
+
+TIDY = 60.0  # seconds between two looks through the overlay
+
+
+class Timetable:
+    """Times are of the monotonic clock; at first there is no resync."""
+
+    def __init__(self, *, now: float, resync: float) -> None:
+        """resync: seconds after which everything is looked at again; 0 never."""
+        self._resync = resync
+        self._tidy_at = now + TIDY
+        self._resync_at = math.inf
+
+    def begin_resyncs(self, now: float) -> None:
+        if self._resync > 0:
+            self._resync_at = now + self._resync
+
+    def is_resync_due(self, now: float) -> bool:
+        """Says so once, and then again after the next period."""
+        if now < self._resync_at:
+            return False
+        self._resync_at = now + self._resync
+        return True
+
+    def is_tidying_due(self, now: float) -> bool:
+        """Says so once, as is_resync_due does."""
+        if now < self._tidy_at:
+            return False
+        self._tidy_at = now + TIDY
+        return True
+
+    def next_due(self) -> float:
+        return min(self._tidy_at, self._resync_at)
