@@ -8,6 +8,7 @@ new field comes last and has a default.
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
@@ -136,18 +137,19 @@ def _to_wire(message: Any) -> list[Any]:
 
 
 def _from_wire(wire: Any) -> Any:
-    if not isinstance(wire, list | tuple) or not wire:
+    """wire: as msgpack gave it; it is used up."""
+    if type(wire) is not list or not wire:
         raise DecodeError(f"a message is a non-empty array, got {type(wire).__name__}")
-    form = _BY_TAG.get(wire[0]) if isinstance(wire[0], int) else None
+    tag = wire.pop(0)
+    form = _BY_TAG.get(tag) if type(tag) is int else None
     if form is None:
-        raise DecodeError(f"unknown message tag {wire[0]!r}")
-    values = list(wire[1:])
-    if not form.least <= len(values) <= form.fields:
-        raise DecodeError(f"{form.type.__name__} has {form.least} to {form.fields} fields, got {len(values)}")
+        raise DecodeError(f"unknown message tag {tag!r}")
+    if not form.least <= len(wire) <= form.fields:
+        raise DecodeError(f"{form.type.__name__} has {form.least} to {form.fields} fields, got {len(wire)}")
     for i, _, unpack in form.nested:
-        if i < len(values):
-            values[i] = unpack(values[i])
-    return form.type(*values)
+        if i < len(wire):
+            wire[i] = unpack(wire[i])
+    return form.type(*wire)
 
 
 def _owner_from_wire(wire: Any) -> OwnerRef | None:
@@ -173,21 +175,49 @@ _BY_TYPE = {message_type: _Form(tag, message_type) for tag, message_type in TAGS
 _BY_TAG = {form.tag: form for form in _BY_TYPE.values()}
 
 
+class _Packer(threading.local):
+    """One a thread, used again and again: to make one takes longer than to pack a message."""
+
+    def __init__(self) -> None:
+        self.pack = msgpack.Packer(use_bin_type=True).pack
+
+
+_PACKER = _Packer()
+
+
 def encode(message: Any) -> bytes:
     """Raises TypeError on what is no message, or holds what msgpack cannot say."""
-    frame: bytes = msgpack.packb(_to_wire(message), use_bin_type=True)
+    frame: bytes = _PACKER.pack(_to_wire(message))
     return frame
+
+
+# A message without fields is always the same bytes, and may be the same object: messages are frozen.
+_FIELDLESS = {encode(form.type()): form.type() for form in _BY_TAG.values() if form.fields == 0}
+_LONGEST_FIELDLESS = max(map(len, _FIELDLESS))
+
+# The last event that was decoded. Its subscribers get the very same bytes one after the other, and whatever an event
+# holds is immutable, so it is decoded once for many of them.
+_latest_event: tuple[bytes, Any] = (b"", None)
 
 
 def decode(frame: bytes) -> Any:
     """The message in these bytes. Raises DecodeError; never anything else, whatever the bytes are."""
+    global _latest_event
+    if len(frame) <= _LONGEST_FIELDLESS and (known := _FIELDLESS.get(frame)) is not None:
+        return known
+    latest, event = _latest_event
+    if frame is latest:
+        return event
     try:
-        wire = msgpack.unpackb(frame, use_list=True, raw=False, strict_map_key=False)
+        wire = msgpack.unpackb(frame, strict_map_key=False)
     except Exception as err:
         raise DecodeError(f"not msgpack: {err}") from err
     try:
-        return _from_wire(wire)
+        message = _from_wire(wire)
     except DecodeError:
         raise
     except (TypeError, ValueError, RecursionError) as err:  # recursion: messages within messages, hundreds deep
         raise DecodeError(f"malformed message: {err}") from err
+    if type(message) is watching.WatchEvent:
+        _latest_event = frame, message
+    return message
