@@ -8,6 +8,16 @@ from collections.abc import Callable, Hashable
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
+class _Alarm:
+    """what: None once the alarm was replaced, cancelled or sounded. who: None for one that cannot be replaced."""
+
+    __slots__ = ("what", "who")
+
+    def __init__(self, who: Hashable | None, what: Callable[[], None]) -> None:
+        self.who = who
+        self.what: Callable[[], None] | None = what
+
+
 class VirtualClock:
     """Implements runtime.clock.Clock in one thread: alarms sound when time is advanced to them.
 
@@ -18,8 +28,8 @@ class VirtualClock:
         self._start = start
         self._elapsed = 0.0
         self.skew = 0.0
-        self._alarms: dict[Hashable, tuple[float, int, Callable[[], None]]] = {}
-        self._due: list[tuple[float, int, Hashable]] = []
+        self._alarms: dict[Hashable, _Alarm] = {}  # those that can be replaced
+        self._due: list[tuple[float, int, _Alarm]] = []  # a heap of all, and of some that were replaced or cancelled
         self._count = 0
 
     def monotonic(self) -> float:
@@ -29,12 +39,15 @@ class VirtualClock:
         return self._start + self._elapsed + self.skew
 
     def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
+        self.cancel(who)
+        alarm = self._alarms[who] = _Alarm(who, what)
         self._count += 1
-        self._alarms[who] = (when, self._count, what)
-        heapq.heappush(self._due, (when, self._count, who))
+        heapq.heappush(self._due, (when, self._count, alarm))
 
     def cancel(self, who: Hashable) -> None:
-        self._alarms.pop(who, None)
+        alarm = self._alarms.pop(who, None)
+        if alarm is not None:
+            alarm.what = None
 
     def call_after(self, delay: float, what: Callable[[], None]) -> None:
         """An alarm of its own, which replaces none and cannot be cancelled."""
@@ -42,16 +55,16 @@ class VirtualClock:
 
     def call_once(self, when: float, what: Callable[[], None]) -> None:
         """The same at a time: those of one time sound in the order in which they were set."""
-        self.call_at(f"once {self._count}", when, what)
+        self._count += 1
+        heapq.heappush(self._due, (when, self._count, _Alarm(None, what)))
 
     def next_alarm(self) -> float | None:
         """When the next alarm sounds; None if none is set."""
-        while self._due:
-            when, count, who = self._due[0]
-            alarm = self._alarms.get(who)
-            if alarm is not None and alarm[1] == count:
-                return when
-            heapq.heappop(self._due)  # replaced or cancelled since
+        due = self._due
+        while due:
+            if due[0][2].what is not None:
+                return due[0][0]
+            heapq.heappop(due)
         return None
 
     def advance_to(self, when: float) -> None:
@@ -60,13 +73,18 @@ class VirtualClock:
 
     def sound_due(self) -> bool:
         """Sound the next alarm if it is due; answers whether there was one."""
-        when = self.next_alarm()
-        if when is None or when > self._elapsed:
-            return False
-        _, _, who = heapq.heappop(self._due)
-        _, _, what = self._alarms.pop(who)
-        what()
-        return True
+        due = self._due
+        while due and due[0][0] <= self._elapsed:
+            _, _, alarm = heapq.heappop(due)
+            what = alarm.what
+            if what is None:
+                continue
+            alarm.what = None
+            if alarm.who is not None:
+                del self._alarms[alarm.who]
+            what()
+            return True
+        return False
 
 
 class ProcessClock:

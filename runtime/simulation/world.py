@@ -193,7 +193,7 @@ class World:
         """Let one actor take one message, or start. Answers False if there is nothing to do before time goes on."""
         if not self._ready:
             return self.clock.sound_due()
-        index = self.random.randrange(len(self._ready))
+        index = int(self.random.random() * len(self._ready))
         actor = self._ready[index]
         self._ready[index] = self._ready[-1]
         self._ready.pop()
@@ -254,7 +254,7 @@ class World:
             envelope = actor.actor_inbox.get()
             if self.trace is not None:
                 self.trace.handled(self.clock.monotonic(), process.name, actor.name, envelope.message)
-            self._guard(actor, lambda: self._handle(actor, envelope))
+            self._guard(actor, self._handle, actor, envelope)
         elif actor in self._ending:
             self._end(actor)
             actor.on_stop()
@@ -296,15 +296,15 @@ class World:
             self.delivered(actor)
 
     def _handle(self, actor: Actor, envelope: Any) -> None:
-        response = actor._handle_receive(envelope.message)
+        response = actor.on_receive(envelope.message)
         if envelope.reply_to is not None:
             envelope.reply_to.set(response)
 
-    def _guard(self, actor: Actor, act: Callable[[], None]) -> None:
+    def _guard(self, actor: Actor, act: Callable[..., None], *arguments: Any) -> None:
         """What pykka's loop does around a handler."""
         self.current = actor
         try:
-            act()
+            act(*arguments)
         except CrashedError as err:
             self.current = None
             reported = act == actor.on_start  # on_start reports by itself, since pykka does not
