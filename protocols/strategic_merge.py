@@ -78,24 +78,25 @@ def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: M
                 raise ValueError(f"unknown {_DIRECTIVE} {other!r} in a map; expected replace or delete")
     result = _retained(original, patch)
     ordered = set()
-    for directive, order in patch.items():
+    directives = [name for name in patch if _is_directive_name(name)]
+    for directive in directives:
         if directive.startswith(_SET_ORDER):
-            name = directive.removeprefix(_SET_ORDER)
+            name, order = directive.removeprefix(_SET_ORDER), patch[directive]
             if patch.get(name) is None and (name in patch or result.get(name) is None):
                 continue  # removed below, or nowhere to be found
             ordered.add(name)
             rule = schema.fields.get(name, _UNNAMED)
             result[name] = _merged_in_order(result.get(name), patch.get(name), order, name, rule)
     for name, value in patch.items():
-        if name in ordered or _is_directive_name(name):
+        if name in ordered or name in directives:
             continue
         if value is None:
             result.pop(name, None)
         else:
             _set_merged(result, name, value, schema.fields.get(name, _UNNAMED))
-    for directive, values in patch.items():
+    for directive in directives:
         if directive.startswith(_DELETE_FROM):
-            name = directive.removeprefix(_DELETE_FROM)
+            name, values = directive.removeprefix(_DELETE_FROM), patch[directive]
             former = result.get(name)
             if isinstance(former, list):
                 unwanted = set(_primitives(values, directive))

@@ -10,8 +10,7 @@ attemptToOrphan. Differs: an owner of a kind that is not served counts as there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
 from protocols.objects import Key, Object, decode_object, make_key, split_key
 from runtime.embedded.cluster import Cluster
@@ -29,12 +28,28 @@ from runtime.embedded.store import ADDED, DELETED, Change
 _Place = tuple[str, Key]  # storage, key
 
 
+class _Reference(NamedTuple):
+    """What counts of an owner reference."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    blocks: bool  # the owner's deletion in the foreground waits for this dependent
+
+    @classmethod
+    def of(cls, reference: Object) -> _Reference:
+        api_version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
+        blocks = bool(reference.get("blockOwnerDeletion"))
+        return cls(api_version, kind, reference.get("name", ""), reference["uid"], blocks)
+
+
 class GarbageCollector:
     """Who owns what, kept up to date change by change; every change may lead to more."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._owners: dict[_Place, tuple[str, ...]] = {}  # uids
+        self._owners: dict[_Place, tuple[_Reference, ...]] = {}
         self._dependents: dict[str, set[_Place]] = {}  # by owner's uid
         for storage, collection in cluster.state.collections():
             for key, record in collection.records.items():
@@ -43,8 +58,9 @@ class GarbageCollector:
     def react(self, change: Change) -> None:
         place = (change.storage, change.key)
         before = self._owners.get(place, ())
-        references = [] if change.type == DELETED else _references(change.raw)
-        self._remember(place, references)
+        references = () if change.type == DELETED else _references(change.raw)
+        if references != before:
+            self._remember(place, references)
         if change.type == DELETED:
             for dependent in self._dependents_of(decode_object(change.raw)["metadata"]["uid"]):
                 self._collect(dependent)
@@ -52,20 +68,26 @@ class GarbageCollector:
             self._finalize(place)
         if change.type == ADDED and references:
             self._collect(place)
-        for uid in before:
-            self._finish_owner(uid, change)
+        for reference in before:
+            if reference not in references:
+                self._finish_owner(place, reference)
 
-    def _remember(self, place: _Place, references: Iterable[Object]) -> None:
-        uids = tuple(reference["uid"] for reference in references)
-        for uid in self._owners.pop(place, ()):
-            dependents = self._dependents.get(uid, set())
+    def _remember(self, place: _Place, references: tuple[_Reference, ...]) -> None:
+        for reference in self._owners.pop(place, ()):
+            dependents = self._dependents.get(reference.uid, set())
             dependents.discard(place)
             if not dependents:
-                self._dependents.pop(uid, None)
-        if uids:
-            self._owners[place] = uids
-            for uid in uids:
-                self._dependents.setdefault(uid, set()).add(place)
+                self._dependents.pop(reference.uid, None)
+        if references:
+            self._owners[place] = self._shared(references)
+            for reference in references:
+                self._dependents.setdefault(reference.uid, set()).add(place)
+
+    def _shared(self, references: tuple[_Reference, ...]) -> tuple[_Reference, ...]:
+        """The thousand dependents of one owner remember it once."""
+        sibling = next(iter(self._dependents.get(references[0].uid, ())), None)
+        known = None if sibling is None else self._owners[sibling]
+        return known if known == references else references
 
     def _dependents_of(self, uid: str) -> list[_Place]:
         return sorted(self._dependents.get(uid, ()))
@@ -77,7 +99,7 @@ class GarbageCollector:
             return
         kept, gone, waiting = [], False, False
         for reference in obj["metadata"].get("ownerReferences") or ():
-            owner = self._owner(place, reference)
+            owner = self._owner(place, _Reference.of(reference))
             if owner is None:
                 gone = True
             elif _waits_for_dependents(owner) and reference.get("blockOwnerDeletion"):
@@ -114,14 +136,12 @@ class GarbageCollector:
             if not any(self._blocks(dependent, uid) for dependent in self._dependents_of(uid)):
                 self._take_finalizer(place, obj, FOREGROUND_FINALIZER)
 
-    def _finish_owner(self, uid: str, change: Change) -> None:
-        """A dependent went, or let go of its owner: the owner may have waited for that."""
-        for reference in _references(change.previous):
-            if reference["uid"] == uid:
-                place = self._place((change.storage, change.key), reference)
-                obj = self._object(place) if place else None
-                if place and obj is not None and obj["metadata"]["uid"] == uid and _waits_for_dependents(obj):
-                    self._finalize(place)
+    def _finish_owner(self, dependent: _Place, reference: _Reference) -> None:
+        """A dependent went, or let go of its owner, or blocks it no more: the owner may have waited for that."""
+        place = self._place(dependent, reference)
+        obj = self._object(place) if place else None
+        if place and obj is not None and obj["metadata"]["uid"] == reference.uid and _waits_for_dependents(obj):
+            self._finalize(place)
 
     def _orphan(self, place: _Place, uid: str) -> None:
         obj = self._object(place)
@@ -145,24 +165,24 @@ class GarbageCollector:
             del obj["metadata"]["finalizers"]
         self._store(place, obj)
 
-    def _place(self, dependent: _Place, reference: Object) -> _Place | None:
+    def _place(self, dependent: _Place, reference: _Reference) -> _Place | None:
         """Where an owner is; None if its kind is not served."""
-        definition = self._cluster.registry.of_kind(reference.get("apiVersion", ""), reference.get("kind", ""))
+        definition = self._cluster.registry.of_kind(reference.api_version, reference.kind)
         if definition is None:
             return None
         namespace = split_key(dependent[1])[0] if definition.namespaced else ""
-        return definition.storage, make_key(namespace, reference.get("name", ""))
+        return definition.storage, make_key(namespace, reference.name)
 
-    def _owner(self, dependent: _Place, reference: Object) -> Object | None:
+    def _owner(self, dependent: _Place, reference: _Reference) -> Object | None:
         """The owner, {} if we cannot know; None if it is gone, or another object has its name."""
         place = self._place(dependent, reference)
         if place is None:
             return {}
         record = self._cluster.state.get(*place)
-        if record is None or reference["uid"].encode() not in record.raw:
+        if record is None or reference.uid.encode() not in record.raw:
             return None
         owner = decode_object(record.raw)
-        return owner if owner["metadata"]["uid"] == reference["uid"] else None
+        return owner if owner["metadata"]["uid"] == reference.uid else None
 
     def _object(self, place: _Place) -> Object | None:
         record = self._cluster.state.get(*place)
@@ -179,11 +199,11 @@ class GarbageCollector:
             delete_object(self._cluster, definition, place[1], DeleteOptions(propagation=propagation))
 
 
-def _references(raw: bytes) -> list[Any]:
+def _references(raw: bytes) -> tuple[_Reference, ...]:
     if b'"ownerReferences"' not in raw:
-        return []
-    references = decode_object(raw)["metadata"].get("ownerReferences") or []
-    return [one for one in references if one.get("uid")]
+        return ()
+    references = decode_object(raw)["metadata"].get("ownerReferences") or ()
+    return tuple(_Reference.of(one) for one in references if one.get("uid"))
 
 
 def _waits_for_dependents(owner: Object) -> bool:

@@ -76,22 +76,35 @@ class Shapes:
     def __init__(self, models: Models) -> None:
         self._models = models
         self._structs: dict[ModelName, Check] = {}
+        self._kinds: dict[tuple[str, str, str], tuple[Check, bool] | None] = {}  # (group, version, kind) → see _kind
         self._metadata = self._struct(ModelName("meta_v1", "ObjectMeta"))
 
     def check(self, definition: ResourceDefinition, obj: Object) -> None:
         """Raises ShapeError. Of a kind without a model, as a custom resource's, only the metadata is looked at."""
-        name = model_of(definition.group, definition.version, definition.kind)
-        if definition.dynamic or self._models.find(name) is None:
+        kind = None if definition.dynamic else self._kind(definition)
+        if kind is None:
             self._metadata(obj["metadata"])
-        else:
-            self._struct(name)(obj)
-            if self._has_spec(name):
-                obj.setdefault("spec", {})
+            return
+        check, has_spec = kind
+        check(obj)
+        if has_spec:
+            obj.setdefault("spec", {})
 
-    def _has_spec(self, name: ModelName) -> bool:
-        """A spec is always there, even if nothing is specified: upstream's encoder never leaves it out."""
-        model = self._models.find(name)
-        return model is not None and "spec" in model.fields and model.fields["spec"].type.model is not None
+    def _kind(self, definition: ResourceDefinition) -> tuple[Check, bool] | None:
+        """The check of a kind, and whether it has a spec; None without a model.
+
+        A spec is always there, even if nothing is specified: upstream's encoder never leaves it out.
+        """
+        place = definition.group, definition.version, definition.kind
+        if place not in self._kinds:
+            name = model_of(*place)
+            model = self._models.find(name)
+            if model is None:
+                self._kinds[place] = None
+            else:
+                has_spec = "spec" in model.fields and model.fields["spec"].type.model is not None
+                self._kinds[place] = self._struct(name), has_spec
+        return self._kinds[place]
 
     def _struct(self, name: ModelName) -> Check:
         """The check of a type; it may be asked for inside its own fields (JSONSchemaProps has some)."""
@@ -105,6 +118,7 @@ class Shapes:
     def _compile(self, name: ModelName, fields: dict[str, Field]) -> Check:
         struct, wanted = name.name, _go_name(name)
         checks: dict[str, Check] = {}
+        plain = {field: _PLAIN[described.type.kind] for field, described in fields.items() if _is_plain(described)}
         quantities = {field for field, described in fields.items() if described.type.kind == "quantity"}
 
         def check(value: Any) -> None:
@@ -112,6 +126,8 @@ class Shapes:
                 raise ShapeError(json_type(value), wanted)
             gone: list[str] = []
             for field, item in value.items():
+                if type(item) is plain.get(field):
+                    continue  # most fields are, and need no call
                 item_check = checks.get(field)
                 if item is None or (item_check is None and field not in fields):
                     gone.append(field)
@@ -201,6 +217,14 @@ _KINDS: dict[str, Check] = {
     "object": _one_of("runtime.RawExtension", dict),
     "any": _anything,
 }
+
+
+# The kinds all of whose values of one type are right.
+_PLAIN = {"string": str, "boolean": bool, "integer": int}
+
+
+def _is_plain(field: Field) -> bool:
+    return field.type.kind in _PLAIN and field.type.model is None and not field.type.many
 
 
 def _list_of(item: Check, wanted: str) -> Check:

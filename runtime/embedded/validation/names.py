@@ -79,13 +79,12 @@ def path_segment(value: str) -> list[str]:
 
 
 def label_key(value: str) -> list[str]:
-    if _key.fullmatch(value) and len(value) <= 63:
+    if len(value) <= 63 and _key.fullmatch(value):
         return []
     parts = value.split("/")
-    rule = _regex_error(_KEY_RULE, _KEY, "MyName", "my.name", "123-abc")
     if len(parts) > 2:
         hint = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return [f"a valid label key {rule} {hint}"]
+        return [f"a valid label key {_label_key_rule()} {hint}"]
     name, problems = parts[-1], []
     if len(parts) == 2:
         if not parts[0]:
@@ -96,8 +95,12 @@ def label_key(value: str) -> list[str]:
     elif len(name) > 63:
         problems.append(f"name part {too_many_characters(63)}")
     if not _key.fullmatch(name):
-        problems.append(f"name part {rule}")
+        problems.append(f"name part {_label_key_rule()}")
     return problems
+
+
+def _label_key_rule() -> str:
+    return _regex_error(_KEY_RULE, _KEY, "MyName", "my.name", "123-abc")
 
 
 def label_value(value: str) -> list[str]:

@@ -43,19 +43,9 @@ def patch(cluster: Cluster, call: Call) -> Response:
     patched = apply(
         definition, old if definition.from_storage is None else definition.from_storage(old), body, patch_type
     )
-    patched = copied(patched)
-    _settle(cluster, call, patched)
-    shown = replace(cluster, call, record, old, stored_form(definition, patched))
+    new = _settled(cluster, call, patched)
+    shown = replace(cluster, call, record, old, stored_form(definition, new))
     return Response(status=200, body=shown)
-
-
-def copied(patched: Object) -> Object:
-    """What was patched shares parts with the stored object, and is about to be changed. Raises StatusError (422)."""
-    try:
-        obj: Object = orjson.loads(orjson.dumps(patched))
-    except TypeError as err:  # operations of a JSON patch can nest values in each other without end
-        raise status_errors.unprocessable(str(err)) from err
-    return obj
 
 
 def decode_patch(call: Call) -> tuple[str, Any]:
@@ -99,24 +89,32 @@ def _apply_json(obj: Object, operations: Any) -> Object:
     return apply_json_patch(obj, operations)
 
 
-def settle_patched(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Whatever a patch does, what it leads to is of the kind. Raises StatusError (400, 422)."""
-    shown = orjson.dumps(obj).decode()
+def settle_patched(cluster: Cluster, definition: ResourceDefinition, patched: Object) -> Object:
+    """Whatever a patch does, what it leads to is of the kind. Raises StatusError (400, 422).
+
+    A copy, since what was patched shares parts with the stored object.
+    """
+    try:
+        shown = orjson.dumps(patched)
+    except TypeError as err:  # operations of a JSON patch can nest values in each other without end
+        raise status_errors.unprocessable(str(err)) from err
+    obj: Object = orjson.loads(shown)
     try:
         settle_types(cluster, definition, obj)
     except Unfit as err:
-        raise status_errors.invalid("", "", "", [invalid("patch", shown, str(err))]) from err
+        raise status_errors.invalid("", "", "", [invalid("patch", shown.decode(), str(err))]) from err
+    return obj
 
 
-def _settle(cluster: Cluster, call: Call, obj: Object) -> None:
-    settle_patched(cluster, call.definition, obj)
+def _settled(cluster: Cluster, call: Call, patched: Object) -> Object:
+    obj = settle_patched(cluster, call.definition, patched)
     metadata.settle_namespace(call.route, obj)
     metadata.check_name(call.route, obj)
+    return obj
 
 
 def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
-    obj = apply(call.definition, {}, body, PatchType.MERGE)
-    settle_patched(cluster, call.definition, obj)
-    obj["metadata"].setdefault("name", call.route.name)
-    _settle(cluster, call, obj)
+    applied = settle_patched(cluster, call.definition, apply(call.definition, {}, body, PatchType.MERGE))
+    applied["metadata"].setdefault("name", call.route.name)
+    obj = _settled(cluster, call, applied)
     return create_object(cluster, call.definition, obj, dry_run=call.dry_run)

@@ -13,7 +13,7 @@ from runtime.embedded.cluster import Call, Cluster
 from runtime.embedded.decoding import decode_body
 from runtime.embedded.field_errors import invalid
 from runtime.embedded.registry import ResourceDefinition
-from runtime.embedded.verbs.patch import apply, copied, decode_patch, settle_patched
+from runtime.embedded.verbs.patch import apply, decode_patch, settle_patched
 from runtime.embedded.verbs.update import replace
 
 _SCALES = ResourceDefinition(group="autoscaling", plural="scales", kind="Scale")
@@ -33,9 +33,8 @@ def update_scale(cluster: Cluster, call: Call) -> Response:
 def patch_scale(cluster: Cluster, call: Call) -> Response:
     patch_type, body = decode_patch(call)
     record = cluster.record(call.definition, call.key)
-    patched = copied(apply(_SCALES, scale_of(decode_object(record.raw)), body, patch_type))
-    settle_patched(cluster, _SCALES, patched)
-    return _store(cluster, call, patched)
+    patched = apply(_SCALES, scale_of(decode_object(record.raw)), body, patch_type)
+    return _store(cluster, call, settle_patched(cluster, _SCALES, patched))
 
 
 def scale_of(workload: Object) -> Object:
