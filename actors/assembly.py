@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from actors.actor_names import DISPATCHER, ELECTOR, MANAGER, RECORDER, controller_name, informer_name
 from actors.controller import Controller, ControllerSettings
 from actors.controller_manager import ControllerManager
+from actors.controller_manager.plan import ControllerPlan, ManagerPlan, Steering
 from actors.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.elector import Election, Elector
 from actors.event_recorder import EventRecorder
 from actors.informer import Informer, InformerLimits
-from actors.manager_plan import ControllerPlan, ManagerPlan, Steering
 from actors.options import Options
 from actors.reconciliation import Reconciler
 from actors.specs import ControllerSpec, Surroundings

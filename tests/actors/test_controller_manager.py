@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.actor_names import MANAGER
 from actors.controller_manager import ControllerManager
-from actors.manager_plan import ControllerPlan, ManagerPlan, Steering
+from actors.controller_manager.plan import ControllerPlan, ManagerPlan, Steering
 from actors.simulation import SimulatedCluster
 from protocols.messages.lifecycle import (
     ActorFailed,

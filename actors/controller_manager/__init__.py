@@ -1,0 +1,8 @@
+"""The supervisor of all other actors. Read actor.py first.
+
+plan: what it may start, and what operators asked for. children: who lives, who is restarted. shutdown: how all end.
+"""
+
+from actors.controller_manager.actor import ControllerManager
+
+__all__ = ["ControllerManager"]
