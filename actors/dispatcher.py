@@ -55,7 +55,7 @@ from runtime.cloud.calls import CloudCalls
 from runtime.ledger import Ledger, Passage, Statement
 from runtime.limiters import TokenBucket
 
-WRITES = (Create, Update, Patch)
+SHOWN = (Create, Update, Patch, Get)  # what they are answered with is the object as it is
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
@@ -288,14 +288,14 @@ class Dispatcher(Actor):
         elif self._limits.needs_lease and self._may_write_until is not None:
             timeout = min(timeout, max(0.5, self._may_write_until - now))  # no write may outlive the lease
         command = job.command
-        ledger, is_write = self._ledger, isinstance(command, WRITES)
+        ledger, is_shown = self._ledger, isinstance(command, SHOWN)
         passage = Passage(job.incarnation, job.ticket, job.index)
         ledger.sent(job.sender, passage)
 
         def on_response(response: Response) -> None:
             outcome = outcome_of(response)
             version = 0
-            if is_write and isinstance(outcome, Done):
+            if is_shown and isinstance(outcome, Done):
                 found = _VERSION.search(outcome.body)  # the object's own: it comes first, strings hold escaped quotes
                 version = int(found[1]) if found else 0
             self._settle(job, outcome)

@@ -2,7 +2,7 @@
 
 The dispatcher writes it on its own thread, the transport's callbacks on theirs; so it has a lock, and it outlives a
 dispatcher that fails, as the requests do. It is how a restarted controller learns what its predecessor did: it may
-act only once nothing of the predecessor is under way and the tables show all that was written.
+act only once nothing of the predecessor is under way and the tables show all that it was answered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Passage(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """versions: by resource id, the newest resourceVersion that a write was answered with. under_way: in no order."""
+    """versions: by resource id, the newest resourceVersion that a write or a look was answered with. under_way: in no order."""
 
     versions: Mapping[str, int]
     under_way: tuple[Passage, ...]
@@ -57,7 +57,7 @@ class Ledger:
             self._accounts.setdefault(sender, _Account()).under_way.add(passage)
 
     def settled(self, sender: str, passage: Passage, resource: str, version: int) -> None:
-        """Its outcome has been told. version: of the object as it was written; 0 where there is none."""
+        """Its outcome has been told. version: of the object that it was answered with; 0 where there is none."""
         with self._lock:
             account = self._accounts.setdefault(sender, _Account())
             if version > account.versions.get(resource, 0):

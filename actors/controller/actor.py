@@ -6,7 +6,7 @@ from the manager, Describe from people, Wake. Tells Subscribe, Submit, Attach, R
 What is the same for all controllers is here and in the files beside this one: the work queue (a key is reconciled by
 one at a time), how many keys are in work at once, retries with backoff, looking again after a while, the overlay of own
 writes, and what happens at either end: a new incarnation acts only once its tables hold a whole list and show all that
-was written under its name.
+was answered under its name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What must be before a controller may act: whole tables, and in them all that was written under its name before."""
+"""What must be before a controller may act: whole tables, and in them all that was answered under its name before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Readiness:
         self._barrier: dict[str, tuple[int, int]] = {}  # resource id → (epoch, version) that its table has to reach
 
     def attach(self, versions: Mapping[str, int]) -> None:
-        """versions: by Resource.id, the newest that was written under our name; of tables that we do not read too."""
+        """versions: by Resource.id, the newest that was answered under our name; of tables that we do not read too."""
         self.attached = True
         self._barrier = {
             resource_id: (self._tables[resource_id].epoch, version)

@@ -52,9 +52,9 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Go ahead, once your tables have reached what was written under your name before. Dispatcher → controller.
+    """Go ahead, once your tables have reached what was answered under your name before. Dispatcher → controller.
 
-    versions: Resource.id → resourceVersion of the newest object that such a write was answered with.
+    versions: Resource.id → resourceVersion of the newest object that a write or a live look was answered with.
     under_way: [ticket, index] of this incarnation's own commands that are still to be answered (after the dispatcher
     was restarted: those that it had not sent yet are lost, and will not be).
     """

@@ -211,6 +211,16 @@ def test_a_new_incarnation_waits_for_what_the_old_one_has_under_way_and_hears_ho
     assert setting.kept[-1] == Attached(2, {"v1/pods": 41}, [])
 
 
+def test_a_new_incarnation_hears_of_what_the_old_one_has_only_looked_at(log: FilteringBoundLogger) -> None:
+    """It may have gone by it, and no table need show it yet."""
+    setting = setting_of(log)
+    setting.submit(Get("v1/pods", "d/a"))
+    setting.transport.answer(200, POD)
+    setting.system.tell("dispatcher", Attach("me", 2))
+    setting.world.run_for(0)
+    assert setting.kept[-1] == Attached(2, {"v1/pods": 41}, [])
+
+
 def test_what_was_sent_before_the_dispatcher_failed_is_answered_all_the_same(log: FilteringBoundLogger) -> None:
     setting = setting_of(log, qps=1.0, burst=1)
     setting.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))

@@ -47,6 +47,16 @@ FOUND = {
             "command-lost 1.72..34.79 rate=0.3 seconds=20 process=manager* resource=pods; server-restarted 9.48..12.92"
         ),
     ),
+    "a controller was started anew, and began before its table showed a pod that the one before had looked at": (
+        103786,
+        (
+            "node-flapping 5.25..23.71 seconds=20 object=hollow-node-0; "
+            "actor-vanished 20.88..26.42 rate=0.5 most=1 process=manager* "
+            "actor=controller:replicationcontroller-controller; "
+            "command-repeated 11.94..27.19 rate=0.5 seconds=5 process=manager*; "
+            "actor-hung 17.04..39.55 rate=0.5 most=1 seconds=50 process=manager* actor=informer:*"
+        ),
+    ),
 }
 
 
