@@ -47,7 +47,7 @@ from protocols.messages.outcomes import (
     Throttled,
     Unknown,
 )
-from protocols.objects import split_key
+from protocols.objects import Key, split_key
 from protocols.resources import resource_path
 from runtime.actor import Actor, Context
 from runtime.api import Request, Response, Transport
@@ -75,24 +75,27 @@ class DispatchLimits:
 
 
 def request_for(command: Command, *, timeout: float) -> Request:
-    """The HTTP request that carries a command out. Raises TypeError for what is no command to the API server."""
+    """The HTTP request that carries a command out.
+
+    Raises TypeError for what is no command to the API server, ValueError where it does not say which object is meant.
+    """
     match command:
         case Create(resource, namespace, body, name, subresource):
             path = resource_path(resource, namespace, name, subresource)
             return Request(method="POST", path=path, body=body, timeout=timeout)
         case Update(resource, key, body, subresource):
-            path = resource_path(resource, *split_key(key), subresource)
+            path = _object_path(resource, key, subresource)
             return Request(method="PUT", path=path, body=body, timeout=timeout)
         case Patch(resource, key, body, patch_type, subresource, field_manager, force):
             query = {"fieldManager": field_manager} if field_manager else {}
             if force:
                 query["force"] = "true"
-            path = resource_path(resource, *split_key(key), subresource)
+            path = _object_path(resource, key, subresource)
             return Request(
                 method="PATCH", path=path, query=query, body=body, content_type=str(patch_type), timeout=timeout
             )
         case Delete(resource, key):
-            path = resource_path(resource, *split_key(key))
+            path = _object_path(resource, key)
             return Request(method="DELETE", path=path, body=_delete_options(command), timeout=timeout)
         case DeleteCollection(resource, namespace, labels, fields, propagation):
             options = {"kind": "DeleteOptions", "apiVersion": "v1"}
@@ -107,12 +110,19 @@ def request_for(command: Command, *, timeout: float) -> Request:
                 timeout=timeout,
             )
         case Get(resource, key, subresource):
-            return Request(method="GET", path=resource_path(resource, *split_key(key), subresource), timeout=timeout)
+            return Request(method="GET", path=_object_path(resource, key, subresource), timeout=timeout)
         case List(resource, namespace, labels, fields):
             path = resource_path(resource, namespace)
             return Request(method="GET", path=path, query=_selectors(labels, fields), timeout=timeout)
         case _:
             raise TypeError(f"no request carries {command!r} out")
+
+
+def _object_path(resource: str, key: Key, subresource: str = "") -> str:
+    namespace, name = split_key(key)
+    if not name:  # this would be the path of all that there are: a deletion would be everybody's
+        raise ValueError(f"the key {key!r} names no object of {resource}")
+    return resource_path(resource, namespace, name, subresource)
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
@@ -282,12 +292,16 @@ class Dispatcher(Actor):
         return None
 
     def _send(self, job: _Job, now: float) -> None:
-        timeout = self._limits.timeout
+        command, timeout = job.command, self._limits.timeout
         if job.sender == ELECTOR:
             timeout = min(timeout, self._limits.lease_timeout)
         elif self._limits.needs_lease and self._may_write_until is not None:
             timeout = min(timeout, max(0.5, self._may_write_until - now))  # no write may outlive the lease
-        command = job.command
+        try:
+            request = request_for(command, timeout=timeout)
+        except (TypeError, ValueError, AttributeError) as err:  # nonsense of one sender, and nothing to the others
+            self._settle(job, Invalid(f"not sent: {err}"))
+            return
         ledger, is_shown = self._ledger, isinstance(command, SHOWN)
         passage = Passage(job.incarnation, job.ticket, job.index)
         ledger.sent(job.sender, passage)
@@ -301,7 +315,7 @@ class Dispatcher(Actor):
             self._settle(job, outcome)
             ledger.settled(job.sender, passage, command.resource, version)
 
-        self._transport.send(request_for(command, timeout=timeout), client=job.client, on_response=on_response)
+        self._transport.send(request, client=job.client, on_response=on_response)
 
     def _call(self, job: _Job, call: CloudCall) -> None:
         if self._cloud is None:

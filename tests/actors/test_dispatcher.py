@@ -170,6 +170,25 @@ def test_each_command_of_a_batch_is_answered_by_its_index(log: FilteringBoundLog
     assert [(m.ticket, m.index, type(m.outcome)) for m in setting.kept] == [(1, 1, NotFound), (1, 0, Done)]
 
 
+@pytest.mark.parametrize(
+    "command, why",
+    [
+        (Delete("v1/pods", "d/"), "the key 'd/' names no object of v1/pods"),
+        (Get("v1/pods", ""), "the key '' names no object of v1/pods"),
+        (Patch("pods", "d/a", b"{}"), "not a resource id: 'pods'; expected '[group/]version/plural'"),
+        (Get("v1/pods", None), "'NoneType' object has no attribute 'rpartition'"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_says_not_what_it_is_about_is_not_sent_and_harms_nobody_else(
+    log: FilteringBoundLogger, command: Command, why: str
+) -> None:
+    setting = setting_of(log)
+    setting.submit(command, Get("v1/pods", "d/a"))
+    assert setting.outcomes() == [Invalid(f"not sent: {why}")]
+    assert [request.path for request, _, _ in setting.transport.sent] == ["/api/v1/namespaces/d/pods/a"]
+    assert setting.system.incarnation("dispatcher") == 1
+
+
 def test_each_client_has_a_rate_limit_of_its_own(log: FilteringBoundLogger) -> None:
     setting = setting_of(log, qps=20.0, burst=30)
     setting.submit(*[Get("v1/pods", f"d/{i}") for i in range(100)], client="busy")
