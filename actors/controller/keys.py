@@ -37,7 +37,10 @@ class Keys:
             if watch.resource.id != resource_id:
                 continue
             try:
-                for key in watch.to(change, self._tables):
+                keys = watch.to(change, self._tables)
+                if isinstance(keys, str):
+                    raise TypeError(f"`to` answers with keys, as a list, and not with the text {keys!r}")
+                for key in keys:
                     self._queue.add(key, now)
             except Exception as err:  # a malformed object concerns nobody else
                 self._log.warning(

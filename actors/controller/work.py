@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from actors.controller.retries import one_line, retry
 from actors.controller.settings import ControllerSettings
 from actors.reconciliation import Reconciler, Reconciliation, RequeueAfter, Tell
 from protocols.codec import encode
-from protocols.messages.commands import Command, Submit
+from protocols.messages.commands import COMMANDS, Command, Submit
 from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
 from protocols.messages.recording import Record
 from protocols.objects import Key
@@ -21,6 +22,7 @@ from runtime.actor import Context
 from runtime.overlay import Tables
 from runtime.work_queue import WorkQueue
 
+ALONE = (*COMMANDS, Record, Tell)  # what a reconciliation may yield by itself; commands also in a list
 SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
 
 
@@ -106,8 +108,11 @@ class Work:
         while True:
             try:
                 if run.generator is None:
-                    run.generator = self._reconciler.reconcile(run.key)
+                    run.generator = _generator(self._reconciler, run.key)
                 yielded = run.generator.send(answer)
+                if (nonsense := _nonsense(yielded)) is not None:
+                    run.generator.throw(nonsense)  # there its author sees which yield it is
+                    raise nonsense
                 addressed = self._addressed(run, yielded)
             except StopIteration as stop:
                 self._finish(run, stop.value)
@@ -122,7 +127,7 @@ class Work:
             answer = [] if addressed is None else None
 
     def _addressed(self, run: _Run, yielded: Any) -> tuple[str, bytes] | None:
-        """To whom it goes, encoded; None for a list without commands. Raises on what no reconciler may yield."""
+        """To whom it goes, encoded; None for a list without commands. Raises on what cannot be told."""
         match yielded:
             case Record():
                 return RECORDER, encode(self._signed(yielded))
@@ -150,8 +155,8 @@ class Work:
         return replace(event, component=event.component or component, client=event.client or client)
 
     def _finish(self, run: _Run, result: Any) -> None:
-        if not isinstance(result, RequeueAfter | None):
-            self._fail(run, TypeError(f"a reconciliation ends with RequeueAfter or None, not with {result!r}"))
+        if not _is_result(result):
+            self._fail(run, TypeError(f"a reconciliation returns RequeueAfter(seconds) or None, not {result!r}"))
             return
         now = self._clock.monotonic()
         self.reconciled += 1
@@ -169,3 +174,33 @@ class Work:
         self.failed += 1
         self._queue.done(run.key, now)
         retry(self._queue, run.key, err, now=now, max_retries=self._settings.max_retries, log=self._log)
+
+
+# What reconcilers get wrong, said so that their authors see it.
+
+
+def _generator(reconciler: Reconciler, key: Key) -> Reconciliation:
+    """Raises TypeError on a `reconcile` that is no generator."""
+    made = reconciler.reconcile(key)
+    if not isinstance(made, Generator):
+        raise TypeError(
+            f"reconcile() of {type(reconciler).__name__} is no generator: it needs a yield, and returned {made!r}"
+        )
+    return made
+
+
+def _nonsense(yielded: Any) -> TypeError | None:
+    """What is wrong with what a reconciliation yielded, if anything is."""
+    if isinstance(yielded, ALONE):
+        return None
+    if isinstance(yielded, Sequence) and all(isinstance(one, COMMANDS) for one in yielded):
+        return None
+    hint = "; steps are written `yield from`" if isinstance(yielded, Generator) else ""
+    return TypeError(f"a reconciliation yields a command, a list of commands or a record, not {yielded!r:.200}{hint}")
+
+
+def _is_result(result: Any) -> bool:
+    if not isinstance(result, RequeueAfter):
+        return result is None
+    seconds: Any = result.seconds
+    return isinstance(seconds, int | float) and math.isfinite(seconds)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +14,7 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from actors.controller import Controller, ControllerSettings
-from actors.reconciliation import Reconciliation, RequeueAfter, Watch, delete, itself, patch
+from actors.reconciliation import Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
 from protocols.messages.commands import Submit
 from protocols.messages.lifecycle import (
     Attach,
@@ -255,16 +257,54 @@ def yields_what_cannot_be_told(key: Key) -> Iterator[Any]:
     yield [object()]
 
 
+def yields_an_event_among_commands(key: Key) -> Iterator[Any]:
+    yield [delete(CONFIGMAPS, key), record(CONFIGMAPS, configmap("bad", 1), "Normal", "Reason", "text")]
+
+
+def forgets_from(key: Key) -> Iterator[Any]:
+    yield must(delete(CONFIGMAPS, key))
+
+
+def yields_text(_key: Key) -> Iterator[Any]:
+    yield "hello"
+
+
 def returns_a_number(_key: Key) -> Any:
     yield from ()
     return 7
 
 
+def comes_back_never(_key: Key) -> Any:
+    yield from ()
+    return RequeueAfter(float("nan"))
+
+
+def comes_back_in_words(_key: Key) -> Any:
+    yield from ()
+    return RequeueAfter("5")  # type: ignore[arg-type]
+
+
+NONSENSE = "TypeError: a reconciliation yields a command, a list of commands or a record, not "
+RETURNS = "TypeError: a reconciliation returns RequeueAfter(seconds) or None, not "
+
+
 @pytest.mark.parametrize(
-    "act", [raises_at_once, answers_nothing, yields_a_riddle, yields_what_cannot_be_told, returns_a_number]
+    "act, error",
+    [
+        (raises_at_once, "RuntimeError: no generator"),
+        (answers_nothing, "TypeError: reconcile() of Greeter is no generator: it needs a yield, and returned None"),
+        (yields_a_riddle, f"{NONSENSE}<object object"),
+        (yields_what_cannot_be_told, f"{NONSENSE}[<object object"),
+        (yields_an_event_among_commands, f"{NONSENSE}[Delete("),
+        (forgets_from, f"{NONSENSE}<generator object must"),
+        (yields_text, f"{NONSENSE}'hello'"),
+        (returns_a_number, f"{RETURNS}7"),
+        (comes_back_never, f"{RETURNS}RequeueAfter(seconds=nan)"),
+        (comes_back_in_words, f"{RETURNS}RequeueAfter(seconds='5')"),
+    ],
 )
 def test_a_reconciler_that_breaks_the_rules_on_one_object_serves_the_others(
-    log: FilteringBoundLogger, act: Callable[[Key], Any]
+    log: FilteringBoundLogger, logs: LogCapture, act: Callable[[Key], Any], error: str
 ) -> None:
     setting = Setting(log, lambda key: act(key) if key == "d/bad" else greets(key))
     setting.begin("bad", "good")
@@ -278,6 +318,39 @@ def test_a_reconciler_that_breaks_the_rules_on_one_object_serves_the_others(
     looked = len(setting.greeter.seen)
     setting.settle(1.0)
     assert setting.greeter.seen[looked:].count("d/bad") >= 1, "and it is tried again"
+    assert next(e["error"][: len(error)] for e in logs.entries if e.get("key") == "d/bad") == error
+
+
+def test_nonsense_is_raised_at_the_yield_so_that_its_author_sees_where(
+    log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    setting = Setting(log, yields_text)
+    setting.begin("bad")
+    (trace, *_) = [e["exc_info"].__traceback__ for e in logs.entries if e.get("key") == "d/bad"]
+    assert "yields_text" in [frame.name for frame in traceback.extract_tb(trace)]
+
+
+def test_nonsense_that_is_caught_where_it_was_yielded_fails_all_the_same(log: FilteringBoundLogger) -> None:
+    def catches(_key: Key) -> Iterator[Any]:
+        while True:
+            with contextlib.suppress(TypeError):
+                yield "hello"
+
+    setting = Setting(log, catches)
+    setting.begin("bad")
+    facts = setting.facts()
+    assert (facts["failed"], facts["in_work"]) == (1, 0)
+
+
+def test_a_watch_that_answers_with_a_text_adds_no_letters(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    setting = Setting(log)
+    setting.spec.arguments["watches"] = (Watch(CONFIGMAPS, to=lambda change, _: change.key),)  # type: ignore[index]
+    setting.system.spawn(setting.spec)
+    setting.settle()
+    setting.begin("a")
+    assert setting.greeter.seen == []
+    (entry,) = [e for e in logs.entries if e["event"] == "malformed object skipped"]
+    assert entry["error"] == "TypeError: `to` answers with keys, as a list, and not with the text 'd/a'"
 
 
 def test_an_object_that_a_watch_cannot_be_asked_about_is_skipped(log: FilteringBoundLogger, logs: LogCapture) -> None:
