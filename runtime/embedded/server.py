@@ -169,6 +169,8 @@ class ApiServer:
 
     def _carry_out(self, call: Call) -> Response:
         cluster, found = self._cluster, call.route
+        if found.definition.namespaced and not found.namespace and call.request.method != "GET":
+            raise status_errors.method_not_allowed()  # over all namespaces there are only lists
         match call.request.method, bool(found.name), found.subresource:
             case "GET", True, "" | "status":
                 return get(cluster, call)

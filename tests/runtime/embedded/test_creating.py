@@ -339,4 +339,6 @@ def test_what_is_not_served_is_not_found(api, path):
 def test_a_method_that_a_path_does_not_take_is_not_allowed(api):
     assert api.send("POST", f"{PODS}/web", api.pod()).status == 405
     assert api.send("DELETE", "/api/v1/namespaces").status == 405
+    assert api.send("POST", "/api/v1/pods", api.pod()).status == 405
+    assert api.send("DELETE", "/api/v1/pods").status == 405
     assert api.send("TRACE", PODS).status == 405
