@@ -47,8 +47,9 @@ def load_controllers(points: Iterable[EntryPoint], taken: Iterable[ControllerNam
     for point in sorted(points, key=lambda point: (point.name, point.value)):
         try:
             found = _specs_of(point)
-        except Exception as err:  # whatever a stranger's module raises while it is imported
-            troubles.append(f"{_where(point)} is left out: {type(err).__name__}: {err}")
+        except (Exception, SystemExit) as err:  # whatever a stranger's module does while it is imported
+            why = " ".join(f"{type(err).__name__}: {err}".split())
+            troubles.append(f"{_where(point)} is left out: {why}")
             continue
         for spec in found:
             clash = next((name for name in (spec.name, *spec.aliases) if name in used), None)

@@ -79,7 +79,17 @@ class ControllerSpec:
     max_retries: int | None = None
     children: Mapping[str, Callable[[str, Surroundings], ActorSpec]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raises TypeError on ("x") for ("x",): each letter of a text would be an alias."""
+        for what, given in (("aliases", self.aliases), ("watches", self.watches), ("reads", self.reads)):
+            _refuse_single(f"{what} of {self.name}", given)
+
     @property
     def resources(self) -> tuple[Resource, ...]:
         """All that it reads, each once, in the order named."""
         return tuple(dict.fromkeys([*(watch.resource for watch in self.watches), *self.reads]))
+
+
+def _refuse_single(what: str, given: object) -> None:
+    if not isinstance(given, tuple | list):
+        raise TypeError(f"{what}: expected a tuple, got {given!r}")

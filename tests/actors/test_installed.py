@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,6 +55,27 @@ def test_what_is_wrong_with_one_is_told_and_nothing_to_the_others(strangers: Any
     installed = load_controllers([point("wrong", "wrong"), point("good", "good")], UPSTREAM)
     assert [one.name for one in installed.specs] == ["good-controller"]
     assert installed.troubles == (f"controller wrong (kcm_strangers:wrong) is left out: {trouble}",)
+
+
+@pytest.mark.parametrize(
+    "body, trouble",
+    [
+        ("raise RuntimeError('not\\ntoday')", "RuntimeError: not today"),
+        ("import sys; sys.exit(4)", "SystemExit: 4"),
+        (
+            "import actors.public as kcm; kcm.ControllerSpec(name='x', aliases=('y'), watches=(), build=None)",
+            "TypeError: aliases of x: expected a tuple, got 'y'",
+        ),
+    ],
+)
+def test_a_package_that_breaks_while_it_is_imported_is_a_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, trouble: str
+) -> None:
+    (tmp_path / "kcm_breaking.py").write_text(body)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "kcm_breaking", raising=False)
+    installed = load_controllers([EntryPoint("breaking", "kcm_breaking:SPEC", GROUP)], UPSTREAM)
+    assert installed.troubles == (f"controller breaking (kcm_breaking:SPEC) is left out: {trouble}",)
 
 
 def test_a_package_that_cannot_be_imported_is_a_trouble() -> None:
