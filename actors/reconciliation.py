@@ -1,8 +1,6 @@
 """What a reconciler is, and the words it is written in.
 
     class Greeter:
-        watches = (Watch(CONFIGMAPS, to=itself),)
-
         def __init__(self, *, tables: Tables) -> None:
             self._configmaps = tables[CONFIGMAPS]
 
@@ -37,6 +35,7 @@ from protocols.objects import (
     encode_object,
     make_key,
     metadata,
+    name_of,
     namespace_of,
     split_key,
 )
@@ -68,8 +67,6 @@ Step = Generator[Yielded, Any, T]  # a part of a reconciliation that answers a T
 
 class Reconciler(Protocol):
     """Drives one kind of key to its wished state."""
-
-    watches: Sequence[Watch]
 
     def reconcile(self, key: Key) -> Reconciliation: ...
 
@@ -191,8 +188,10 @@ def its_controller(owners: Resource) -> Callable[[Change, Tables], Iterable[Key]
 def create(
     resource: Resource, obj: Mapping[str, Any], *, namespace: str | None = None, subresource: str = ""
 ) -> Create:
-    """namespace: where the object does not say it itself."""
+    """namespace: where the object does not say it itself. Raises ValueError where nobody says it and one is needed."""
     where = namespace_of(obj) if namespace is None else namespace
+    if resource.namespaced and not where:
+        raise ValueError(f"a {resource.kind} is made in a namespace, and none is given for {name_of(obj)!r}")
     return Create(resource.id, where, encode_object(obj), subresource=subresource)
 
 

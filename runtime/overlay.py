@@ -193,8 +193,11 @@ class Tables:
         self._listers = {resource_id: Lister(overlay) for resource_id, overlay in self._overlays.items()}
 
     def __getitem__(self, resource: Resource) -> Lister:
-        """Raises KeyError for a resource that the reconciler did not say it watches."""
-        return self._listers[resource.id]
+        """Raises KeyError for a resource that the controller did not say it watches or reads."""
+        lister = self._listers.get(resource.id)
+        if lister is None:
+            raise KeyError(f"{resource.id} is not among what this controller watches and reads: see its ControllerSpec")
+        return lister
 
     def overlay(self, resource_id: str) -> Overlay | None:
         return self._overlays.get(resource_id)
