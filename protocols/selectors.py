@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
@@ -167,7 +168,7 @@ def label_selector_of(value: Mapping[str, Any] | None) -> LabelSelector:
     labels, expressions = value.get("matchLabels") or {}, value.get("matchExpressions") or []
     if not isinstance(labels, dict) or not isinstance(expressions, list):
         raise ValueError("not a label selector: matchLabels is a map and matchExpressions a list")
-    requirements = [requirement(_text(key), Operator.EQUALS, [_text(label)]) for key, label in labels.items()]
+    requirements = [_equals(_text(key), _text(label)) for key, label in labels.items()]
     for expression in expressions:
         if not isinstance(expression, dict):
             raise ValueError(f"not a label selector: {expression!r} in matchExpressions")
@@ -179,6 +180,11 @@ def label_selector_of(value: Mapping[str, Any] | None) -> LabelSelector:
             raise ValueError(f"not a label selector: values is a list, got {values!r}")
         requirements.append(requirement(_text(expression.get("key") or ""), operator, map(_text, values)))
     return _selector(requirements)
+
+
+@lru_cache(maxsize=4096)  # a selector is compiled at every look at its owner
+def _equals(key: str, label: str) -> Requirement:
+    return requirement(key, Operator.EQUALS, [label])
 
 
 def parse_label_selector(text: str) -> LabelSelector:

@@ -21,7 +21,6 @@ from protocols.objects import (
     decode_object,
     is_deleting,
     key_of,
-    labels_of,
     metadata,
     namespace_of,
     owner_reference,
@@ -54,8 +53,8 @@ def look_into(lister: Lister) -> Callable[[Entry], Seen]:
     """Reads a Claimable from the object itself, for resources whose entries have no facts."""
 
     def look(entry: Entry) -> Seen:
-        obj = lister.object_of(entry)
-        return Seen(labels_of(obj), is_deleting(obj))
+        meta = metadata(lister.object_of(entry))
+        return Seen(meta.get("labels") or {}, meta.get("deletionTimestamp") is not None)
 
     return look
 

@@ -29,9 +29,13 @@ def number(obj: Mapping[str, Any], where: str, field: str, default: int = 0) -> 
     value = section(obj, where).get(field)
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{key_of(obj)}: {where}.{field} is not a whole number: {value!r}")
+    if type(value) is not int:
+        raise _no_number(obj, where, field, value)
     return value
+
+
+def _no_number(obj: Mapping[str, Any], where: str, field: str, value: Any) -> ValueError:
+    return ValueError(f"{key_of(obj)}: {where}.{field} is not a whole number: {value!r}")
 
 
 def limit(deployment: Mapping[str, Any], field: str) -> int | None:
@@ -86,6 +90,15 @@ def total_replicas(replica_sets: Iterable[Object]) -> int:
     return sum(map(replicas, replica_sets))
 
 
-def total_status(replica_sets: Iterable[Object], field: str) -> int:
-    """The sum of one count in their status, as their controller last saw it."""
-    return sum(number(replica_set, "status", field) for replica_set in replica_sets)
+def total_statuses(replica_sets: Iterable[Object], *fields: str) -> list[int]:
+    """The sums of some counts in their status, as their controller last saw them. Raises ValueError as number does."""
+    totals = [0] * len(fields)
+    for replica_set in replica_sets:
+        status = section(replica_set, "status")
+        for i, field in enumerate(fields):
+            value = status.get(field)
+            if type(value) is int:
+                totals[i] += value
+            elif value is not None:
+                raise _no_number(replica_set, "status", field, value)
+    return totals

@@ -23,8 +23,10 @@ def history_to_delete(deployment: Mapping[str, Any], old: Iterable[Object]) -> l
     if kept is None:
         return []
     there = [each for each in old if not is_deleting(each)]
+    if len(there) <= kept:
+        return []
     there.sort(key=lambda each: (revision_of(each) or 0, creation_order(each)))
-    return [each for each in there[: max(0, len(there) - kept)] if _is_idle(each)]
+    return [each for each in there[: len(there) - kept] if _is_idle(each)]
 
 
 def _is_idle(replica_set: Object) -> bool:

@@ -26,6 +26,7 @@ from actors.workloads.deployment.arithmetic import RECREATE, ROLLING_UPDATE, str
 from actors.workloads.deployment.fields import generation, number, section, template
 from actors.workloads.deployment.progress import is_complete
 from actors.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
+from actors.workloads.deployment.revisions import Templates
 from actors.workloads.deployment.rollback import requested_revision, rollback_plan
 from actors.workloads.deployment.rolling import growth_plan, shrink_plan
 from actors.workloads.deployment.rollout import Rollout
@@ -116,6 +117,7 @@ class DeploymentReconciler:
     def __init__(self, *, tables: Tables, clock: Clock) -> None:
         self._deployments, self._replica_sets, self._pods = tables[DEPLOYMENTS], tables[REPLICASETS], tables[PODS]
         self._clock = clock
+        self._templates = Templates()
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Raises ValueError on a malformed Deployment or ReplicaSet, CommandFailed on a write that did not succeed."""
@@ -174,7 +176,7 @@ class DeploymentReconciler:
             look=look_into(lister),
         )
         replica_sets = [lister.object_of(entry) for entry in claimed]
-        return Rollout(deployment, replica_sets, lister=lister, clock=self._clock)
+        return Rollout(deployment, replica_sets, lister=lister, clock=self._clock, templates=self._templates)
 
     def _recreate(self, rollout: Rollout) -> Reconciliation:
         """Source: rolloutRecreate."""

@@ -6,7 +6,7 @@ Source: kubernetes v1.36 pkg/controller/deployment/sync.go, getNewReplicaSet, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -37,11 +37,35 @@ _INT64 = re.compile(r"[+-]?[0-9]{1,18}")
 
 def same_template(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two objects have the same spec.template but for the label pod-template-hash. Source: EqualIgnoreHash."""
-    return _same_template(_comparable(one), _comparable(other))
+    return _same_template(comparable(one), comparable(other))
 
 
-def _comparable(obj: Mapping[str, Any]) -> bytes:
+def comparable(obj: Mapping[str, Any]) -> bytes:
+    """spec.template without the label pod-template-hash, as bytes. Raises ValueError as template does."""
     return encode_object(without_hash_label(template(obj)))
+
+
+class Templates:
+    """What `comparable` made of objects that are looked at again and again: a Deployment's whole history each time."""
+
+    MOST = 256  # objects; some 4 kB each
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Object, bytes]] = {}  # uid → (the very template, what was made of it)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def comparable(self, obj: Mapping[str, Any]) -> bytes:
+        uid, current = uid_of(obj), template(obj)
+        known = self._known.get(uid)
+        if known is not None and known[0] is current:
+            return known[1]
+        made = comparable(obj)
+        if len(self._known) >= self.MOST:
+            self._known.clear()
+        self._known[uid] = current, made
+        return made
 
 
 def _same_template(one: bytes, other: bytes) -> bool:
@@ -54,17 +78,20 @@ def _mean_the_same(one: bytes, other: bytes) -> bool:
 
 
 def split_new_and_old(
-    deployment: Mapping[str, Any], replica_sets: Iterable[Object]
+    deployment: Mapping[str, Any],
+    replica_sets: Iterable[Object],
+    *,
+    comparable: Callable[[Mapping[str, Any]], bytes] = comparable,
 ) -> tuple[Object | None, list[Object]]:
     """The ReplicaSet with the Deployment's template, and all others, oldest first.
 
-    Of several with that template the oldest is the new one, so that it stays the same one. Source: FindNewReplicaSet,
-    FindOldReplicaSets.
+    Of several with that template the oldest is the new one, so that it stays the same one. comparable: the function of
+    that name, or one that remembers what it made. Source: FindNewReplicaSet, FindOldReplicaSets.
     """
-    wanted = _comparable(deployment)
+    wanted = comparable(deployment)
     old = oldest_first(replica_sets)
     for position, replica_set in enumerate(old):
-        if _same_template(_comparable(replica_set), wanted):
+        if _same_template(comparable(replica_set), wanted):
             return old.pop(position), old
     return None, old
 

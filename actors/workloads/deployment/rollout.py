@@ -33,6 +33,7 @@ from actors.workloads.deployment.progress import (
     rollout_status,
 )
 from actors.workloads.deployment.revisions import (
+    Templates,
     is_ours,
     new_replica_set,
     next_revision,
@@ -65,10 +66,18 @@ class Rollout:
     Every step raises CommandFailed if a write does not succeed.
     """
 
-    def __init__(self, deployment: Object, claimed: Iterable[Object], *, lister: Lister, clock: Clock) -> None:
+    def __init__(
+        self,
+        deployment: Object,
+        claimed: Iterable[Object],
+        *,
+        lister: Lister,
+        clock: Clock,
+        templates: Templates,
+    ) -> None:
         """claimed: the ReplicaSets that the Deployment owns and selects. lister: of ReplicaSets."""
         self.deployment = deployment
-        self.new, self.old = split_new_and_old(deployment, claimed)
+        self.new, self.old = split_new_and_old(deployment, claimed, comparable=templates.comparable)
         self._lister, self._clock = lister, clock
 
     @property

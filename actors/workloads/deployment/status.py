@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from actors.workloads.deployment.arithmetic import max_unavailable
-from actors.workloads.deployment.fields import generation, number, replicas, section, total_replicas, total_status
+from actors.workloads.deployment.fields import generation, number, replicas, section, total_replicas, total_statuses
 from protocols.conditions import find_condition, set_condition
 from protocols.objects import Object
 from protocols.times import format_time
@@ -52,12 +52,12 @@ def calculated_status(
 ) -> Object:
     """Counts and the Available condition. What we do not compute (collisionCount, other conditions) stays."""
     everyone = [*old, new] if new is not None else list(old)
-    available = total_status(everyone, "availableReplicas")
+    total, ready, available = total_statuses(everyone, "replicas", "readyReplicas", "availableReplicas")
     counts = {
         "observedGeneration": generation(deployment),
-        "replicas": total_status(everyone, "replicas"),
+        "replicas": total,
         "updatedReplicas": number(new, "status", "replicas") if new is not None else 0,
-        "readyReplicas": total_status(everyone, "readyReplicas"),
+        "readyReplicas": ready,
         "availableReplicas": available,
         # More can be available than wished for, while it is scaled down.
         "unavailableReplicas": max(0, total_replicas(everyone) - available),

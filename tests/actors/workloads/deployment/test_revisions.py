@@ -3,6 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.workloads.deployment.revisions import (
+    Templates,
+    comparable,
     extended_history,
     is_ours,
     last_revision,
@@ -49,6 +51,21 @@ def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have():
     assert split_new_and_old(deployment(), [newest, old, twin]) == (twin, [old, newest])
     assert split_new_and_old(deployment(template=template("web:9")), [newest, old]) == (None, [old, newest])
     assert split_new_and_old(deployment(), []) == (None, [])
+
+
+def test_remembered_templates_are_those_of_the_objects_as_they_are_now():
+    templates = Templates()
+    known, changed = replica_set("v1", image="web:1"), replica_set("v1", image="web:2")
+    assert known["metadata"]["uid"] == changed["metadata"]["uid"]
+    for each in (known, known, changed, known):
+        assert templates.comparable(each) == comparable(each)
+
+
+def test_templates_remember_no_more_than_a_bounded_number():
+    templates = Templates()
+    many = [replica_set(f"v{number}", image=f"web:{number}") for number in range(2 * Templates.MOST)]
+    assert [templates.comparable(each) for each in many] == [comparable(each) for each in many]
+    assert len(templates) <= Templates.MOST
 
 
 def test_of_the_same_second_the_first_by_name_is_the_new_one():
