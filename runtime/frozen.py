@@ -30,15 +30,19 @@ class FrozenList(list[Any]):
     reverse = sort = _refuse
 
 
+_CONTAINERS = (dict, list)
+
+
 def freeze(obj: Object) -> Object:
     """A copy of a decoded object, frozen all the way down."""
-    frozen: Object = _freeze(obj)
+    frozen = FrozenDict(obj)
+    for key, value in obj.items():
+        if isinstance(value, _CONTAINERS):  # most are neither, and need no call
+            dict.__setitem__(frozen, key, _freeze(value))
     return frozen
 
 
 def _freeze(value: Any) -> Any:
     if isinstance(value, dict):
-        return FrozenDict({key: _freeze(inner) for key, inner in value.items()})
-    if isinstance(value, list):
-        return FrozenList(_freeze(inner) for inner in value)
-    return value
+        return freeze(value)
+    return FrozenList([_freeze(inner) if isinstance(inner, _CONTAINERS) else inner for inner in value])
