@@ -28,7 +28,6 @@ MAGIC = b"kcm journal 1\n"
 HEAD = struct.Struct(">II")
 FLUSH = 0.5  # seconds after which what was written is given to the system; messages come at least once a second
 LONGEST_TURN = 1.0  # seconds
-LARGEST_RECORD = 1 << 30  # a length beyond this is damage
 
 Record = Opened | Told | Handled
 
@@ -255,30 +254,36 @@ class JournalReader:
             raise JournalError(f"{file} is no journal of this version")
         at = len(MAGIC)
         while at < len(data):
-            if at + HEAD.size > len(data):
-                self.troubles.append(f"{file}: its last {len(data) - at} bytes are no whole record")
-                return
-            length, checksum = HEAD.unpack_from(data, at)
-            payload = data[at + HEAD.size : at + HEAD.size + length]
-            if length > LARGEST_RECORD or len(payload) < length:
+            payload = _payload(data, at)
+            if payload is None:
                 self.troubles.append(f"{file}: damaged or cut off at byte {at}; the rest of the file cannot be read")
                 return
-            record = self._decoded(payload, checksum)
+            record = _decoded(payload, HEAD.unpack_from(data, at)[1])
             if record is None:
                 self.troubles.append(f"{file}: the record at byte {at} is damaged and left out")
             else:
                 yield record
-            at += HEAD.size + length
+            at += HEAD.size + len(payload)
 
-    @staticmethod
-    def _decoded(payload: bytes, checksum: int) -> Record | None:
-        if crc32(payload) != checksum:
-            return None
-        try:
-            record = decode(payload)
-        except DecodeError:
-            return None
-        return record if isinstance(record, Opened | Told | Handled) else None
+
+def _payload(data: bytes, at: int) -> bytes | None:
+    """Of the record that begins there; None if it is not whole."""
+    begins = at + HEAD.size
+    if begins > len(data):
+        return None
+    length = HEAD.unpack_from(data, at)[0]
+    payload = data[begins : begins + length]
+    return payload if len(payload) == length else None
+
+
+def _decoded(payload: bytes, checksum: int) -> Record | None:
+    if crc32(payload) != checksum:
+        return None
+    try:
+        record = decode(payload)
+    except DecodeError:
+        return None
+    return record if isinstance(record, Opened | Told | Handled) else None
 
 
 def read_journal(path: Path) -> JournalReader:
