@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actors import journal_command
+from actors.arguments import known_names, read_options
 from actors.catalogue import BUILT_IN
 from actors.connection import ServerUnavailableError, connect, wait_for_server
 from actors.controller_system import ControllerSystem
@@ -28,8 +29,7 @@ from actors.installed import Installed, installed_controllers
 from actors.live_faults import LiveFaults
 from actors.local_cluster import LocalCluster, start_local_cluster
 from actors.manifests import ManifestError, apply, read_manifest
-from actors.names import UPSTREAM, aliases_of
-from actors.options import InvalidOptions, Options, help_text, parse_options
+from actors.options import InvalidOptions, Options, help_text
 from actors.serving import build_server
 from actors.specs import ControllerSpec
 from runtime.client.config import ConfigError
@@ -93,14 +93,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments and arguments[0] == "journal":
         return journal_command.main(arguments[1:])
     installed = installed_controllers()
-    names = (*UPSTREAM, *installed.names)
-    known = {name.canonical for name in names} | {spec.name for spec in BUILT_IN}
+    controllers = (*BUILT_IN, *installed.specs)
     try:
-        options = parse_options(arguments, known_controllers=known, aliases=aliases_of(names))
+        options = read_options(arguments, controllers=controllers)
     except (FlagError, InvalidOptions) as err:
         print(f"Error: {err}", file=sys.stderr)
         if "is not in the list of known controllers" in str(err):
-            print(f"Known controllers: {', '.join(sorted(known))}", file=sys.stderr)
+            known = sorted(name.canonical for name in known_names(controllers))
+            print(f"Known controllers: {', '.join(known)}", file=sys.stderr)
         return 1
     if options.process.help:
         print(help_text(columns=shutil.get_terminal_size().columns))

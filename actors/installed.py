@@ -25,11 +25,6 @@ class Installed:
     specs: tuple[ControllerSpec, ...]
     troubles: tuple[str, ...]
 
-    @property
-    def names(self) -> tuple[ControllerName, ...]:
-        """For --controllers."""
-        return tuple(ControllerName(spec.name, spec.aliases, spec.on_by_default) for spec in self.specs)
-
 
 def installed_controllers(taken: Iterable[ControllerName] = UPSTREAM) -> Installed:
     """Import all that is installed. A broken package is a trouble told, and nothing to the others.

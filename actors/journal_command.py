@@ -14,12 +14,12 @@ from pathlib import Path
 
 import orjson
 
+from actors.arguments import read_options
 from actors.catalogue import BUILT_IN
 from actors.installed import installed_controllers
 from actors.journal_replay import Difference, command_values, replay, told_in_words
 from actors.journal_table import Filter, aligned, rows
-from actors.names import UPSTREAM, aliases_of
-from actors.options import InvalidOptions, Options, parse_options
+from actors.options import InvalidOptions, Options
 from protocols.messages.commands import Submit
 from protocols.messages.journal import Opened
 from protocols.times import parse_time
@@ -64,22 +64,19 @@ def show_replay(file: Path, actor: str, incarnation: int | None) -> int:
     journal = read_journal(file)
     records = list(journal)
     _tell(journal.troubles)
-    installed = installed_controllers()
-    names = (*UPSTREAM, *installed.names)
+    specs = (*BUILT_IN, *installed_controllers().specs)
 
-    def read_options(arguments: Sequence[str]) -> Options:
+    def options_of(arguments: Sequence[str]) -> Options:
         try:
-            return parse_options(
-                arguments, known_controllers={name.canonical for name in names}, aliases=aliases_of(names)
-            )
+            return read_options(arguments, controllers=specs)
         except (FlagError, InvalidOptions) as err:
             raise JournalError(f"the run's command line is not understood: {err}") from err
 
     done = replay(
         records,
         actor,
-        specs=(*BUILT_IN, *installed.specs),
-        read_options=read_options,
+        specs=specs,
+        read_options=options_of,
         log=standard_log("kcm"),
         incarnation=incarnation,
     )

@@ -1,11 +1,12 @@
 """The names of this room that other programs may use; what is not here may change without notice."""
 
+from actors.arguments import read_options
 from actors.catalogue import BUILT_IN
 from actors.connection import api_transport
 from actors.controller_system import ControllerSystem
 from actors.elector import Election
 from actors.installed import installed_controllers
-from actors.options import Options, parse_options
+from actors.options import InvalidOptions, Options
 from actors.reconciliation import (
     Change,
     Reconciler,
@@ -36,6 +37,7 @@ __all__ = [
     "ControllerSpec",
     "ControllerSystem",
     "Election",
+    "InvalidOptions",
     "Options",
     "Reconciler",
     "Reconciliation",
@@ -53,9 +55,9 @@ __all__ = [
     "list_live",
     "must",
     "must_object",
-    "parse_options",
     "patch",
     "perform",
+    "read_options",
     "record",
     "slow_start",
     "together",

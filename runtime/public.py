@@ -3,6 +3,7 @@
 from runtime.api import Request, Response, Transport
 from runtime.client.config import ConfigError
 from runtime.clock import Clock, SystemClock
+from runtime.flags import FlagError
 from runtime.metrics import Family, Metrics
 from runtime.overlay import Lister, Tables
 
@@ -10,6 +11,7 @@ __all__ = [
     "Clock",
     "ConfigError",
     "Family",
+    "FlagError",
     "Lister",
     "Metrics",
     "Request",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from actors.installed import GROUP, load_controllers
-from actors.names import UPSTREAM, ControllerName
+from actors.names import UPSTREAM
 from actors.reconciliation import Watch, itself
 from actors.specs import ControllerSpec
 from protocols.resources import PODS
@@ -36,7 +36,6 @@ def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
     strangers.one, strangers.some = spec("website-controller", "website"), [spec("a-controller"), spec("b-controller")]
     installed = load_controllers([point("website", "one"), point("more", "some")], UPSTREAM)
     assert [one.name for one in installed.specs] == ["a-controller", "b-controller", "website-controller"]
-    assert installed.names[2] == ControllerName("website-controller", ("website",))
     assert installed.troubles == ()
 
 
