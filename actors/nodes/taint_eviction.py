@@ -10,6 +10,7 @@ Source: kubernetes v1.36 pkg/controller/tainteviction/{taint_eviction,timed_work
 gives every pod its whole time again. Differences:
 - Once the time is up the node is read live, so that nothing rests on a watch that is late.
 - A deletion that fails is tried again until it succeeds or there is no more cause for it, not five times.
+- A pod is spared as long as its deletion has not been sent, there only until its eviction has begun.
 - The deletion names the pod's uid. A pod that is on its way out at our word is not marked again.
 """
 
@@ -129,7 +130,8 @@ class TaintEvictionReconciler:
         if seconds > 0:
             return RequeueAfter(seconds)
         yield from self._evict(key, eviction)
-        return None
+        left = self._evictions.get(key)  # another one, if the taints have changed meanwhile
+        return None if left is None else RequeueAfter(left.due - self._clock.monotonic())
 
     def _judge(self, key: Key) -> Step[_Eviction | None]:
         """What is to become of the pod, by what the tables show."""
@@ -189,17 +191,21 @@ class TaintEvictionReconciler:
         found = yield from must(get_live(PODS, key), but=(NotFound,))
         if isinstance(found, Done):
             pod = decode_object(found.body)
-            if uid_of(pod) == eviction.uid:
+            if uid_of(pod) == eviction.uid and (yield from self._stands(key, eviction)):
                 yield from self._delete(key, pod, eviction)
         # Else it is gone, and its event is on its way; so is that of one that took its name.
         if self._evictions.get(key) is eviction:
             del self._evictions[key]
 
+    def _stands(self, key: Key, eviction: _Eviction) -> Step[bool]:
+        """An answer may have taken long: whether the pod still has to go."""
+        return (yield from self._judge(key)) is eviction
+
     def _delete(self, key: Key, pod: Object, eviction: _Eviction) -> Step[None]:
         condition = disruption_condition(pod, reason=REASON, message=MESSAGE, now=self._clock.now())
         if condition is not None:
             outcome = yield from must(patch_status(key, pod, {"conditions": [condition]}), but=(NotFound,))
-            if isinstance(outcome, NotFound):
+            if isinstance(outcome, NotFound) or not (yield from self._stands(key, eviction)):
                 return
         outcome = yield from must(delete(PODS, key, uid=eviction.uid), but=(NotFound,))
         if isinstance(outcome, Done):

@@ -10,6 +10,7 @@ from structlog.testing import LogCapture
 from actors.nodes.node_services import EVICTION_DURATION, EVICTIONS
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS
+from runtime.api import Request, Response
 from runtime.simulation.faults import Fault, Kind
 from tests.actors.nodes.eviction_scene import CANCELLED, MARKED, NAME, Scene
 from tests.actors.nodes.objects import node, pod, taint, toleration
@@ -63,6 +64,26 @@ def test_the_node_is_asked_itself_before_a_pod_leaves_whose_time_is_up(
     scene.run_for(100.0)
     assert scene.evictions() == {}
     assert scene.events() == [CANCELLED]
+
+
+@pytest.mark.parametrize("path", ["GET", "PATCH"])
+def test_a_taint_that_goes_while_an_answer_is_on_its_way_spares_the_pod(scene: Scene, path: str) -> None:
+    """Campaign, setting nodes, seed 55."""
+    scene.create(pod(tolerations=[toleration(seconds=5)]))
+    scene.taint(taint())
+
+    class Untaint:
+        def sent(self, process: str, client: str, request: Request) -> None:
+            pass
+
+        def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
+            if request.method == path and "/pods/p1" in request.path:
+                scene.taint()
+
+    scene.cluster.network.witnesses.append(Untaint())
+    scene.run_for(60.0)
+    assert scene.evictions() == {}
+    assert scene.events() == [MARKED, CANCELLED]
 
 
 def test_one_look_at_the_node_serves_many_pods(scene: Scene) -> None:
