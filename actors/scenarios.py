@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from actors.simulation import SimulatedCluster
@@ -16,6 +17,7 @@ from protocols.objects import Object, controller_of, labels_of, metadata, name_o
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
 
 NAMESPACE = "default"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 RETRY = 1.0  # seconds until a wish that could not be fulfilled is tried again
 
 
@@ -27,11 +29,13 @@ class Wish(NamedTuple):
     act: Callable[[SimulatedCluster], bool]
 
 
-def workload(resource: Resource, name: str, replicas: int, image: str, **spec: Any) -> Object:
-    """A Deployment, ReplicaSet or ReplicationController."""
+def workload(
+    resource: Resource, name: str, replicas: int, image: str, *, pod: Mapping[str, Any] = NOTHING, **spec: Any
+) -> Object:
+    """A Deployment, ReplicaSet or ReplicationController. pod: more fields of its pods' spec."""
     labels = {"app": name}
     selector: Object = labels if resource == REPLICATION_CONTROLLERS else {"matchLabels": labels}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}], **pod}}
     return {
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"replicas": replicas, "selector": selector, "template": template, **spec},
@@ -44,23 +48,28 @@ CHANGES = ("image", "scale", "scale", "kill", "anew", "orphan")
 
 
 def draw_wishes(
-    seed: int, *, seconds: float, kinds: Sequence[Resource] = KINDS, changes: Sequence[str] = CHANGES
+    seed: int,
+    *,
+    seconds: float,
+    kinds: Sequence[Resource] = KINDS,
+    changes: Sequence[str] = CHANGES,
+    pod: Mapping[str, Any] = NOTHING,
 ) -> tuple[Wish, ...]:
-    """One workload of each kind, then three to six changes to them within so many seconds."""
+    """One workload of each kind, then three to six changes to them within so many seconds. pod: see `workload`."""
     chance = random.Random(f"wishes {seed}")
-    wishes = [_first(chance, 1.0 + 0.5 * i, kind) for i, kind in enumerate(kinds)]
+    wishes = [_first(chance, 1.0 + 0.5 * i, kind, pod) for i, kind in enumerate(kinds)]
     times = sorted(round(chance.uniform(3.0, seconds), 2) for _ in range(chance.randint(3, 6)))
     wishes += [_draw_change(chance, at, chance.choice(kinds), chance.choice(changes)) for at in times]
     return tuple(wishes)
 
 
-def _first(chance: random.Random, at: float, kind: Resource) -> Wish:
+def _first(chance: random.Random, at: float, kind: Resource, pod: Mapping[str, Any]) -> Wish:
     more: Object = {}
     if kind == DEPLOYMENTS:
         surge = {"maxSurge": chance.randint(0, 2), "maxUnavailable": 1}
         strategy = chance.choice(({"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": surge}, None))
         more = {} if strategy is None else {"strategy": strategy}
-    return _create(at, kind, workload(kind, NAMES[kind], chance.randint(1, 5), "v1", **more))
+    return _create(at, kind, workload(kind, NAMES[kind], chance.randint(1, 5), "v1", pod=pod, **more))
 
 
 def _draw_change(chance: random.Random, at: float, kind: Resource, change: str) -> Wish:

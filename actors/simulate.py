@@ -1,7 +1,8 @@
 """One run of a simulated cluster with faults, and its replay: python -m actors.simulate --seed 7 [--faults "..."].
 
 A run is determined by its seed: what people wish, what goes wrong and when, and who works when. A run that violates an
-invariant is replayed exactly by the line that it prints; --faults replaces the plan that the seed would draw.
+invariant is replayed exactly by the line that it prints; --faults replaces the plan that the seed would draw. What is
+simulated is a setting (setting.py): workloads alone, or with --setting nodes all controllers, zones that fail, a cloud.
 """
 
 from __future__ import annotations
@@ -11,37 +12,33 @@ import functools
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from actors.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
+from actors.actor_names import MANAGER
 from actors.elector import Election
 from actors.invariants.objects import OnlyEmptyReplicaSetsGo, SingleOwner, StatusGoesForward
 from actors.invariants.replicas import DeletesWhatItSaw, NeverMorePodsThanWanted, NoPodTooMany
 from actors.invariants.watching import Violation, Watchman
 from actors.invariants.writes import NoHotLoop, NoWriteByTheDeposed, NoWriteByTheReplaced, Quiet
-from actors.scenarios import Wish, draw_wishes, end_state, enter_wishes, unsettled
+from actors.node_setting import NODES_TOO
+from actors.scenarios import Wish, enter_wishes
+from actors.setting import SCENARIOS, USUAL, Setting
 from actors.simulation import SimulatedCluster
-from actors.specs import ControllerSpec
-from actors.workloads.catalogue import WORKLOADS
+from runtime.cloud.fake import FakeCloud
 from runtime.simulation.faults import Fault, Kind, format_faults, parse_faults
-from runtime.simulation.plan import draw_plan
 from runtime.simulation.shrinking import shrunk
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-WISHES = 30.0  # seconds within which people wish something
-FAULTS = 40.0  # seconds within which something goes wrong
-SETTLED = 250.0  # seconds after that within which all has to be as it is wished
+SETTINGS = {setting.name: setting for setting in (USUAL, NODES_TOO)}
 LOOK = 5.0  # seconds between two looks at whether it is
 LATE = 110.0  # seconds after the faults in which something may be looked at again
 QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
-SCENARIOS = 24  # wishes are drawn from the seed modulo this, so that runs without faults can be kept
-MANAGERS = "manager*"
 
 
 def quiet_log() -> FilteringBoundLogger:
@@ -54,43 +51,13 @@ def quiet_log() -> FilteringBoundLogger:
     return log
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Setting:
-    """What is simulated: which controllers, and the wishes as a function of the seed. elections: how many managers
-    stand for election; 0 is one manager without a lease. draw: makes the plan, see runtime/simulation/plan.py.
-    """
-
-    controllers: tuple[ControllerSpec, ...] = WORKLOADS
-    wishes: Callable[[int], tuple[Wish, ...]] = field(
-        default=lambda seed: draw_wishes(seed % SCENARIOS, seconds=WISHES)
-    )
-    elections: Callable[[int], int] = field(default=lambda seed: (0, 0, 1, 2)[seed % 4])
-    draw: Callable[..., tuple[Fault, ...]] = draw_plan
-
-    def plan(self, seed: int) -> tuple[Fault, ...]:
-        return self.draw(seed, seconds=FAULTS, process=MANAGERS, actors=self.actors())
-
-    def actors(self) -> tuple[str, ...]:
-        """Names to choose victims from."""
-        resources = dict.fromkeys(resource.id for spec in self.controllers for resource in spec.resources)
-        return (
-            MANAGER,
-            DISPATCHER,
-            ELECTOR,
-            informer_name("*"),
-            controller_name("*"),
-            *(informer_name(resource_id) for resource_id in resources),
-            *(controller_name(spec.name) for spec in self.controllers),
-        )
-
-
-USUAL = Setting()
-
-
 @dataclass(slots=True)
 class Run:
-    """What came of one run. struck: faults by kind. checked: by invariant, how often. seconds: virtual."""
+    """What came of one run. setting: its name. struck: faults by kind. checked: by invariant, how often. seconds:
+    virtual.
+    """
 
+    setting: str
     seed: int
     faults: tuple[Fault, ...]
     violations: list[Violation]
@@ -106,7 +73,8 @@ class Run:
 def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = USUAL, traced: bool = False) -> Run:
     """One run; its faults are those that the seed draws, unless they are given."""
     plan = setting.plan(seed) if faults is None else tuple(faults)
-    cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced)
+    cloud = FakeCloud() if setting.cloud else None
+    cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
     quiet = Quiet()
     watchman = Watchman(
         cluster,
@@ -121,17 +89,21 @@ def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = 
             StatusGoesForward(),
             OnlyEmptyReplicaSetsGo(cluster),
             quiet,
+            *setting.invariants(cluster, seed),
         ],
     )
-    cluster.hollow_nodes()
+    fleet = setting.fleet(seed)
+    cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones)
     elections = setting.elections(seed)
     for number in range(max(1, elections)):
         election = Election(identity=f"manager-{number + 1}") if elections else None
-        cluster.manager(controllers=setting.controllers, election=election, keep=True)
+        options = setting.options(seed)
+        cluster.manager(controllers=setting.controllers, options=options, election=election, keep=True)
     waiting = enter_wishes(cluster, setting.wishes(seed))
-    _go_on(cluster, watchman, waiting, quiet)
+    _go_on(cluster, watchman, waiting, quiet, setting)
     trace = cluster.trace
     return Run(
+        setting=setting.name,
         seed=seed,
         faults=plan,
         violations=watchman.violations,
@@ -140,36 +112,36 @@ def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = 
         seconds=cluster.clock.monotonic(),
         steps=cluster.world.steps,
         digest="" if trace is None else trace.digest,
-        end={} if watchman.violations else end_state(cluster),
+        end={} if watchman.violations else setting.end_state(cluster),
         trace=trace.last(60) if trace is not None and watchman.violations else [],
     )
 
 
-def _go_on(cluster: SimulatedCluster, watchman: Watchman, waiting: list[Wish], quiet: Quiet) -> None:
+def _go_on(cluster: SimulatedCluster, watchman: Watchman, waiting: list[Wish], quiet: Quiet, setting: Setting) -> None:
     """Until it has settled and stayed so, or an invariant is violated."""
 
     def failed() -> bool:
         return bool(watchman.violations)
 
-    if cluster.run_until(failed, within=FAULTS):
+    if cluster.run_until(failed, within=setting.faults):
         return
-    until = FAULTS + SETTLED
-    while waiting or unsettled(cluster):
+    until = setting.faults + setting.settled
+    while waiting or setting.unsettled(cluster):
         if cluster.clock.monotonic() >= until:
-            left = [wish.text for wish in waiting] + unsettled(cluster)
-            watchman.object_to("converges once faults have stopped", f"after {SETTLED:g} s: {'; '.join(left)}")
+            left = [wish.text for wish in waiting] + setting.unsettled(cluster)
+            watchman.object_to("converges once faults have stopped", f"after {setting.settled:g} s: {'; '.join(left)}")
             return
         if cluster.run_until(failed, within=LOOK):
             return
     # What was lost is asked for again after its time-out, and a watch that is silent is renewed after its own.
-    rest = max(FAULTS + LATE - cluster.clock.monotonic(), LOOK)
+    rest = max(setting.faults + LATE - cluster.clock.monotonic(), LOOK)
     if cluster.run_until(failed, within=rest):
         return
     quiet.on = True
     if cluster.run_until(failed, within=QUIET):
         return
     watchman.checked["converges once faults have stopped"] += 1
-    if left := unsettled(cluster):
+    if left := setting.unsettled(cluster):
         watchman.object_to("a wish that is reached stays so", "; ".join(left))
     for name, running in cluster.processes.items():
         for actor, facts in running.system.vitals.of(MANAGER).get("children", {}).items():
@@ -217,7 +189,9 @@ def report(failed: Run) -> str:
     lines += [f"  {violation}" for violation in failed.violations]
     lines += ["faults:", *(f"  {fault}" for fault in failed.faults)]
     lines += ["trace:", *failed.trace]
-    lines += ["replay:", f'  python -m actors.simulate --seed {failed.seed} --faults "{format_faults(failed.faults)}"']
+    which = "" if failed.setting == USUAL.name else f" --setting {failed.setting}"
+    replay = f'python -m actors.simulate{which} --seed {failed.seed} --faults "{format_faults(failed.faults)}"'
+    lines += ["replay:", f"  {replay}"]
     return "\n".join(lines)
 
 
@@ -226,6 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m actors.simulate", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from the first on")
+    parser.add_argument("--setting", choices=SETTINGS, default=USUAL.name, help="what is simulated")
     parser.add_argument("--faults", help="these and no others: lines as the report of a failure has them")
     parser.add_argument("--no-shrink", action="store_true", help="report the first failing plan as it is")
     arguments = parser.parse_args(argv)
@@ -233,18 +208,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         faults = None if arguments.faults is None else parse_faults(arguments.faults)
     except ValueError as err:
         parser.error(str(err))
+    setting = SETTINGS[arguments.setting]
     began, seconds = time.process_time(), 0.0
     struck: Counter[Kind] = Counter()
     checked: Counter[str] = Counter()
     failures = 0
     for seed in range(arguments.seed, arguments.seed + arguments.seeds):
-        one = check(seed, faults)
+        one = check(seed, faults, setting=setting)
         seconds += one.seconds
         struck += one.struck
         checked += one.checked
         if one.violations:
             failures += 1
-            print(report(check(seed, faults, traced=True) if arguments.no_shrink else small(one)), flush=True)
+            failed = (
+                check(seed, faults, setting=setting, traced=True)
+                if arguments.no_shrink
+                else small(one, setting=setting)
+            )
+            print(report(failed), flush=True)
     spent = time.process_time() - began
     print(
         f"{arguments.seeds} runs, {sum(struck.values())} faults, {sum(checked.values())} checks, {failures} failed; "

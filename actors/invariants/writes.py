@@ -19,6 +19,7 @@ from actors.invariants.watching import (
     Submitted,
 )
 from actors.simulation import SimulatedCluster
+from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Get, List
 from protocols.objects import decode_object, make_key
 from runtime.api import Request
@@ -43,7 +44,7 @@ class NoWriteByTheReplaced:
                 self._asked = {one: who for one, who in self._asked.items() if one[0] != process}
             case Submitted(process, _, submit):
                 for command in submit.commands:
-                    if not isinstance(command, Get | List):
+                    if not isinstance(command, Get | List | CloudCall):
                         request = request_for(command, timeout=0.0)
                         asked = (process, request.method, request.path, request.body)
                         self._asked[asked] = (submit.sender, submit.incarnation)

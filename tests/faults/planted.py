@@ -19,7 +19,7 @@ from actors.reconciliation import (
     update,
 )
 from actors.scenarios import draw_wishes
-from actors.simulate import SCENARIOS, WISHES, Setting
+from actors.setting import SCENARIOS, WISHES, Setting
 from actors.specs import ControllerSpec, Surroundings
 from protocols.messages.outcomes import CommandFailed, NotFound, Outcome
 from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of

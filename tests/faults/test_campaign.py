@@ -1,7 +1,8 @@
-"""Seeded runs over ReplicationControllers, ReplicaSets and Deployments with every fault there is.
+"""Seeded runs with every fault there is: over ReplicationControllers, ReplicaSets and Deployments, and over nodes too.
 
-KCM_SEEDS (bin/run-tests --seeds N) says how many; they are dealt to a few tests, so that several workers share them.
-The seeds are the same in every run of the suite: what fails is replayed by the line that it prints.
+KCM_SEEDS (bin/run-tests --seeds N) says how many of the first, and a fifth of it is how many of the second; they are
+dealt to a few tests, so that several workers share them. The seeds are the same in every run of the suite: what fails
+is replayed by the line that it prints.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import random
 
 import pytest
 
+from actors.node_setting import NODES_TOO
+from actors.setting import USUAL, Setting
 from actors.simulate import check, report, small
-from runtime.simulation.faults import Fault, Kind
-from runtime.simulation.plan import WITHOUT_CLOUD, draw_fault
+from runtime.simulation.faults import IN_A_CLOUD, Fault, Kind
+from runtime.simulation.plan import draw_fault
 
 SEEDS = int(os.environ.get("KCM_SEEDS", "300"))
 PARTS = 12
@@ -22,18 +25,21 @@ PARTS = 12
 
 @pytest.mark.timeout(60 + SEEDS * 5)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_nothing_that_goes_wrong_violates_an_invariant(part: int) -> None:
-    for seed in range(part, SEEDS, PARTS):
-        run = check(seed)
+@pytest.mark.parametrize(
+    ("setting", "seeds"), [(USUAL, SEEDS), (NODES_TOO, SEEDS // 5)], ids=[USUAL.name, NODES_TOO.name]
+)
+def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: int, part: int) -> None:
+    for seed in range(part, seeds, PARTS):
+        run = check(seed, setting=setting)
         if run.violations:
-            pytest.fail(report(small(run)))
+            pytest.fail(report(small(run, setting=setting)))
 
 
-@pytest.mark.parametrize("kind", WITHOUT_CLOUD)
+@pytest.mark.parametrize("kind", Kind)
 def test_every_kind_of_fault_strikes_within_a_few_seeds(kind: Kind) -> None:
     """A campaign that injects nothing finds nothing."""
-    faults = plan_with(kind)
-    assert any(check(seed, faults).struck[kind] for seed in range(4)), faults
+    faults, setting = plan_with(kind), NODES_TOO if kind in IN_A_CLOUD else USUAL
+    assert any(check(seed, faults, setting=setting).struck[kind] for seed in range(4)), faults
 
 
 def plan_with(kind: Kind) -> tuple[Fault, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.simulate import Run, Setting, check
+from actors.setting import Setting
+from actors.simulate import Run, check
 from runtime.simulation.faults import Fault
 from runtime.simulation.plan import draw_intermediate_state, draw_plan, draw_stale_state, draw_unobserved_state
 from tests.faults.planted import Flaws, planted

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulate import check, main, report, small
+from actors.node_setting import NODES_TOO
+from actors.simulate import check, main, report, run, small
 from runtime.simulation.faults import Kind, parse_faults
 from tests.faults.planted import Flaws, planted
 
 
 def test_a_failure_is_reported_with_its_seed_few_faults_the_trace_and_how_to_replay_it() -> None:
     setting = planted(Flaws(no_retry=True))
-    failed = next(run for run in (check(seed, setting=setting) for seed in range(50)) if run.violations)
+    failed = next(one for one in (check(seed, setting=setting) for seed in range(50)) if one.violations)
     shown = small(failed, setting=setting)
     assert 1 <= len(shown.faults) <= len(failed.faults)
     text = report(shown)
@@ -27,6 +28,13 @@ def test_the_command_runs_seeds_and_sums_up(capsys: pytest.CaptureFixture[str]) 
     assert "2 runs" in capsys.readouterr().out
 
 
+def test_another_setting_is_chosen_by_its_name_and_named_in_the_replay(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--setting", "nodes", "--seed", "3"]) == 0
+    assert "1 runs" in capsys.readouterr().out
+    line = report(run(3, (), setting=NODES_TOO)).splitlines()[-1]
+    assert line.strip() == 'python -m actors.simulate --setting nodes --seed 3 --faults ""'
+
+
 def test_faults_are_named_in_the_error_when_they_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--faults", "earthquake 1..2"])
@@ -34,6 +42,6 @@ def test_faults_are_named_in_the_error_when_they_cannot_be_read(capsys: pytest.C
 
 
 def test_given_faults_replace_those_of_the_seed() -> None:
-    run = check(2, parse_faults("process-crashed 5..6 process=manager*"))
-    assert dict(run.struck) == {Kind.PROCESS_CRASHED: 1}
-    assert run.violations == []
+    crashed = check(2, parse_faults("process-crashed 5..6 process=manager*"))
+    assert dict(crashed.struck) == {Kind.PROCESS_CRASHED: 1}
+    assert crashed.violations == []

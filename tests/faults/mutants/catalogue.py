@@ -17,7 +17,7 @@ import actors.workloads.replicaset as replicaset
 from actors.dispatcher import Dispatcher
 from actors.informer import Informer
 from actors.reconciliation import delete
-from actors.simulate import USUAL, Setting
+from actors.setting import USUAL, Setting
 from protocols.messages.watching import EventType
 from protocols.objects import name_of
 from protocols.resources import PODS

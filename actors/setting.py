@@ -1,0 +1,75 @@
+"""What a seeded run simulates: the cluster, who works on it, what people wish, and what it has to come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
+from actors.invariants.watching import Invariant
+from actors.options import Options
+from actors.scenarios import Wish, draw_wishes, end_state, unsettled
+from actors.simulation import SimulatedCluster
+from actors.specs import ControllerSpec
+from actors.workloads.catalogue import WORKLOADS
+from runtime.simulation.faults import Fault
+from runtime.simulation.plan import draw_plan
+
+WISHES = 30.0  # seconds within which people wish something
+SCENARIOS = 24  # wishes are drawn from the seed modulo this, so that runs without faults can be kept
+MANAGERS = "manager*"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Hollow nodes, dealt to the zones in turn."""
+
+    nodes: int = 3
+    zones: int = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setting:
+    """See the module. Functions of a number are given the seed, those of a cluster that of the run.
+
+    name: as --setting has it. options: None is the defaults. cloud: managers find a fake one. elections: how many
+    managers stand for election; 0 is one manager without a lease. invariants: those beside the usual ones. end_state,
+    unsettled: see scenarios.py. faults: seconds within which something goes wrong. settled: seconds after that within
+    which all has to be as it is wished. draw: makes the plan, see runtime/simulation/plan.py.
+    """
+
+    name: str = "workloads"
+    controllers: tuple[ControllerSpec, ...] = WORKLOADS
+    options: Callable[[int], Options | None] = field(default=lambda _seed: None)
+    fleet: Callable[[int], Fleet] = field(default=lambda _seed: Fleet())
+    cloud: bool = False
+    wishes: Callable[[int], tuple[Wish, ...]] = field(
+        default=lambda seed: draw_wishes(seed % SCENARIOS, seconds=WISHES)
+    )
+    elections: Callable[[int], int] = field(default=lambda seed: (0, 0, 1, 2)[seed % 4])
+    invariants: Callable[[SimulatedCluster, int], Sequence[Invariant]] = field(default=lambda _cluster, _seed: ())
+    end_state: Callable[[SimulatedCluster], dict[str, Any]] = end_state
+    unsettled: Callable[[SimulatedCluster], list[str]] = unsettled
+    faults: float = 40.0
+    settled: float = 250.0
+    draw: Callable[..., tuple[Fault, ...]] = draw_plan
+
+    def plan(self, seed: int) -> tuple[Fault, ...]:
+        return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors())
+
+    def actors(self) -> tuple[str, ...]:
+        """Names to choose victims from."""
+        resources = dict.fromkeys(resource.id for spec in self.controllers for resource in spec.resources)
+        return (
+            MANAGER,
+            DISPATCHER,
+            ELECTOR,
+            informer_name("*"),
+            controller_name("*"),
+            *(informer_name(resource_id) for resource_id in resources),
+            *(controller_name(spec.name) for spec in self.controllers),
+        )
+
+
+USUAL = Setting()
