@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _RFC3339 = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]+)?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
@@ -41,12 +42,17 @@ def parse_time(text: str) -> float:
 
 def format_time(seconds: float) -> str:
     """A Time: "2026-01-02T03:04:05Z", a fraction is cut off. Raises ValueError outside the years 1 to 9999."""
-    return _moment(seconds // 1).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
+    return _whole(seconds // 1)
 
 
 def format_micro_time(seconds: float) -> str:
     """A MicroTime, rounded to the microsecond: "2026-01-02T03:04:05.000000Z". Raises ValueError as format_time."""
     return _moment(seconds).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+
+
+@lru_cache(maxsize=128)  # what is written is mostly now, and a status says so several times
+def _whole(seconds: float) -> str:
+    return _moment(seconds).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 def _moment(seconds: float) -> datetime:

@@ -69,7 +69,7 @@ class History:
 
     def age(self, now: float) -> None:
         """Forget what happened more than HISTORY_AGE before now. Call it every now and then."""
-        if self._changes:
+        if self._changes and (not self._noted or self._noted[-1][1] != self._changes[-1].revision):
             self._noted.append((now, self._changes[-1].revision))
         while self._noted and self._noted[0][0] <= now - HISTORY_AGE:
             oldest = self._noted.popleft()[1]

@@ -249,12 +249,12 @@ class World:
     def _let(self, actor: Actor, process: Process) -> None:
         if actor in self._unstarted:
             self._unstarted.discard(actor)
-            self._guard(actor, actor.on_start)
+            self._guard(actor, None)
         elif not actor.actor_inbox.empty():
             envelope = actor.actor_inbox.get()
             if self.trace is not None:
                 self.trace.handled(self.clock.monotonic(), process.name, actor.name, envelope.message)
-            self._guard(actor, self._handle, actor, envelope)
+            self._guard(actor, envelope)
         elif actor in self._ending:
             self._end(actor)
             actor.on_stop()
@@ -295,21 +295,20 @@ class World:
         if actor in self._actors:
             self.delivered(actor)
 
-    def _handle(self, actor: Actor, envelope: Any) -> None:
-        response = actor.on_receive(envelope.message)
-        if envelope.reply_to is not None:
-            envelope.reply_to.set(response)
-
-    def _guard(self, actor: Actor, act: Callable[..., None], *arguments: Any) -> None:
-        """What pykka's loop does around a handler."""
+    def _guard(self, actor: Actor, envelope: Any) -> None:
+        """Have it handle a message, or start if there is none, as pykka's loop does."""
         self.current = actor
         try:
-            act(*arguments)
+            if envelope is None:
+                actor.on_start()
+            else:
+                response = actor.on_receive(envelope.message)
+                if envelope.reply_to is not None:
+                    envelope.reply_to.set(response)
         except CrashedError as err:
             self.current = None
-            reported = act == actor.on_start  # on_start reports by itself, since pykka does not
             self._end(actor)
-            if not reported:
+            if envelope is not None:  # on_start reports by itself, since pykka does not
                 actor.on_failure(type(err), err, err.__traceback__)
         except Exception as err:
             self.current = None
