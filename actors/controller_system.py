@@ -17,6 +17,7 @@ import orjson
 from actors.actor_names import MANAGER
 from actors.assembly import Assembly, manager_spec, plan_manager
 from actors.catalogue import BUILT_IN
+from actors.controller_manager import DRAINED
 from actors.elector import Election
 from actors.health import Check, controller_check, infrastructure_check, leader_check
 from actors.names import is_enabled
@@ -100,35 +101,44 @@ class ControllerSystem:
         self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)
         self._manager_failures: list[float] = []
         self._finished = Ending()
+        self._spent = False  # it was started, or stopped before it was
         self.end: str | None = None
 
     def start(self) -> Self:
+        """Raises RuntimeError on one that was started or stopped before."""
+        if self._spent:
+            raise RuntimeError("a ControllerSystem is started once; make a new one")
+        self._spent = True
         for name in self.skipped:
             self.log.info("Warning: skipping controller", controller=name)
         self._start_manager()
         return self
 
     def stop(self, timeout: float = 15.0) -> bool:
-        """Drain, release the lease, stop every actor. Answers whether all ended within `timeout` seconds."""
-        if self.actors.is_alive(MANAGER):
-            self.actors.tell(MANAGER, Drain())
-            self._finished.wait(timeout)
-        ended = self._finished.is_set()
-        self.halt()
-        return ended
+        """Drain, release the lease, stop every actor. Answers whether all was drained within `timeout` seconds.
+
+        An exception that comes meanwhile, as from a second Ctrl-C, ends the draining: the actors are stopped at once.
+        """
+        idle = not self._spent
+        try:
+            if self.actors.is_alive(MANAGER):
+                self.actors.tell(MANAGER, Drain())
+                self._finished.wait(timeout)
+        finally:
+            self.halt()
+        return idle or self.end == DRAINED
 
     def halt(self) -> None:
         """Stop every actor at once, the last started first; the lease is left to run out.
 
         Takes HALT_WITHIN seconds at most: an actor that hangs is shut out and left to its thread, a daemon.
         """
+        self._spent = True
         deadline = self.clock.monotonic() + HALT_WITHIN
         self.clock.cancel(self)  # a manager that failed is not started again
-        for name in [MANAGER, *reversed(self.actors.names())]:
-            left = max(0.0, deadline - self.clock.monotonic())
-            ended = self.actors.stop(name, timeout=min(1.0, left))
-            if not ended:
-                self.log.warning("actor did not stop in time", actor=name)
+        self._stop_actor(MANAGER, deadline)  # before anybody asks who there is: it starts others
+        for name in reversed(self.actors.names()):
+            self._stop_actor(name, deadline)
         if self._owns_clock and isinstance(self.clock, SystemClock):
             self.clock.close()
 
@@ -206,6 +216,11 @@ class ControllerSystem:
             self._end(f"the controller manager failed too often: {failure.error}")
         else:
             self.clock.call_at(self, now + delay, self._start_manager)
+
+    def _stop_actor(self, name: str, deadline: float) -> None:
+        left = max(0.0, deadline - self.clock.monotonic())
+        if not self.actors.stop(name, timeout=min(1.0, left)):
+            self.log.warning("actor did not stop in time", actor=name)
 
     def _start_manager(self) -> None:
         self.actors.spawn(self._spec)

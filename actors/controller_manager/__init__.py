@@ -4,5 +4,6 @@ plan: what it may start, and what operators asked for. children: who lives, who 
 """
 
 from actors.controller_manager.actor import ControllerManager
+from actors.controller_manager.shutdown import DRAINED
 
-__all__ = ["ControllerManager"]
+__all__ = ["DRAINED", "ControllerManager"]

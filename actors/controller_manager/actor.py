@@ -62,7 +62,9 @@ class ControllerManager(Actor):
         ended: Callable[[str], None],
         seed: int | None = None,
     ) -> None:
-        """ended: told once, why this manager works no more: "drained", or how it lost the lease. Must not block."""
+        """ended: told once, why this manager works no more: DRAINED, who was not drained in time, or how it lost the
+        lease. Must not block.
+        """
         super().__init__(context)
         self._plan, self._steering, self._vitals, self._ended = plan, steering, vitals, ended
         self._random = random.Random(seed)
@@ -78,7 +80,7 @@ class ControllerManager(Actor):
             children=self._children,
             within=plan.drain_within,
             leader_elect=plan.leader_elect,
-            ended=lambda: self._end("drained"),
+            ended=self._end,
         )
         self._leading = not plan.leader_elect
         self._held_until: float | None = None  # the lease, as the elector said last

@@ -9,6 +9,8 @@ from actors.controller_manager.children import Children
 from protocols.messages.lifecycle import Drain
 from runtime.actor import Actor
 
+DRAINED = "drained"  # how it ended, if it ended well
+
 
 class Shutdown:
     """begun: there is no way back."""
@@ -20,9 +22,12 @@ class Shutdown:
         children: Children,
         within: float,
         leader_elect: bool,
-        ended: Callable[[], None],
+        ended: Callable[[str], None],
     ) -> None:
-        """within: seconds for all of it. leader_elect: there is a lease. ended: told when it is over, perhaps twice."""
+        """within: seconds for all of it. leader_elect: there is a lease.
+
+        ended: told when it is over, perhaps twice: DRAINED, or who was not in time.
+        """
         self._manager, self._children = manager, children
         self._within, self._leader_elect, self._ended = within, leader_elect, ended
         self._system = manager.context.system
@@ -75,8 +80,9 @@ class Shutdown:
 
     def look_at_the_time(self, now: float) -> None:
         if self._until is not None and now >= self._until:
-            self._manager.log.warning("controller shutdown timeout reached", waiting=sorted(self._waiting))
-            self._finish()
+            waiting = sorted(self._waiting) or [ELECTOR]
+            self._manager.log.warning("controller shutdown timeout reached", waiting=waiting)
+            self._finish(f"not drained in time: {', '.join(waiting)}")
 
     def _drain_elector(self) -> None:
         if self._leader_elect and self._system.is_alive(ELECTOR):
@@ -84,6 +90,6 @@ class Shutdown:
         else:
             self._finish()
 
-    def _finish(self) -> None:
+    def _finish(self, how: str = DRAINED) -> None:
         self._until = float("inf")
-        self._ended()
+        self._ended(how)

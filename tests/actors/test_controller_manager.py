@@ -282,6 +282,17 @@ def test_a_controller_that_is_down_or_fails_while_it_drains_is_not_waited_for(lo
     assert setting.system.incarnation("controller:two") == 1, "it begins nothing new"
 
 
+def test_whoever_is_not_drained_in_time_is_named_and_keeps_the_lease(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, leader_elect=True, drain_within=10.0)
+    setting.tell(LeaseHeld(100.0))
+    setting.tell(Drain())
+    setting.tell(Drained("controller:one"), then=9.0)
+    assert setting.ended == []
+    setting.tell(then=1.0)
+    assert setting.ended == ["not drained in time: controller:two"]
+    assert setting.told("elector", Drain) == [], "it may still write"
+
+
 def test_nothing_is_started_any_more_once_it_drains(log: FilteringBoundLogger) -> None:
     setting = Setting(log)
     setting.tell(Drain())

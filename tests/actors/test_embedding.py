@@ -145,6 +145,36 @@ def test_two_systems_of_one_process_do_not_know_of_each_other() -> None:
         assert second.describe(timeout=PATIENCE)["children"]["controller:idle-controller"]["alive"]
 
 
+def test_a_system_is_started_once() -> None:
+    system = ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")])
+    with system, pytest.raises(RuntimeError, match="is started once"):
+        system.start()
+    with pytest.raises(RuntimeError, match="is started once"):
+        system.start()
+    assert system.stop(), "it was drained"
+
+
+def test_a_system_that_never_started_has_nothing_to_drain() -> None:
+    system = ControllerSystem(transport=Silent(), controllers=[spec("idle-controller")])
+    assert system.stop()
+    with pytest.raises(RuntimeError, match="is started once"):
+        system.start()
+
+
+def test_an_interrupt_while_it_drains_stops_the_actors_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_timeout: float) -> bool:
+        raise KeyboardInterrupt
+
+    threads = set(threading.enumerate())
+    system = ControllerSystem(transport=Silent()).start()
+    monkeypatch.setattr(system._finished, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        system.stop()
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), thread.name
+
+
 def test_the_end_is_bounded_although_an_actor_hangs() -> None:
     hanging, released = threading.Event(), threading.Event()
 
