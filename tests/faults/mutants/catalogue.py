@@ -16,6 +16,7 @@ from unittest.mock import patch
 import actors.workloads.replicaset as replicaset
 from actors.dispatcher import Dispatcher
 from actors.informer import Informer
+from actors.informer.contents import Contents
 from actors.reconciliation import delete
 from actors.setting import USUAL, Setting
 from protocols.messages.watching import EventType
@@ -99,7 +100,7 @@ def silent_watch_is_trusted() -> Iterator[None]:
 
     def trusting(self: Informer) -> None:
         self._table.heard = self.clock.monotonic()
-        self._began = self.clock.monotonic()
+        self._server.began = self.clock.monotonic()
         look(self)
 
     with patch.object(Informer, "_look_at_the_time", trusting):
@@ -116,14 +117,14 @@ def gone_is_tried_again() -> Iterator[None]:
 @contextmanager
 def relist_forgets_deletions() -> Iterator[None]:
     """A relist tells of what is new, and not of what is gone."""
-    emit = Informer._emit
+    emit = Contents._emit
 
-    def forgetful(self: Informer, type: EventType, entry: Any, previous: Any) -> None:
+    def forgetful(self: Contents, type: EventType, entry: Any, previous: Any) -> None:
         if type is EventType.DELETED and entry is previous:
             return
         emit(self, type, entry, previous)
 
-    with patch.object(Informer, "_emit", forgetful):
+    with patch.object(Contents, "_emit", forgetful):
         yield
 
 

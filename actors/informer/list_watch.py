@@ -1,0 +1,103 @@
+"""How an informer asks the server: for a page of a list, or for a watch, one at a time."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from protocols.messages.watching import Listed, Streamed, StreamEnded
+from protocols.resources import Resource, resource_path
+from runtime.actor import Actor
+from runtime.api import Request, Response, Stream, Transport
+
+CLIENT = "shared-informers"
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformerLimits:
+    """silence: seconds without a byte after which a watch is cut. list_timeout: seconds for a page of a list.
+
+    watch_timeout: seconds after which the server is asked to end a watch; each takes between one and two times that.
+    """
+
+    silence: float = 90.0
+    list_timeout: float = 60.0
+    watch_timeout: float = 300.0
+
+
+class ListWatch:
+    """What the server answers is told to the informer: Listed, Streamed, StreamEnded, each with the number of what it
+    answers; what an earlier request still brings is not `current` any more.
+
+    began: when the present request was sent, by the monotonic clock. events: how many it has brought, as counted by
+    the informer.
+    """
+
+    def __init__(
+        self,
+        informer: Actor,
+        *,
+        resource: Resource,
+        transport: Transport,
+        limits: InformerLimits,
+        chance: random.Random,
+    ) -> None:
+        self._informer, self._transport, self._limits, self._random = informer, transport, limits, chance
+        self._path = resource_path(resource.id)
+        self._number = 0
+        self._stream: Stream | None = None
+        self.began = 0.0
+        self.events = 0
+
+    def is_current(self, number: int) -> bool:
+        return number == self._number
+
+    def ask_page(self, query: dict[str, str]) -> None:
+        """query: what it takes beside the limit: where it begins."""
+        number = self._begin()
+        query = {"limit": str(PAGE), **query}
+        request = Request(method="GET", path=self._path, query=query, timeout=self._limits.list_timeout)
+
+        def on_response(response: Response) -> None:
+            error, retry_after = response.error, response.retry_after
+            self._tell(Listed(number, response.status, response.body, error, retry_after))
+
+        self._transport.send(request, client=CLIENT, on_response=on_response)
+
+    def open(self, query: dict[str, str]) -> None:
+        """A watch. query: what it takes beside bookmarks and the time-out: where it begins."""
+        number = self._begin()
+        seconds = int(self._limits.watch_timeout * (1 + self._random.random()))
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), **query}
+
+        def on_lines(lines: bytes) -> None:
+            self._tell(Streamed(number, lines))
+
+        def on_end(response: Response) -> None:
+            error, retry_after = response.error, response.retry_after
+            self._tell(StreamEnded(number, response.status, error, response.body, retry_after))
+
+        self._stream = self._transport.watch(
+            Request(method="GET", path=self._path, query=query), client=CLIENT, on_lines=on_lines, on_end=on_end
+        )
+
+    def drop(self) -> None:
+        """Cut the watch, if there is one."""
+        if self._stream is not None:
+            self._stream.cancel()
+            self._stream = None
+
+    def ended(self) -> None:
+        """The server has ended it."""
+        self._stream = None
+
+    def _begin(self) -> int:
+        """Whatever the requests before this one still bring is ignored."""
+        self.drop()
+        self.began, self.events = self._informer.clock.monotonic(), 0
+        self._number = self._informer.context.incarnation * 1_000_000 + self._number % 1_000_000 + 1
+        return self._number
+
+    def _tell(self, message: Listed | Streamed | StreamEnded) -> None:
+        self._informer.tell(self._informer.name, message)
