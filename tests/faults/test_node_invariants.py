@@ -1,0 +1,133 @@
+"""What invariants of nodes are for: controllers that are spoilt on purpose, and which invariant objects to each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from actors.node_setting import NODES_TOO
+from actors.nodes import node_route, taint_eviction
+from actors.nodes.cloud_node_lifecycle import CloudNodeLifecycleReconciler
+from actors.nodes.node_ipam.holdings import Holdings
+from actors.nodes.node_lifecycle import monitor
+from actors.nodes.pod_garbage_collector import PodGarbageCollector
+from actors.nodes.taint_eviction import Stay, TaintEvictionReconciler
+from actors.nodes.zone_eviction_queue import ZoneEvictionQueue
+from actors.simulate import run
+from protocols.messages.eviction import SetEvictionRate
+from runtime.simulation.faults import parse_faults
+
+Spoil = Callable[[], Any]
+OUTAGE = "zone-silent 10..90 object=zone-b"
+BLACKOUT = "zone-silent 10..90 object=zone-*"
+CRASH = "process-crashed 5..7 process=manager*"
+
+
+def no_rate() -> Any:
+    set_rate = ZoneEvictionQueue._set_rate
+
+    def fast(self: ZoneEvictionQueue, wanted: SetEvictionRate, now: float) -> None:
+        set_rate(self, dataclasses.replace(wanted, qps=wanted.qps * 10), now)
+
+    return patch.object(ZoneEvictionQueue, "_set_rate", fast)
+
+
+def no_disruption() -> Any:
+    """Where all zones are down the nodes are evicted all the same."""
+    assess = monitor.assess
+
+    def calm(zones: Any, limits: Any, *, was_all_down: bool) -> Any:
+        found = assess(zones, limits, was_all_down=was_all_down)
+        if not found.all_down:
+            return found
+        rates = dict.fromkeys(zones, limits.eviction_rate)
+        return type(found)(states=found.states, rates=rates, spared=frozenset(), all_down=True, mode=found.mode)
+
+    return patch.object(monitor, "assess", calm)
+
+
+def no_patience() -> Any:
+    """tolerationSeconds are halved."""
+    right = taint_eviction.stay
+
+    def half(tolerations: Any, taints: Any) -> Stay:
+        found = right(tolerations, taints)
+        return Stay(tolerated=found.tolerated, seconds=found.seconds / 2)
+
+    return patch.object(taint_eviction, "stay", half)
+
+
+def no_second_look() -> Any:
+    """A pod whose time once ran out is evicted, whatever has become of its node's taints."""
+
+    def judge(self: TaintEvictionReconciler, key: str) -> Any:
+        known = self._evictions.get(key)
+        return known if known is not None else (yield from right(self, key))
+
+    right = TaintEvictionReconciler._judge
+    return patch.object(TaintEvictionReconciler, "_judge", judge)
+
+
+def no_account() -> Any:
+    """What nodes hold is not counted: every block is as good as free."""
+    return patch.object(Holdings, "hold", lambda self, node, holding: [])
+
+
+def no_question() -> Any:
+    """A node that is not ready is taken to be gone from the cloud."""
+    return patch.object(CloudNodeLifecycleReconciler, "_understood", lambda self, outcome, asked, question: False)
+
+
+def no_reading() -> Any:
+    """Routes of nodes that are not ready are taken back."""
+    plan = node_route.plan_routes
+
+    def ready_only(nodes: Any, routes: Any, clusters: Any) -> Any:
+        well = [node for node in nodes if "unreachable" not in str(node["spec"].get("taints"))]
+        return plan(well, routes, clusters)
+
+    return patch.object(node_route, "plan_routes", ready_only)
+
+
+def no_quarantine() -> Any:
+    return patch("actors.nodes.pod_garbage_collector.QUARANTINE", -1.0)
+
+
+def no_threshold() -> Any:
+    init = PodGarbageCollector.__init__
+
+    def eager(self: PodGarbageCollector, **arguments: Any) -> None:
+        init(self, **{**arguments, "threshold": 1})
+
+    return patch.object(PodGarbageCollector, "__init__", eager)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "invariant", "plan", "seed"),
+    [
+        (no_rate, "zones are evicted at their rate", OUTAGE, 0),
+        (no_disruption, "zones are evicted at their rate", BLACKOUT, 0),
+        (no_patience, "evictions have a cause", OUTAGE, 1),
+        (no_second_look, "evictions have a cause", OUTAGE, 7),
+        (no_account, "a node's range is its own", CRASH, 3),
+        (no_question, "no node is deleted whose machine is there", OUTAGE, 0),
+        (no_reading, "routes of nodes are kept", OUTAGE, 0),
+        (no_quarantine, "podgc removes garbage only", OUTAGE, 2),
+        (no_threshold, "podgc removes garbage only", OUTAGE, 0),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_what_is_spoilt_is_objected_to(spoil: Spoil, invariant: str, plan: str, seed: int) -> None:
+    """seed: the first one that found it; others are tried after it."""
+    found = []
+    for one in (seed, *range(12)):
+        with spoil():
+            violations = run(one, parse_faults(plan), setting=NODES_TOO).violations
+        found += [violation.invariant for violation in violations]
+        if invariant in found:
+            return
+    pytest.fail(f"only objected to by {found}")
