@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from actors.actor_names import ELECTOR
-from actors.dispatcher import request_for
+from actors.dispatcher.requests import request_for
 from actors.elector import CLIENT
 from actors.fault_calendar import LEASE, THIEF
 from actors.invariants.watching import (

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.dispatcher import Dispatcher, DispatchLimits, request_for
+from actors.dispatcher import Dispatcher, DispatchLimits
+from actors.dispatcher.requests import request_for
 from protocols.messages.cloud import InstanceExists, ListRoutes
 from protocols.messages.commands import Command, Get, Submit
 from protocols.messages.lifecycle import Attach, Attached, LeaseHeld

@@ -7,7 +7,7 @@ their controller, and `make_ready()` the kubelets.
 import itertools
 from collections.abc import Callable
 
-from actors.dispatcher import outcome_of, request_for
+from actors.dispatcher.requests import outcome_of, request_for
 from actors.workloads.deployment import DeploymentReconciler
 from protocols.messages.commands import Command, Create, Delete, Update
 from protocols.messages.outcomes import Done, Outcome

@@ -1,0 +1,145 @@
+"""What is said to the API server, and what its answers mean: commands as HTTP requests, responses as outcomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from protocols.messages.commands import (
+    Command,
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    Update,
+)
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    Conflict,
+    Done,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
+from protocols.objects import Key, split_key
+from protocols.resources import resource_path
+from runtime.api import Request, Response
+
+
+def request_for(command: Command, *, timeout: float) -> Request:
+    """The HTTP request that carries a command out.
+
+    Raises TypeError for what is no command to the API server, ValueError where it does not say which object is meant.
+    """
+    match command:
+        case Create(resource, namespace, body, name, subresource):
+            path = resource_path(resource, namespace, name, subresource)
+            return Request(method="POST", path=path, body=body, timeout=timeout)
+        case Update(resource, key, body, subresource):
+            path = _object_path(resource, key, subresource)
+            return Request(method="PUT", path=path, body=body, timeout=timeout)
+        case Patch(resource, key, body, patch_type, subresource, field_manager, force):
+            query = {"fieldManager": field_manager} if field_manager else {}
+            if force:
+                query["force"] = "true"
+            path = _object_path(resource, key, subresource)
+            return Request(
+                method="PATCH", path=path, query=query, body=body, content_type=str(patch_type), timeout=timeout
+            )
+        case Delete(resource, key):
+            path = _object_path(resource, key)
+            return Request(method="DELETE", path=path, body=_delete_options(command), timeout=timeout)
+        case DeleteCollection(resource, namespace, labels, fields, propagation):
+            options = {"kind": "DeleteOptions", "apiVersion": "v1"}
+            if propagation is not None:
+                options["propagationPolicy"] = propagation
+            path = resource_path(resource, namespace)
+            return Request(
+                method="DELETE",
+                path=path,
+                query=_selectors(labels, fields),
+                body=orjson.dumps(options),
+                timeout=timeout,
+            )
+        case Get(resource, key, subresource):
+            return Request(method="GET", path=_object_path(resource, key, subresource), timeout=timeout)
+        case List(resource, namespace, labels, fields):
+            path = resource_path(resource, namespace)
+            return Request(method="GET", path=path, query=_selectors(labels, fields), timeout=timeout)
+        case _:
+            raise TypeError(f"no request carries {command!r} out")
+
+
+def _object_path(resource: str, key: Key, subresource: str = "") -> str:
+    namespace, name = split_key(key)
+    if not name:  # this would be the path of all that there are: a deletion would be everybody's
+        raise ValueError(f"the key {key!r} names no object of {resource}")
+    return resource_path(resource, namespace, name, subresource)
+
+
+def _selectors(labels: str, fields: str) -> dict[str, str]:
+    query = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: value for name, value in query.items() if value}
+
+
+def _delete_options(command: Delete) -> bytes:
+    options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+    preconditions = {
+        name: value
+        for name, value in (("uid", command.uid), ("resourceVersion", command.resource_version))
+        if value is not None
+    }
+    if preconditions:
+        options["preconditions"] = preconditions
+    if command.grace_seconds is not None:
+        options["gracePeriodSeconds"] = command.grace_seconds
+    if command.propagation is not None:
+        options["propagationPolicy"] = command.propagation
+    return orjson.dumps(options)
+
+
+def outcome_of(response: Response) -> Outcome:
+    """What a response says became of its command."""
+    if 200 <= response.status < 300:
+        return Done(response.body)
+    if response.status == 0:
+        return Unknown(response.error) if response.sent else Refused(response.error)
+    reason, message = _reason_and_message(response)
+    status = response.body
+    match response.status:
+        case 404:
+            return NotFound(message, status)
+        case 409:
+            return AlreadyExists(message, status) if reason == "AlreadyExists" else Conflict(message, status)
+        case 401 | 403:
+            return Forbidden(message, status, response.status)
+        case 410:
+            return Gone(message, status)
+        case 429:
+            return Throttled(message, status, response.retry_after)
+        case code if code >= 500:
+            # 504 says that the server gave up waiting, not that nothing was done.
+            return Unknown(message) if code == 504 else ServerFailure(message, status, code)
+        case code:
+            return Invalid(message, status, code)
+
+
+def _reason_and_message(response: Response) -> tuple[str, str]:
+    """From the metav1 Status in the body, if there is one."""
+    try:
+        status = orjson.loads(response.body)
+    except orjson.JSONDecodeError:
+        status = None
+    if isinstance(status, dict) and status.get("kind") == "Status":
+        return str(status.get("reason") or ""), str(status.get("message") or f"HTTP {response.status}")
+    text = response.body[:200].decode("utf-8", "replace").strip()
+    return "", f"HTTP {response.status}: {text}" if text else f"HTTP {response.status}"
