@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from protocols.objects import Object, key_of, metadata, name_of
+from protocols.objects import Object, key_of, metadata
 
 INT32_MAX = 2**31 - 1
 
@@ -77,7 +77,8 @@ def oldest_first(replica_sets: Iterable[Object]) -> list[Object]:
 
 def creation_order(replica_set: Mapping[str, Any]) -> tuple[str, str]:
     """A sort key. The API server writes creation times in UTC and whole seconds, whose text sorts as they do."""
-    return str(metadata(replica_set).get("creationTimestamp") or ""), name_of(replica_set)
+    meta = metadata(replica_set)
+    return str(meta.get("creationTimestamp") or ""), meta.get("name") or ""
 
 
 def active(replica_sets: Iterable[Object]) -> list[Object]:

@@ -23,7 +23,7 @@ from actors.reconciliation import (
     update,
 )
 from actors.workloads.deployment.arithmetic import RECREATE, ROLLING_UPDATE, strategy_type, unexpected_strategy
-from actors.workloads.deployment.fields import generation, number, section, template
+from actors.workloads.deployment.fields import active, generation, number, section, template
 from actors.workloads.deployment.progress import is_complete
 from actors.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
 from actors.workloads.deployment.revisions import Templates
@@ -199,11 +199,12 @@ class DeploymentReconciler:
 def _roll(rollout: Rollout) -> Reconciliation:
     """Source: rolloutRolling."""
     new = yield from rollout.ensure_new()
-    growth = growth_plan(rollout.deployment, new, rollout.old)
+    old = active(rollout.old)  # the history that is kept has no part in a rollout
+    growth = growth_plan(rollout.deployment, new, old)
     if growth:
         yield from rollout.resize(growth)
         return (yield from rollout.sync_rollout_status())
-    shrinkage = shrink_plan(rollout.deployment, new, rollout.old)
+    shrinkage = shrink_plan(rollout.deployment, new, old)
     try:
         yield from rollout.resize(shrinkage)
     except CommandFailed:
