@@ -176,7 +176,7 @@ class DeploymentReconciler:
             look=look_into(lister),
         )
         replica_sets = [lister.object_of(entry) for entry in claimed]
-        return Rollout(deployment, replica_sets, lister=lister, clock=self._clock, templates=self._templates)
+        return Rollout(deployment, replica_sets, clock=self._clock, templates=self._templates)
 
     def _recreate(self, rollout: Rollout) -> Reconciliation:
         """Source: rolloutRecreate."""

@@ -16,6 +16,7 @@ from actors.reconciliation import (
     Step,
     create,
     delete,
+    get_live,
     must,
     must_object,
     perform,
@@ -57,7 +58,6 @@ from protocols.messages.recording import Record
 from protocols.objects import Object, annotations_of, decode_object, key_of, name_of, uid_of
 from protocols.resources import DEPLOYMENTS, REPLICASETS
 from runtime.clock import Clock
-from runtime.overlay import Lister
 
 
 class Rollout:
@@ -71,14 +71,13 @@ class Rollout:
         deployment: Object,
         claimed: Iterable[Object],
         *,
-        lister: Lister,
         clock: Clock,
         templates: Templates,
     ) -> None:
-        """claimed: the ReplicaSets that the Deployment owns and selects. lister: of ReplicaSets."""
+        """claimed: the ReplicaSets that the Deployment owns and selects."""
         self.deployment = deployment
         self.new, self.old = split_new_and_old(deployment, claimed, comparable=templates.comparable)
-        self._lister, self._clock = lister, clock
+        self._clock = clock
 
     @property
     def all(self) -> list[Object]:
@@ -129,14 +128,20 @@ class Rollout:
     def _existing(self, command: Create, outcome: AlreadyExists, wanted: Object) -> Step[Object]:
         """The ReplicaSet that bears the name of the new one, if it is it and was only late to be seen.
 
-        Another one is a collision of hashes: then count it, so that the next attempt has another name.
+        Another one is a collision of hashes: then count it, so that the next attempt has another name. It is read live:
+        upstream asks its cache, which may show one that is gone, and then makes a second ReplicaSet beside the first.
         """
-        existing = self._lister.get(key_of(wanted))
-        if existing is not None and is_ours(self.deployment, existing):
+        look = get_live(REPLICASETS, key_of(wanted))
+        looked = yield from perform(look)
+        if isinstance(looked, NotFound):
+            raise CommandFailed(command, outcome)
+        if not isinstance(looked, Done):
+            raise CommandFailed(look, looked)
+        existing = decode_object(looked.body)
+        if is_ours(self.deployment, existing):
             return existing
-        if existing is not None:
-            collisions = number(self.deployment, "status", "collisionCount") + 1
-            yield from self.write_status(with_status(self.deployment, collisionCount=collisions))
+        collisions = number(self.deployment, "status", "collisionCount") + 1
+        yield from self.write_status(with_status(self.deployment, collisionCount=collisions))
         raise CommandFailed(command, outcome)
 
     def _creation_failed(self, command: Create, failure: Failure, wanted: Object) -> Step[None]:
