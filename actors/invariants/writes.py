@@ -6,7 +6,7 @@ from collections import deque
 
 from actors.actor_names import ELECTOR
 from actors.dispatcher.requests import request_for
-from actors.elector import CLIENT
+from actors.elector.lease import CLIENT
 from actors.fault_calendar import LEASE, THIEF
 from actors.invariants.watching import (
     CarriedOut,

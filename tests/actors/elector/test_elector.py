@@ -8,7 +8,8 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from actors.controller_system import ControllerSystem
-from actors.elector import Election, Elector, renewed
+from actors.elector import Election, Elector
+from actors.elector.lease import renewed
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Create, Get, Submit, Update
 from protocols.messages.lifecycle import Drain, Drained, LeaseHeld, LeaseLost
