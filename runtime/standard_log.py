@@ -15,6 +15,8 @@ from structlog.typing import FilteringBoundLogger
 
 from runtime.log_lines import fact_text
 
+OUR_CALLER = 3  # frames above logging's: two of structlog's, then who has something to say
+
 
 def standard_log(name: str) -> FilteringBoundLogger:
     """Lines of logging.getLogger(name): the message, then key="value" for each fact; record.facts has them as well."""
@@ -32,4 +34,4 @@ def _as_record(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> t
     text = str(event.pop("event", ""))
     line = text + "".join(f" {key}={fact_text(value)}" for key, value in event.items())
     # Formatted already: a percent sign in it is left alone, as logging formats only what comes with arguments.
-    return (line,), {"exc_info": exc_info, "extra": {"facts": dict(event)}}
+    return (line,), {"exc_info": exc_info, "extra": {"facts": dict(event)}, "stacklevel": OUR_CALLER}

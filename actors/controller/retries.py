@@ -14,11 +14,36 @@ if TYPE_CHECKING:
 
 STALE_RETRY = 10.0  # seconds until a deletion that a stale table held back is looked at again
 AWAY = (Refused, Unknown)  # they say nothing about the object: a key is not given up for them, nor waits for minutes
+MOST_TRACES = 100  # errors that are remembered
 AWAY_RETRY = 30.0  # seconds at most between two tries while the server does not answer
 
 
+class Traces:
+    """Which errors people have been shown the traceback of: once is enough while a key is tried again and again."""
+
+    def __init__(self) -> None:
+        self._shown: set[str] = set()
+
+    def first_of(self, err: Exception) -> Exception | None:
+        """The error if its traceback is to be shown, else None."""
+        line = one_line(err)
+        if line in self._shown:
+            return None
+        if len(self._shown) >= MOST_TRACES:
+            self._shown.clear()
+        self._shown.add(line)
+        return err
+
+
 def retry(
-    queue: WorkQueue, key: Key, err: Exception, *, now: float, max_retries: int | None, log: FilteringBoundLogger
+    queue: WorkQueue,
+    key: Key,
+    err: Exception,
+    *,
+    now: float,
+    max_retries: int | None,
+    traces: Traces,
+    log: FilteringBoundLogger,
 ) -> None:
     """Enter the key, which is not in work any more, for its next try, if it has one.
 
@@ -45,7 +70,7 @@ def retry(
     elif isinstance(err, (CommandFailed, ValueError)):
         log.warning("reconcile failed, trying again", seconds=round(delay, 3))
     else:
-        log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=err)
+        log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=traces.first_of(err))
 
 
 def one_line(err: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from actors.actor_names import DISPATCHER, RECORDER
 from actors.controller.own_writes import look_live, remember, update_from_the_past
 from actors.controller.readiness import check_freshness
-from actors.controller.retries import one_line, retry
+from actors.controller.retries import Traces, one_line, retry
 from actors.controller.settings import ControllerSettings
 from actors.reconciliation import Reconciler, Reconciliation, RequeueAfter, Tell
 from protocols.codec import encode
@@ -61,6 +61,7 @@ class Work:
         self._tables, self._queue, self._tell_frame = tables, queue, tell_frame
         self._clock, self._log = context.clock, context.log.bind(controller=settings.name)
         self._waiting: dict[int, _Run] = {}  # by ticket
+        self._traces = Traces()
         self.ticket = context.incarnation * 1_000_000_000
         self.reconciled = self.failed = 0
         self.moved = self._clock.monotonic()
@@ -173,7 +174,8 @@ class Work:
         now = self._clock.monotonic()
         self.failed += 1
         self._queue.done(run.key, now)
-        retry(self._queue, run.key, err, now=now, max_retries=self._settings.max_retries, log=self._log)
+        most, traces = self._settings.max_retries, self._traces
+        retry(self._queue, run.key, err, now=now, max_retries=most, traces=traces, log=self._log)
 
 
 # What reconcilers get wrong, said so that their authors see it.

@@ -18,7 +18,7 @@ from actors.informer.contents import Contents
 from actors.informer.list_watch import InformerLimits, ListWatch
 from protocols.messages.lifecycle import Wake
 from protocols.messages.watching import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
-from protocols.objects import Object
+from protocols.objects import Object, decode_object
 from protocols.watch_lines import (
     MalformedError,
     WatchLine,
@@ -140,7 +140,7 @@ class Informer(Actor):
         if listed.status != 200:
             if listed.status == 410:
                 self._consistent = True
-            self._back_off(f"list answered {listed.status}" if listed.status else listed.error, listed.retry_after)
+            self._back_off(_refusal("list", listed), listed.retry_after)
             return
         self._contents.hear(self.clock.monotonic())
         try:
@@ -233,7 +233,7 @@ class Informer(Actor):
         else:
             if b"Too large resource version" in end.body:  # a server that was set back, or lags behind another
                 self._consistent = True
-            self._back_off(f"watch answered {end.status}" if end.status else end.error, end.retry_after)
+            self._back_off(_refusal("watch", end), end.retry_after)
 
     def _gone(self, why: str) -> None:
         self._consistent = True
@@ -281,3 +281,14 @@ class Informer(Actor):
         self._retry_at = now + delay
         self.log.warning("watch failed, trying again", resource=self._resource.name, error=why, seconds=round(delay, 2))
         self.wake_at(self._retry_at)
+
+
+def _refusal(asked: str, answer: Listed | StreamEnded) -> str:
+    """Why a list or a watch was not carried out, in one line: with the message of the Status, if there is one."""
+    if not answer.status:
+        return answer.error
+    try:
+        said = str(decode_object(answer.body).get("message") or "")
+    except (ValueError, AttributeError):
+        said = ""
+    return f"{asked} answered {answer.status}" + (f": {said}" if said else "")

@@ -102,6 +102,7 @@ def test_lines_go_through_the_programs_own_logging(caplog: pytest.LogCaptureFixt
         ("kcm", "INFO", 'one hundred % pods=3 name="of a fact"')
     ]
     assert records[0].facts == {"pods": 3, "name": "of a fact"}
+    assert records[0].filename == "test_embedding.py", "not structlog's"
     assert "not shown" not in caplog.text
 
 

@@ -142,6 +142,23 @@ def test_a_list_that_is_none_is_asked_for_again(setting: Setting, logs: LogCaptu
     assert len(setting.transport.sent) == 1
 
 
+@pytest.mark.parametrize(
+    "status, body, error",
+    [
+        (403, b'{"kind":"Status","message":"pods is forbidden"}', "watch answered 403: pods is forbidden"),
+        (500, b"<html>", "watch answered 500"),
+        (502, b"[]", "watch answered 502"),
+        (503, b"", "watch answered 503"),
+    ],
+)
+def test_people_are_told_what_the_server_said(
+    setting: Setting, logs: LogCapture, status: int, body: bytes, error: str
+) -> None:
+    setting.transport.stream.end(status, body=body)
+    setting.settle()
+    assert [e["error"] for e in logs.entries if e["event"] == "watch failed, trying again"] == [error]
+
+
 def test_a_silent_watch_is_cut_and_renewed_from_the_last_version(setting: Setting, logs: LogCapture) -> None:
     setting.sync(pod("a", 7))
     setting.world.run_for(80.0)
