@@ -66,6 +66,8 @@ def run(command: "list[str]") -> None:
 def install(root: Path, extra: str) -> None:
     """Make or refresh .venv with the extra. Raises Unusable."""
     venv, python = root / ".venv", venv_python(root)
+    if not os.access(str(root), os.W_OK):
+        raise Unusable(f"{root} cannot be written to, and its .venv is missing or out of date")
     print(f"kcm: installing what it needs into {venv}; this takes a minute, once", file=sys.stderr, flush=True)
     if not (venv / "pyvenv.cfg").exists() or not python.exists():
         refuse_unusable_python(

@@ -49,6 +49,24 @@ def test_launchers_are_executable_and_good_shell(launcher: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("launcher", [name for name in SHELL if name.startswith("bin/")])
+def test_a_launcher_finds_its_home_through_symbolic_links(launcher: str, tmp_path: Path) -> None:
+    python3 = tmp_path / "python3"
+    python3.write_text('#!/bin/sh\necho "$1"\nexit 1\n')
+    python3.chmod(0o755)
+    (tmp_path / "first").symlink_to(ROOT / launcher)
+    (tmp_path / "second").symlink_to("first")
+    traced = subprocess.run(
+        ["sh", "-x", str(tmp_path / "second")],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"python3 {ROOT / 'bin' / 'environment.py'}" in traced.stderr
+
+
 def test_an_environment_is_current_until_what_it_is_made_from_changes(environment: ModuleType, project: Path) -> None:
     assert not environment.is_current(project, "")
     make_environment(environment, project, "")
@@ -100,6 +118,14 @@ def test_an_outdated_environment_is_installed_again(
     assert pip[-2:] == ["--editable", f"{project}[dev]"]
     assert environment.is_current(project, "dev")
     assert environment.is_current(project, "")
+
+
+def test_a_checkout_that_cannot_be_written_says_so(
+    environment: ModuleType, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment.os, "access", lambda *_: False)  # file modes do not bind the superuser
+    with pytest.raises(environment.Unusable, match=r"cannot be written to, and its \.venv is missing or out of date"):
+        environment.prepare(project, "")
 
 
 @pytest.mark.parametrize(
