@@ -141,7 +141,7 @@ class ControllerManager(Actor):
             case Drained(name=name):
                 self._shutdown.drained(name)
             case Describe():
-                return encode(Description(self.name, orjson.dumps(self._facts())))
+                return encode(Description(self.name, orjson.dumps(self._facts(self._children.facts()))))
             case _:
                 super().receive(message)
         return None
@@ -257,13 +257,13 @@ class ControllerManager(Actor):
 
     # What it says of itself.
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self, children: dict[str, Any]) -> dict[str, Any]:
         return {
             "leading": self._leading,
             "leader": self._leader,
             "draining": self._shutdown.begun,
-            "children": self._children.facts(),
+            "children": children,
         }
 
     def _say_vitals(self) -> None:
-        self._vitals.say(self.name, {**self._facts(), "at": self.clock.monotonic()})
+        self._vitals.say(self.name, {**self._facts(self._children.known_facts()), "at": self.clock.monotonic()})

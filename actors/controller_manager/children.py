@@ -9,6 +9,7 @@ from typing import Any
 
 from actors.actor_names import DISPATCHER, controller_of, is_controller, is_informer
 from actors.controller_manager.plan import ManagerPlan, Steering
+from protocols.codec import encode
 from protocols.messages.lifecycle import ActorFailed, Pause, Ping, Restarted
 from runtime.actor import Actor
 from runtime.supervision import restart_delay
@@ -54,6 +55,7 @@ class Children:
         self._random, self._needed_no_more = chance, needed_no_more
         self._system, self._clock, self._log = manager.context.system, manager.clock, manager.log
         self._children: dict[str, Child] = {}
+        self._known_facts: dict[str, Any] | None = None  # until something changes
         self._nonce = 0
         self._next_ping = 0.0
         self._looked_at = self._clock.monotonic()
@@ -72,6 +74,7 @@ class Children:
 
     def start(self, spec: ActorSpec, now: float, *, owner: str = "") -> None:
         """Bring a child to life, unless it lives (then this manager is the one that was restarted)."""
+        self._known_facts = None
         child = self._children.setdefault(spec.name, Child(spec, owner))
         child.start_at, child.gave_up, child.pinged_at = None, False, None
         child.started_at = now
@@ -93,19 +96,23 @@ class Children:
 
     def start_later(self, spec: ActorSpec, at: float) -> None:
         """at: monotonic seconds."""
+        self._known_facts = None
         self._children[spec.name] = Child(spec, start_at=at)
 
     def keep(self, spec: ActorSpec, now: float) -> None:
         """It was found alive."""
+        self._known_facts = None
         self._children[spec.name] = Child(spec, started_at=now)
 
     def restart(self, child: Child, now: float) -> None:
         """At the next look, whatever it has done before."""
+        self._known_facts = None
         child.failures.clear()
         self._system.fence(child.spec.name)
         child.start_at, child.gave_up = now, False
 
     def forget(self, name: str) -> None:
+        self._known_facts = None
         if self._children.pop(name, None) is not None:
             self._system.fence(name)
 
@@ -164,7 +171,14 @@ class Children:
             for name, child in self._children.items()
         }
 
+    def known_facts(self) -> dict[str, Any]:
+        """facts() as of the last look: who has died since is found at the next. Not to be changed."""
+        if self._known_facts is None:
+            self._known_facts = self.facts()
+        return self._known_facts
+
     def _count_failure(self, child: Child, error: str) -> None:
+        self._known_facts = None
         now = self._clock.monotonic()
         if child.started_at is not None and now - child.started_at > STEADY:
             child.failures.clear()
@@ -190,8 +204,9 @@ class Children:
 
     def _ping(self, now: float) -> None:
         self._nonce += 1
+        ping = encode(Ping(self._nonce))
         for name, child in self._children.items():
             if child.start_at is None and not child.gave_up:
                 if child.pinged_at is None:
                     child.pinged_at = now
-                self._manager.tell(name, Ping(self._nonce))
+                self._manager.tell_frame(name, ping)

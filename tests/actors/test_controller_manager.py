@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -123,6 +123,30 @@ def test_a_failure_of_an_incarnation_that_was_replaced_is_not_its_successors(log
     assert setting.system.incarnation("controller:one") == 2
     assert setting.alive("controller:one")
     assert setting.children()["controller:one"]["failures"] == 0
+
+
+def test_what_health_checks_read_of_the_children_is_what_is_true_whatever_happens_to_them(
+    log: FilteringBoundLogger,
+) -> None:
+    setting = Setting(log)
+
+    def fail() -> None:
+        setting.world.kill(setting.system, "controller:two")
+
+    happenings: list[Callable[[], None]] = [
+        lambda: setting.tell(Restart("one")),
+        lambda: setting.tell(Disable("one")),
+        lambda: setting.tell(Enable("one"), Enable("off")),
+        lambda: setting.tell(StartChild("one", "queue", "a")),
+        lambda: setting.tell(StopChild("one", "queue", "a")),
+        *[fail] * 12,  # until it is given up
+    ]
+    for happens in happenings:
+        happens()
+        for _ in range(20):
+            setting.world.run_for(1.0)
+            assert setting.vitals.of(MANAGER)["children"] == setting.children()
+    assert setting.children()["controller:two"]["gave_up"]
 
 
 # Pause, resume, enable, disable: at every moment.
