@@ -195,19 +195,20 @@ def encode(message: Any) -> bytes:
 _FIELDLESS = {encode(form.type()): form.type() for form in _BY_TAG.values() if form.fields == 0}
 _LONGEST_FIELDLESS = max(map(len, _FIELDLESS))
 
-# The last event that was decoded. Its subscribers get the very same bytes one after the other, and whatever an event
-# holds is immutable, so it is decoded once for many of them.
-_latest_event: tuple[bytes, Any] = (b"", None)
+# The last message of a kind that is told to many. They get the very same bytes one after the other, and whatever such
+# a message holds is immutable, so it is decoded once for many of them.
+_TOLD_TO_MANY = (watching.WatchEvent, lifecycle.Ping)
+_latest: tuple[bytes, Any] = (b"", None)
 
 
 def decode(frame: bytes) -> Any:
     """The message in these bytes. Raises DecodeError; never anything else, whatever the bytes are."""
-    global _latest_event
+    global _latest
     if len(frame) <= _LONGEST_FIELDLESS and (known := _FIELDLESS.get(frame)) is not None:
         return known
-    latest, event = _latest_event
+    latest, message = _latest
     if frame is latest:
-        return event
+        return message
     try:
         wire = msgpack.unpackb(frame, strict_map_key=False)
     except Exception as err:
@@ -218,6 +219,6 @@ def decode(frame: bytes) -> Any:
         raise
     except (TypeError, ValueError, RecursionError) as err:  # recursion: messages within messages, hundreds deep
         raise DecodeError(f"malformed message: {err}") from err
-    if type(message) is watching.WatchEvent:
-        _latest_event = frame, message
+    if type(message) in _TOLD_TO_MANY:
+        _latest = frame, message
     return message

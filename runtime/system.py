@@ -84,10 +84,10 @@ class ThreadSpawner:
 
 
 class _Resident:
-    __slots__ = ("actor", "context", "ref")
+    __slots__ = ("actor", "context", "ref", "stopped")
 
     def __init__(self, actor: Actor) -> None:
-        self.actor, self.context = actor, actor.context
+        self.actor, self.context, self.stopped = actor, actor.context, actor.actor_stopped
         self.ref: pykka.ActorRef[Any] = actor.actor_ref
 
 
@@ -161,7 +161,7 @@ class ActorSystem:
 
     def is_alive(self, name: str) -> bool:
         resident = self._residents.get(name)
-        return resident is not None and resident.ref.is_alive()
+        return resident is not None and not resident.stopped.is_set()
 
     def incarnation(self, name: str) -> int:
         """Of whoever lives, or lived last, under this name; 0 if nobody ever did."""
