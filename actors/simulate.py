@@ -20,10 +20,9 @@ import structlog
 
 from actors.actor_names import MANAGER
 from actors.elector import Election
-from actors.invariants.objects import OnlyEmptyReplicaSetsGo, SingleOwner, StatusGoesForward
-from actors.invariants.replicas import DeletesWhatItSaw, NeverMorePodsThanWanted, NoPodTooMany
+from actors.invariants.usual import usual_invariants
 from actors.invariants.watching import Violation, Watchman
-from actors.invariants.writes import NoHotLoop, NoWriteByTheDeposed, NoWriteByTheReplaced, Quiet
+from actors.invariants.writes import Quiet
 from actors.node_setting import NODES_TOO
 from actors.scenarios import Wish, enter_wishes
 from actors.setting import SCENARIOS, USUAL, Setting
@@ -76,22 +75,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = 
     cloud = FakeCloud() if setting.cloud else None
     cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
     quiet = Quiet()
-    watchman = Watchman(
-        cluster,
-        [
-            NoPodTooMany(cluster),
-            NeverMorePodsThanWanted(cluster),
-            DeletesWhatItSaw(),
-            NoWriteByTheReplaced(),
-            NoWriteByTheDeposed(cluster),
-            NoHotLoop(cluster),
-            SingleOwner(),
-            StatusGoesForward(),
-            OnlyEmptyReplicaSetsGo(cluster),
-            quiet,
-            *setting.invariants(cluster, seed),
-        ],
-    )
+    watchman = Watchman(cluster, [*usual_invariants(cluster), quiet, *setting.invariants(cluster, seed)])
     fleet = setting.fleet(seed)
     cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones)
     elections = setting.elections(seed)

@@ -1,18 +1,18 @@
-"""No pod too many, and none deleted that nobody wanted to be rid of: beyond what stale reads can explain.
+"""No pod too many, and none deleted that nobody wanted to be rid of, judged by what whoever decides can know.
 
-What a process can know when it decides: what its table of pods shows, and what it has asked for itself. Whoever creates
-a pod when that makes more than its owner wants has not looked; so has whoever deletes one when that leaves fewer.
+What a process can know when it decides: what its tables show, and what it has asked for itself. Whoever creates a pod
+when that makes more than its owner wants has not looked; so has whoever deletes one when that leaves fewer.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict
+from dataclasses import dataclass
 
 from actors.controller_system import ControllerSystem
+from actors.invariants.knowledge import Streaks
 from actors.invariants.watching import (
     Answered,
-    CarriedOut,
-    Committed,
     Happening,
     LetIn,
     ObjectTo,
@@ -20,58 +20,121 @@ from actors.invariants.watching import (
     Submitted,
 )
 from actors.simulation import SimulatedCluster
-from protocols.messages.commands import Command, Create, Delete, Patch, Submit
-from protocols.messages.outcomes import Done, NotFound, Outcome
-from protocols.objects import Key, controller_of, decode_object, key_of, make_key, name_of, split_key, uid_of
+from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
+from protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Unknown
+from protocols.objects import (
+    Key,
+    Object,
+    OwnerRef,
+    controller_of,
+    decode_object,
+    key_of,
+    make_key,
+    name_of,
+    resource_version_of,
+    split_key,
+    uid_of,
+)
 from protocols.pods import is_active, pod_facts
-from protocols.resources import PODS, REPLICASETS, REPLICATION_CONTROLLERS, resource_path
-from runtime.embedded.store import ADDED, DELETED, Change
-from runtime.simulation.faults import Kind
-from runtime.table import OWNER, Entry
+from protocols.resources import PODS, REPLICASETS, REPLICATION_CONTROLLERS
+from runtime.table import OWNER, Table
 
-REMEMBERED = 120.0  # seconds: a decision may rest on what the owner wanted so long ago
+OWNERS = {resource.kind: resource for resource in (REPLICASETS, REPLICATION_CONTROLLERS)}
+OWNER_IDS = {resource.id for resource in OWNERS.values()}
+MANAGERS_OF_PODS = "controller:repl"  # how the names of those begin who keep a number of pods
 UNNAMED = ", to be named by the server"
-STRANGE = 60.0  # seconds: pods that others made are counted only once they are older
-OWNERS = (REPLICASETS, REPLICATION_CONTROLLERS)
 
 
-class Wanted:
-    """How many pods each owner wanted, and until when."""
+def replicas_of(owner: Object) -> int:
+    return int((owner.get("spec") or {}).get("replicas", 1))
 
-    def __init__(self) -> None:
-        self._known: dict[str, deque[tuple[float, int]]] = {}  # uid → (until when, replicas), now's last
 
-    def note(self, change: Change, now: float) -> None:
-        if change.storage not in ("replicasets.apps", "replicationcontrollers"):
-            return
-        obj = decode_object(change.raw)
-        replicas = (obj.get("spec") or {}).get("replicas", 1)
-        known = self._known.setdefault(uid_of(obj), deque())
-        if not known or known[-1][1] != replicas:
-            if known:
-                known[-1] = (now, known[-1][1])
-            known.append((float("inf"), replicas))
+@dataclass(slots=True)
+class _Pod:
+    """A pod that a process has made, adopted or looked at.
 
-    def limits(self, owner: str, now: float) -> tuple[int, int] | None:
-        """The fewest and the most replicas that the owner wanted lately; None if it is unknown."""
-        known = self._known.get(owner)
-        if not known:
-            return None
-        lately = [replicas for until, replicas in known if until >= now - REMEMBERED]
-        return min(lately), max(lately)
+    version: as answered; 0 before that. epoch: of the table then: versions of before the server went back are worth
+    nothing. asker: whose creation of it has no answer; "" once it is known to be there.
+    """
+
+    owner: OwnerRef
+    version: int
+    epoch: int
+    asker: str
+
+
+@dataclass(slots=True)
+class _Room:
+    """How many pods may be made, and how many deleted, by what was known as a streak began; less what has been."""
+
+    creations: int
+    deletions: int
 
 
 class _Own:
-    """What one process has done. creates: pods made or adopted → (uid of the owner, version as answered; 0 in flight).
+    """What one process has done and been answered. deleted: uids of pods that it has deleted or released.
 
-    deleted: uids of pods that it has deleted or released.
+    owners: what it was answered of owners of pods: uid → (version, replicas).
     """
 
     def __init__(self, system: ControllerSystem) -> None:
         self.system = system
-        self.creates: dict[Key, tuple[str, int]] = {}
-        self.in_flight: dict[Key, str] = {}  # creates that are not answered yet → who asked for it
+        self.pods: dict[Key, _Pod] = {}
         self.deleted: set[str] = set()
+        self.owners: dict[str, tuple[int, int]] = {}
+
+    @property
+    def table(self) -> Table:
+        return self.system.tables[PODS.id]
+
+    def owner_of(self, key: Key) -> OwnerRef | None:
+        """Of a pod, as far as this process can know."""
+        own, entry = self.pods.get(key), self.table.get(key)
+        if own is not None:
+            return own.owner
+        return entry.controller if entry is not None else None
+
+    def wanted(self, namespace: str, owner: OwnerRef) -> list[int]:
+        """How many pods the owner wants, by its table and by what was answered of it; nothing if it is unknown."""
+        table = self.system.tables[OWNERS[owner.kind].id]
+        entry = table.get(make_key(namespace, owner.name))
+        wanted = []
+        if entry is not None and entry.uid == owner.uid:
+            wanted = [replicas_of(table.object_of(entry))]
+        version, answered = self.owners.get(owner.uid, (0, 0))
+        return [*wanted, answered] if version > table.version else wanted
+
+    def pods_of(self, owner: str, *, surely: bool = False) -> set[Key]:
+        """Active pods of this owner that the process can know of. surely: without those that may not be there."""
+        table = self.table
+        active = {
+            entry.key
+            for entry in table.indexed(OWNER, owner)
+            if is_active(entry.facts) and entry.uid not in self.deleted
+        }
+        for key, pod in self.pods.items():
+            unseen = pod.version == 0 or (pod.version > table.version and pod.epoch == table.epoch)
+            if pod.owner.uid != owner or not unseen or (surely and pod.asker):
+                continue
+            entry = table.get(key)
+            if entry is None or (entry.uid not in self.deleted and is_active(entry.facts)):
+                active.add(key)
+        return active
+
+    def saw(self, pod: Object) -> None:
+        """The server has shown it to us. One that is nobody's, or at its end, counts no more."""
+        owner = controller_of(pod)
+        if owner is None or not is_active(pod_facts(pod)):
+            self.pods.pop(key_of(pod), None)
+            self.deleted.add(uid_of(pod))
+        else:
+            self.deleted.discard(uid_of(pod))
+            self.pods[key_of(pod)] = _Pod(owner, int(resource_version_of(pod)), self.table.epoch, "")
+
+    def forget_what_was_asked(self, asker: str) -> None:
+        """Another incarnation knows of it only what the tables show."""
+        for key in [key for key, pod in self.pods.items() if pod.asker == asker]:
+            del self.pods[key]
 
 
 class NoPodTooMany:
@@ -80,193 +143,148 @@ class NoPodTooMany:
     name = "no pod too many, none too few"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        self._clock = cluster.clock
         self._own: dict[str, _Own] = {}
-        self._wanted = Wanted()
-        self._made_at: dict[Key, float] = {}
+        self._streaks: Streaks[_Room] = Streaks(cluster)
 
     def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        now = self._clock.monotonic()
         match happening:
             case ProcessStarted(process, system):
                 self._own[process] = _Own(system)
-            case Committed(changes):
-                for change in changes:
-                    self._committed(change, now)
-            case Submitted(process, _, submit):
-                self._submitted(self._own[process], submit, now, object_to)
-            case Answered(process, _, _, command, outcome) if command is not None:
-                _answered(self._own[process], command, outcome)
+                self._streaks.end(process)
+            case Submitted(process, _, submit) if submit.sender.startswith("controller:"):
+                self._submitted(process, submit, object_to)
+            case Answered(process, _, sender, command, outcome) if command is not None:
+                room = self._streaks.answered(command)
+                if sender.startswith(MANAGERS_OF_PODS):
+                    _learn(self._own[process], command, outcome, room)
             case LetIn(process, name, _):
                 # What it had asked for and is not answered yet may have been lost with a mailbox.
-                own = self._own[process]
-                for key in [key for key, sender in own.in_flight.items() if sender == name]:
-                    del own.in_flight[key], own.creates[key]
+                self._own[process].forget_what_was_asked(name)
+                self._streaks.end(process, name)
 
-    def _committed(self, change: Change, now: float) -> None:
-        if change.storage == "pods":
-            if change.type != DELETED:
-                self._made_at.setdefault(change.key, now)
-            else:
-                self._made_at.pop(change.key, None)
-        self._wanted.note(change, now)
-
-    def _submitted(self, own: _Own, submit: Submit, now: float, object_to: ObjectTo) -> None:
+    def _submitted(self, process: str, submit: Submit, object_to: ObjectTo) -> None:
+        own = self._own[process]
+        by_owner: dict[tuple[str, OwnerRef], list[Command]] = defaultdict(list)
         for command in submit.commands:
-            if command.resource != PODS.id:
+            concerned = _owner(own, command)
+            if concerned is not None:
+                by_owner[concerned].append(command)
+            elif isinstance(command, Delete) and command.resource == PODS.id:
+                if submit.sender.startswith(MANAGERS_OF_PODS):
+                    object_to(f"{command.key} is deleted, which nobody owns who wants any number of pods")
+        for (namespace, owner), commands in by_owner.items():
+            if owner.kind not in OWNERS or OWNERS[owner.kind].id not in own.system.tables:
                 continue
-            if isinstance(command, Create) and not command.subresource:
-                self._create(own, submit.sender, command, now, object_to)
-            elif isinstance(command, Delete) and submit.sender.startswith("controller:repl"):
-                self._delete(own, command, now, object_to)
 
-    def _create(self, own: _Own, sender: str, command: Create, now: float, object_to: ObjectTo) -> None:
-        pod = decode_object(command.body)
-        owner = controller_of(pod)
-        limits = self._wanted.limits(owner.uid, now) if owner is not None else None
-        if owner is None or limits is None:
-            return
-        key = make_key(command.namespace, name_of(pod) or f"{len(own.creates)}{UNNAMED}")
-        known = self._known(own, owner.uid, now)
-        if len(known | {key}) > limits[1]:
-            object_to(
-                f"{key} is created for {owner.kind} {owner.name}, which wants {limits[1]} at most; "
-                f"its controller can know of {sorted(known)}"
-            )
-        own.creates[key], own.in_flight[key] = (owner.uid, 0), sender
+            def now(namespace: str = namespace, owner: OwnerRef = owner) -> _Room:
+                wanted = own.wanted(namespace, owner)
+                if not wanted:
+                    return _Room(0, 0)
+                return _Room(
+                    max(wanted) - len(own.pods_of(owner.uid)), len(own.pods_of(owner.uid, surely=True)) - min(wanted)
+                )
 
-    def _delete(self, own: _Own, command: Delete, now: float, object_to: ObjectTo) -> None:
-        entry = own.system.tables[PODS.id].get(command.key)
-        owner = own.creates[command.key][0] if command.key in own.creates else ""
-        if not owner and entry is not None and entry.controller is not None:
-            owner = entry.controller.uid
-        limits = self._wanted.limits(owner, now)
-        if limits is None:
-            object_to(f"{command.key} is deleted, which nobody owns who wants any number of pods")
-            return
-        known = self._known(own, owner, now, strangers_after=0.0)
-        if command.key in known and len(known) <= limits[0]:
-            object_to(f"{command.key} is deleted although its owner wants {limits[0]} and has {sorted(known)}")
-        uid = command.uid or (entry.uid if entry is not None else "")
-        own.deleted.add(uid)
+            room, newest = self._streaks.submitted(process, submit.sender, owner.uid, commands, now), now()
+            room.creations = max(room.creations, newest.creations)
+            room.deletions = max(room.deletions, newest.deletions)
+            self._judge(own, submit.sender, owner, commands, room, object_to)
 
-    def _known(self, own: _Own, owner: str, now: float, *, strangers_after: float = STRANGE) -> set[Key]:
-        """Active pods of this owner that the process can know of."""
-        table = own.system.tables[PODS.id]
-        known = set()
-        for entry in table.indexed(OWNER, owner):
-            strange = entry.key not in own.creates and now - self._made_at.get(entry.key, now) < strangers_after
-            if is_active(entry.facts) and entry.uid not in own.deleted and not strange:
-                known.add(entry.key)
-        for key, (uid, version) in own.creates.items():
-            if uid == owner and (version == 0 or version > table.version) and not _is_gone(own, table.get(key)):
-                known.add(key)
-        return known
+    def _judge(
+        self, own: _Own, sender: str, owner: OwnerRef, commands: list[Command], room: _Room, object_to: ObjectTo
+    ) -> None:
+        """room: before these commands; less what they take, afterwards."""
+        for command in commands:
+            if isinstance(command, Create) and command.resource == PODS.id and not command.subresource:
+                pod = decode_object(command.body)
+                key = make_key(command.namespace, name_of(pod) or f"{len(own.pods)}{UNNAMED}")
+                known = own.pods_of(owner.uid)
+                if key not in known:
+                    room.creations -= 1
+                    if room.creations < 0:
+                        wanted = own.wanted(command.namespace, owner)
+                        object_to(
+                            f"{key} is created for {owner.kind} {owner.name}, which wants {wanted}; "
+                            f"its controller can know of {sorted(known)}"
+                        )
+                    own.pods[key] = _Pod(owner, 0, 0, sender)
+            elif isinstance(command, Delete) and sender.startswith(MANAGERS_OF_PODS):
+                self._delete(own, owner, command, room, object_to)
+
+    def _delete(self, own: _Own, owner: OwnerRef, command: Delete, room: _Room, object_to: ObjectTo) -> None:
+        known = own.pods_of(owner.uid, surely=True)
+        if command.key in known:
+            room.deletions -= 1
+            if room.deletions < 0:
+                wanted = own.wanted(split_key(command.key)[0], owner)
+                who = f"{owner.kind} {owner.name}"
+                object_to(f"{command.key} is deleted although {who} wants {wanted} and has {sorted(known)}")
+        entry = own.table.get(command.key)
+        own.deleted.add(command.uid or (entry.uid if entry is not None else ""))
 
 
-def _is_gone(own: _Own, entry: Entry | None) -> bool:
-    return entry is not None and (entry.uid in own.deleted or not is_active(entry.facts))
+def _owner(own: _Own, command: Command) -> tuple[str, OwnerRef] | None:
+    """(namespace, owner) as owner_concerned, also of pods that only this process knows of."""
+    if isinstance(command, Delete | Get | Patch) and command.key in own.pods and command.resource == PODS.id:
+        return split_key(command.key)[0], own.pods[command.key].owner
+    return owner_concerned(own.system, command)
 
 
-def _answered(own: _Own, command: Command, outcome: Outcome) -> None:
-    if isinstance(command, Create) and command.resource == PODS.id and not command.subresource:
-        asked = decode_object(command.body)
-        owner = controller_of(asked)
-        key = make_key(command.namespace, name_of(asked))
-        if not name_of(asked):  # one of those of its owner, whichever
-            mine = (
-                one for one in own.in_flight if one.endswith(UNNAMED) and owner and own.creates[one][0] == owner.uid
-            )
-            key = next(mine, key)
-        own.in_flight.pop(key, None)
-        own.creates.pop(key, None)  # also without an answer: it may be there, but nobody can know
-        if isinstance(outcome, Done) and owner is not None:
-            made = decode_object(outcome.body)
-            own.creates[key_of(made)] = (owner.uid, int(made["metadata"]["resourceVersion"]))
-    elif isinstance(command, Patch) and command.resource == PODS.id and isinstance(outcome, Done):
-        pod = decode_object(outcome.body)
-        owner = controller_of(pod)
-        if owner is None:
-            own.deleted.add(uid_of(pod))  # it was released: nobody's here
-            own.creates.pop(command.key, None)
-        else:
-            own.deleted.discard(uid_of(pod))
-            own.creates[command.key] = (owner.uid, int(pod["metadata"]["resourceVersion"]))
-    elif isinstance(command, Delete) and command.resource == PODS.id:
-        if isinstance(outcome, Done | NotFound):
-            own.creates.pop(command.key, None)
-        else:
-            own.deleted.discard(command.uid or "")  # also without an answer
-
-
-class DeletesWhatItSaw:
-    """A deletion hits the very pod that was decided on, and not another that has taken its name since."""
-
-    name = "a deletion hits what was seen"
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, Key], str] = {}  # (process, pod) → uid at the time of the decision
-
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
-            case Submitted(process, system, submit) if process.startswith("manager"):
-                for command in submit.commands:
-                    if isinstance(command, Delete) and command.resource == PODS.id:
-                        entry = system.tables[PODS.id].get(command.key)
-                        shown = entry.uid if entry is not None else ""
-                        self._seen[process, command.key] = command.uid or shown
-            case CarriedOut(process, _, request, response) if request.method == "DELETE" and response.status < 300:
-                for (deleter, key), uid in self._seen.items():
-                    if deleter == process and request.path == resource_path(PODS.id, *split_key(key)):
-                        hit = _uid_of_answer(response.body)
-                        if uid and hit and hit != uid:
-                            object_to(f"{key} is deleted, and was another when that was decided")
-
-
-def _uid_of_answer(body: bytes) -> str:
-    """Of the object, or of what a Status says was deleted."""
-    answer = decode_object(body)
-    return uid_of(answer) or str((answer.get("details") or {}).get("uid") or "")
-
-
-class NeverMorePodsThanWanted:
-    """What is really there: of the pods made for an owner, never more are active than it wanted lately.
-
-    Not where a process begins with a list of the past: it cannot know what came after it.
+def owner_concerned(system: ControllerSystem, command: Command) -> tuple[str, OwnerRef] | None:
+    """(namespace, owner) of the pod that a command is about, by the command itself or by the process's tables; or the
+    owner of pods that it is about. None if that is nobody.
     """
+    match command:
+        case Create(PODS.id, namespace, body, subresource=""):
+            owner = controller_of(decode_object(body))
+            return None if owner is None else (namespace, owner)
+        case Delete(PODS.id, key) | Get(PODS.id, key) | Patch(PODS.id, key):
+            entry = system.tables[PODS.id].get(key)
+            owner = entry.controller if entry is not None else None
+            if owner is None and isinstance(command, Patch):
+                owner = controller_of(decode_object(command.body))  # that adopts it
+            return None if owner is None else (split_key(key)[0], owner)
+        case Get(resource, key) | Update(resource, key) if resource in OWNER_IDS and resource in system.tables:
+            table = system.tables[resource]
+            entry = table.get(key)
+            if entry is None:
+                return None
+            reference = OwnerRef(table.resource.api_version, table.resource.kind, split_key(key)[1], entry.uid)
+            return split_key(key)[0], reference
+    return None
 
-    name = "never more pods than wanted"
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        self._clock = cluster.clock
-        self._excused = any(fault.kind is Kind.LIST_STALE for fault in cluster.injector.faults)
-        self._wanted = Wanted()
-        self._active: dict[str, set[Key]] = {}  # by the uid of the owner that they were made for
-        self._made_for: dict[Key, str] = {}
+def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) -> None:
+    """What an answer says of pods and their owners. room: that the command was asked for in."""
+    match command, outcome:
+        case Create(PODS.id), _:
+            asked = decode_object(command.body)
+            key = make_key(command.namespace, name_of(asked)) if name_of(asked) else _unnamed(own, asked)
+            # What has no answer may be there, and so is what was there already: whoever knows its name can ask again.
+            if not isinstance(outcome, Unknown | AlreadyExists) or not name_of(asked):
+                own.pods.pop(key, None)
+            if isinstance(outcome, Done):
+                own.saw(decode_object(outcome.body))
+        case Get(PODS.id), Done(body):
+            own.saw(decode_object(body))
+        case Get(PODS.id) | Delete(PODS.id), NotFound():
+            own.pods.pop(command.key, None)
+        case Patch(PODS.id), Done(body):
+            pod = decode_object(body)
+            own.saw(pod)
+            if room is not None:
+                adopted = 1 if controller_of(pod) is not None else -1
+                room.creations, room.deletions = room.creations - adopted, room.deletions + adopted
+        case Delete(PODS.id), Done():
+            own.pods.pop(command.key, None)
+        case Delete(PODS.id), _:
+            own.deleted.discard(command.uid or "")  # also without an answer
+        case (Get(resource) | Update(resource), Done(body)) if resource in OWNER_IDS:
+            owner = decode_object(body)
+            own.owners[uid_of(owner)] = (int(resource_version_of(owner)), replicas_of(owner))
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if self._excused or not isinstance(happening, Committed):
-            return
-        now = self._clock.monotonic()
-        for change in happening.changes:
-            self._wanted.note(change, now)
-            if change.storage == "pods":
-                self._note(change, now, object_to)
 
-    def _note(self, change: Change, now: float, object_to: ObjectTo) -> None:
-        pod = decode_object(change.raw)
-        if change.type == ADDED:
-            owner = controller_of(pod)
-            if owner is not None:
-                self._made_for[change.key] = owner.uid
-        made_for = self._made_for.get(change.key, "")
-        active = self._active.setdefault(made_for, set())
-        if change.type == DELETED or not is_active(pod_facts(pod)):
-            active.discard(change.key)
-        elif change.key not in active:
-            active.add(change.key)
-            limits = self._wanted.limits(made_for, now)
-            if limits is not None and len(active) > limits[1]:
-                object_to(f"{change.key} is one more than the {limits[1]} that are wanted: {sorted(active)}")
-        if change.type == DELETED:
-            self._made_for.pop(change.key, None)
+def _unnamed(own: _Own, asked: Object) -> Key:
+    """One of those of the same owner, whichever: the server gives the name."""
+    owner = controller_of(asked)
+    mine = (key for key, pod in own.pods.items() if key.endswith(UNNAMED) and pod.owner == owner)
+    return next(mine, "")

@@ -1,0 +1,105 @@
+"""What whoever decides can know: what there was at a version, and since when a decision may rest on what it rests on.
+
+Stale reads are explained by numbers, and not by a grace period: a table says up to which version it shows everything,
+and the history says what that is. From outside it cannot be seen when a reconciliation began, only when it submits. So
+reconciliations of one owner that may be one and the same are taken together, as a streak: what was known when its first
+commands were submitted may still be what its last ones rest on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from actors.simulation import SimulatedCluster
+from protocols.messages.commands import Command
+from runtime.simulation.faults import Fault, Kind
+
+Value = TypeVar("Value")
+
+
+class History(Generic[Value]):
+    """The values that something about each object has had, by the version that it had them from."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, list[int]] = {}
+        self._values: dict[str, list[Value]] = {}
+
+    def note(self, uid: str, version: int, value: Value) -> None:
+        """Versions come in ascending order. The same value again is not kept."""
+        values = self._values.setdefault(uid, [])
+        if not values or values[-1] != value:
+            values.append(value)
+            self._versions.setdefault(uid, []).append(version)
+
+    def between(self, uid: str, first: int, last: int) -> list[Value]:
+        """The value at version `first`, and those that came until `last`; from the first one on, if that is later."""
+        versions = self._versions.get(uid, [])
+        return self._values.get(uid, [])[max(0, bisect_right(versions, first) - 1) : bisect_right(versions, last)]
+
+    def since(self, uid: str) -> int:
+        """The version of its first value. Raises KeyError if it has none."""
+        return self._versions[uid][0]
+
+
+def handling_delay(faults: Iterable[Fault]) -> float:
+    """For how many seconds a plan can keep an actor from handling what it is told."""
+    seconds = 0.0
+    for fault in faults:
+        if fault.kind in (Kind.ACTOR_HUNG, Kind.MESSAGE_DELAYED):
+            seconds += fault.seconds
+        elif fault.kind is Kind.PROCESS_PAUSED and fault.until is not None:
+            seconds += fault.until - fault.start
+    return seconds
+
+
+@dataclass(slots=True)
+class Streak(Generic[Value]):
+    """See the module. begun: what the invariant noted as it began. open: commands without an answer.
+
+    last: when something was submitted or answered at last, in seconds of the simulation.
+    """
+
+    begun: Value
+    open: int
+    last: float
+
+
+class Streaks(Generic[Value]):
+    """The streaks that go on, of every sender in every process."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._clock = cluster.clock
+        self._delay = handling_delay(cluster.injector.faults)
+        self._streaks: dict[tuple[str, str, str], Streak[Value]] = {}  # (process, sender, uid of the owner)
+        self._asked: dict[int, Streak[Value]] = {}  # by the id of a command that is not answered
+
+    def submitted(
+        self, process: str, sender: str, owner: str, commands: Iterable[Command], begin: Callable[[], Value]
+    ) -> Value:
+        """What was noted as the streak began to which these commands about this owner belong; `begin` notes it now."""
+        now = self._clock.monotonic()
+        streak = self._streaks.get((process, sender, owner))
+        if streak is None or (not streak.open and now > streak.last + self._delay):
+            streak = self._streaks[process, sender, owner] = Streak(begin(), 0, now)
+        for command in commands:
+            streak.open += 1
+            self._asked[id(command)] = streak
+        streak.last = now
+        return streak.begun
+
+    def answered(self, command: Command) -> Value | None:
+        """What was noted as the streak began in which this was asked for; None if it is in none."""
+        streak = self._asked.pop(id(command), None)
+        if streak is None:
+            return None
+        streak.open -= 1
+        streak.last = self._clock.monotonic()
+        return streak.begun
+
+    def end(self, process: str, sender: str | None = None) -> None:
+        """That incarnation (of everybody in that process) is gone, and what it knew with it."""
+        for one in [one for one in self._streaks if one[0] == process and sender in (None, one[1])]:
+            del self._streaks[one]

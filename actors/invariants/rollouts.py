@@ -1,0 +1,76 @@
+"""What a Deployment's spec bounds, and whether giving one of its ReplicaSets a size keeps to that.
+
+Written from upstream's rules and not from our controller, which it judges.
+
+Source: kubernetes v1.36 pkg/controller/deployment/util/deployment_util.go, ResolveFenceposts and NewRSNewReplicas;
+rolling.go, reconcileOldReplicaSets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from protocols.objects import Object
+
+
+class Bounds(NamedTuple):
+    """What a Deployment wishes: so many pods in all at most, and so many available ones at least."""
+
+    most: int
+    fewest: int
+
+
+def bounds_of(deployment: Object) -> Bounds:
+    """From its spec as the server has completed it. Recreate leaves nothing available for a while."""
+    spec = deployment["spec"]
+    replicas = int(spec.get("replicas", 1))
+    strategy = spec.get("strategy") or {}
+    if strategy.get("type") != "RollingUpdate" or replicas == 0:
+        return Bounds(replicas, 0)
+    rolling = strategy.get("rollingUpdate") or {}
+    surge = math.ceil(_pods(rolling.get("maxSurge"), replicas))
+    unavailable = math.floor(_pods(rolling.get("maxUnavailable"), replicas))
+    if surge == 0 and unavailable == 0:
+        unavailable = 1
+    return Bounds(replicas + surge, max(0, replicas - unavailable))
+
+
+def _pods(number: int | str | None, replicas: int) -> float:
+    """A number of pods, or a percentage of them."""
+    if isinstance(number, str):
+        return int(number.removesuffix("%")) * replicas / 100
+    return number or 0
+
+
+class Size(NamedTuple):
+    """A ReplicaSet's: pods wanted, and pods available of these."""
+
+    wanted: int
+    available: int
+
+
+def size_of(replica_set: Object) -> Size:
+    wanted = int(replica_set["spec"].get("replicas", 1))
+    return Size(wanted, min(wanted, int((replica_set.get("status") or {}).get("availableReplicas", 0))))
+
+
+@dataclass(slots=True)
+class View:
+    """A Deployment and its ReplicaSets as they can be known. sizes: by uid."""
+
+    bounds: Bounds
+    sizes: dict[str, Size]
+
+    def objection(self, uid: str, wanted: int) -> str:
+        """What is wrong with giving that ReplicaSet this size; nothing if it is right."""
+        before = self.sizes.get(uid, Size(0, 0))
+        rest = sum(size.wanted for other, size in self.sizes.items() if other != uid)
+        if wanted > before.wanted and rest + wanted > self.bounds.most:
+            return f"that makes {rest + wanted} pods, {self.bounds.most} are allowed"
+        available = sum(size.available for size in self.sizes.values())
+        left = available - before.available + min(before.available, wanted)
+        if left < min(available, self.bounds.fewest):
+            return f"that leaves {left} pods available, {self.bounds.fewest} have to be"
+        return ""
