@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
@@ -10,18 +11,19 @@ from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONT
 from runtime.table import Table
 
 SHOWN: tuple[tuple[Resource, str], ...] = (
-    (DEPLOYMENTS, "deployments"),
-    (REPLICASETS, "replica sets"),
-    (REPLICATION_CONTROLLERS, "replication controllers"),
+    (DEPLOYMENTS, "deployment"),
+    (REPLICASETS, "replica set"),
+    (REPLICATION_CONTROLLERS, "replication controller"),
 )
 
 
 def greeting(*, url: str, kubeconfig: Path, nodes: int, zones: int, applied: list[str]) -> str:
     """A few lines; the export line can be copied as it is."""
+    what = "without nodes"
+    if nodes:
+        what = f"with {counted(nodes, 'hollow node')} in {counted(min(nodes, zones), 'zone')}"
     lines = [
-        f"An API server of our own serves on {url}, with {nodes} hollow nodes in {zones} zones."
-        if nodes
-        else f"An API server of our own serves on {url}, without nodes.",
+        f"An API server of our own serves on {url}, {what}.",
         *(f"Applied {what}." for what in applied),
         "To look at it, in another terminal:",
         "",
@@ -33,37 +35,45 @@ def greeting(*, url: str, kubeconfig: Path, nodes: int, zones: int, applied: lis
     return "\n".join(lines)
 
 
+def counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def summary(tables: Mapping[str, Table]) -> str:
-    """One line: "2 pods (2 ready) · 1 replication controllers"."""
+    """One line: "2 pods (2 ready) · 1 replication controller"."""
     parts = []
     pods = tables.get(PODS.id)
     if pods is not None and pods.synced:
         entries = pods.entries()
         ready = sum(1 for pod in entries if pod.facts.ready)
-        parts.append(f"{len(entries)} pods ({ready} ready)")
+        parts.append(f"{counted(len(entries), 'pod')} ({ready} ready)")
     for resource, word in SHOWN:
         table = tables.get(resource.id)
         if table is not None and len(table):
-            parts.append(f"{len(table)} {word}")
+            parts.append(counted(len(table), word))
     return " · ".join(parts)
 
 
 class LiveLine:
-    """A line at the bottom of a terminal that is drawn anew in place."""
+    """A line at the bottom of a terminal that is drawn anew in place.
+
+    The cursor waits at its beginning, so that what anybody logs goes over it, and it is drawn again below that.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._shown = ""
+        self._shown = False
 
     def show(self, text: str) -> None:
-        """Draw it if it has changed."""
-        if text != self._shown:
-            self._stream.write(f"\r\x1b[K{text}")
-            self._stream.flush()
-            self._shown = text
+        """To be called again and again, whether or not the text has changed: what was logged has taken its place."""
+        columns = shutil.get_terminal_size().columns
+        self._stream.write(f"\x1b[K{text[: columns - 1]}\r")
+        self._stream.flush()
+        self._shown = True
 
     def end(self) -> None:
+        """Leave nothing of it."""
         if self._shown:
-            self._stream.write("\n")
+            self._stream.write("\x1b[K")
             self._stream.flush()
-            self._shown = ""
+            self._shown = False
