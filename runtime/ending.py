@@ -29,7 +29,10 @@ class Ending:
 
 
 def on_signals() -> Ending:
-    """Set by SIGTERM or SIGINT; a second one ends the process at once. For a command's main thread only."""
+    """Set by SIGTERM, SIGINT or SIGHUP; a second one ends the process at once. For a command's main thread only.
+
+    A closed terminal sends SIGHUP (upstream dies of it, and keeps its lease); under nohup it stays ignored.
+    """
     ending = Ending()
 
     def handle(number: int, _frame: object) -> None:
@@ -39,6 +42,8 @@ def on_signals() -> Ending:
 
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, handle)
     return ending
 
 
