@@ -36,7 +36,6 @@ BACKOFF = Backoff(first=0.8, factor=2.0, most=30.0, jitter=1.0)
 QUIET = 120.0  # seconds without a failure after which the backoff starts over
 SHORT_WATCH = 1.0  # a watch that ends sooner, without one event, is a failure
 INCOMPLETE_LISTS = 2  # streaming lists in a row that did not end, after which it lists in pages
-CHECK = 5.0  # seconds between two looks at how long the server has been silent
 
 
 class State(Enum):
@@ -78,7 +77,6 @@ class Informer(Actor):
     def started(self) -> None:
         self._contents = Contents(self, self._table)
         self._list()
-        self.wake_at(self.clock.monotonic() + CHECK)
 
     def stopped(self) -> None:
         self._server.drop()
@@ -115,18 +113,18 @@ class Informer(Actor):
             if not self._consistent and self._table.synced:
                 query["resourceVersion"] = str(self._table.version)
             self._server.open(query)
-            self._state = State.STREAMING_LIST
+            self._wait_for_answer(State.STREAMING_LIST)
         else:
             # At first whatever the server has at hand.
             self._ask_page({} if self._consistent or self._table.synced else {"resourceVersion": "0"})
 
     def _ask_page(self, query: dict[str, str]) -> None:
-        self._state = State.LISTING
         self._server.ask_page(query)
+        self._wait_for_answer(State.LISTING)
 
     def _watch(self) -> None:
         self._server.open({"resourceVersion": str(self._table.version)})
-        self._state = State.WATCHING
+        self._wait_for_answer(State.WATCHING)
 
     def _again(self) -> None:
         if self._table.synced and not self._consistent:
@@ -253,21 +251,31 @@ class Informer(Actor):
 
     # Time.
 
+    def _wait_for_answer(self, state: State) -> None:
+        """The server has been asked."""
+        self._state, self._retry_at = state, None
+        self.wake_at(self._silent_since() + self._silence())
+
+    def _silent_since(self) -> float:
+        """What has just been asked for has its time, however long the watch before it said nothing."""
+        return max(self._server.began, self._table.heard or 0.0)
+
+    def _silence(self) -> float:
+        """How many seconds the server may say nothing."""
+        return self._limits.silence + (self._limits.list_timeout if self._state is State.LISTING else 0.0)
+
     def _look_at_the_time(self) -> None:
-        now = self.clock.monotonic()
-        # A watch that has just been asked for has its time, however long the one before it said nothing.
-        silence = now - max(self._server.began, self._table.heard or 0.0)
-        if self._state is State.WAITING:
-            if self._retry_at is not None and now >= self._retry_at:
-                self._retry_at = None
-                self._again()
-        elif silence >= self._limits.silence + (self._limits.list_timeout if self._state is State.LISTING else 0.0):
+        now, since = self.clock.monotonic(), self._silent_since()
+        due = since + self._silence() if self._retry_at is None else self._retry_at
+        if now < due:
+            self.wake_at(due)
+        elif self._retry_at is not None:
+            self._again()
+        else:
             if self._state is State.STREAMING_LIST:
                 self._count_incomplete()
-            self.log.warning("watch cut after silence", resource=self._resource.name, seconds=round(silence, 1))
+            self.log.warning("watch cut after silence", resource=self._resource.name, seconds=round(now - since, 1))
             self._again()
-        due = now + CHECK
-        self.wake_at(due if self._retry_at is None else min(due, self._retry_at))
 
     def _back_off(self, why: str, retry_after: float = 0.0) -> None:
         self._server.drop()
