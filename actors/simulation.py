@@ -229,33 +229,34 @@ class SimulatedCluster:
             Request(method=method, path=path, body=b"" if body is None else encode_object(body), **more)
         )
 
+    # A refusal raises AssertionError, with what was asked and the server's answer.
+
     def create(self, resource: Resource, obj: Mapping[str, Any]) -> Object:
-        """Raises AssertionError with the server's answer if it refuses."""
+        """apiVersion, kind and a namespace ("default") need not be said."""
         namespace = namespace_of(obj) or ("default" if resource.namespaced else "")
-        return self._accepted(self.request("POST", resource_path(resource.id, namespace), obj))
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+        return self._do("POST", resource_path(resource.id, namespace), whole)
 
     def get(self, resource: Resource, key: Key) -> Object | None:
-        response = self.request("GET", resource_path(resource.id, *split_key(key)))
-        return None if response.status == 404 else self._accepted(response)
+        path = resource_path(resource.id, *split_key(key))
+        response = self.request("GET", path)
+        return None if response.status == 404 else _accepted("GET", path, response)
 
     def list(self, resource: Resource, namespace: str = "") -> list[Object]:
-        items: list[Object] = self._accepted(self.request("GET", resource_path(resource.id, namespace)))["items"]
+        items: list[Object] = self._do("GET", resource_path(resource.id, namespace))["items"]
         return items
 
     def merge(self, resource: Resource, key: Key, changes: Mapping[str, Any], *, subresource: str = "") -> Object:
         """A merge patch."""
         path = resource_path(resource.id, *split_key(key), subresource)
-        return self._accepted(self.request("PATCH", path, changes, content_type="application/merge-patch+json"))
+        return self._do("PATCH", path, changes, content_type="application/merge-patch+json")
 
     def delete(self, resource: Resource, key: Key, *, grace_seconds: int | None = None) -> None:
         body = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
-        self._accepted(self.request("DELETE", resource_path(resource.id, *split_key(key)), body))
+        self._do("DELETE", resource_path(resource.id, *split_key(key)), body)
 
-    @staticmethod
-    def _accepted(response: Response) -> Object:
-        if not 200 <= response.status < 300:
-            raise AssertionError(f"the server answered {response.status}: {response.body.decode()}")
-        return decode_object(response.body)
+    def _do(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Object:
+        return _accepted(method, path, self.request(method, path, body, **more))
 
     def _tick(self) -> None:
         if not self.network.server_is_down:
@@ -266,3 +267,10 @@ class SimulatedCluster:
             if running.process.alive and (running.system.end is not None or _is_stuck(running.system)):
                 self.start_again(name)
         self.clock.call_after(TICK, self._tick)
+
+
+def _accepted(method: str, path: str, response: Response) -> Object:
+    answer = decode_object(response.body)
+    if not 200 <= response.status < 300:
+        raise AssertionError(f"{method} {path}: {response.status} {answer.get('message')}")
+    return answer
