@@ -13,8 +13,8 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
+from actors.command.serving import build_server
 from actors.options import parse_options
-from actors.serving import build_server
 from runtime.clock import SystemClock
 from runtime.logging import LogControl, LogSettings, Sink
 from runtime.metrics import Metrics

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.manifests import ManifestError, apply, read_manifest
+from actors.command.manifests import ManifestError, apply, read_manifest
 from protocols.objects import encode_object
 from runtime.api import Request, Response
 

@@ -1,0 +1,195 @@
+"""`run-kcm`: the command line of the controller manager.
+
+Without a cluster given it starts one of its own (actors/local_cluster.py). Exit codes: 0 after a drained shutdown, 1
+after anything else, with one line that says what was wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+from actors import journal_command
+from actors.arguments import known_names, read_options
+from actors.catalogue import BUILT_IN
+from actors.command.greeting import LiveLine, greeting, summary
+from actors.command.manifests import ManifestError, apply, read_manifest
+from actors.command.serving import build_server
+from actors.command.starting import Launch, StartError, build_system, fault_plan, local_cluster
+from actors.connection import ServerUnavailableError, connect, wait_for_server
+from actors.controller_system import ControllerSystem
+from actors.installed import installed_controllers
+from actors.local_cluster import LocalCluster
+from actors.options import InvalidOptions, Options, help_text
+from runtime.client.config import ConfigError
+from runtime.client.loading import load_config
+from runtime.clock import SystemClock
+from runtime.cloud.calls import ThreadedCalls
+from runtime.cloud.loading import CloudError, load_provider
+from runtime.embedded.launch import LaunchError
+from runtime.ending import on_signals
+from runtime.faults.plan_file import PlanError
+from runtime.flags import FlagError
+from runtime.journal import JournalError
+from runtime.logging import configure_logging, logger_for
+from runtime.meters import report_build
+from runtime.metrics import Metrics
+from runtime.serving.certificates import CertificateError
+from runtime.serving.health import HealthChecks
+from runtime.serving.server import ServingError
+from runtime.version import this_version
+
+GLANCE = 0.2  # seconds between two looks at whether it is over
+REFUSALS = (
+    ConfigError,
+    CloudError,
+    ServerUnavailableError,
+    LaunchError,
+    ManifestError,
+    CertificateError,
+    ServingError,
+    JournalError,
+    PlanError,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole life of the process; answers its exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments and arguments[0] == "journal":
+        return journal_command.main(arguments[1:])
+    installed = installed_controllers()
+    controllers = (*BUILT_IN, *installed.specs)
+    try:
+        options = read_options(arguments, controllers=controllers)
+    except (FlagError, InvalidOptions) as err:
+        print(f"Error: {err}", file=sys.stderr)
+        if "is not in the list of known controllers" in str(err):
+            known = sorted(name.canonical for name in known_names(controllers))
+            print(f"Known controllers: {', '.join(known)}", file=sys.stderr)
+        return 1
+    if options.process.help:
+        print(help_text(columns=shutil.get_terminal_size().columns))
+        return 0
+    if options.process.version in ("true", "raw"):
+        print(this_version().describe(options.process.version))
+        return 0
+    clock = SystemClock()
+    try:
+        control = configure_logging(options.logging.settings, now=clock.now)
+    except OSError as err:
+        print(f"Error: cannot write logs: {err}", file=sys.stderr)
+        return 1
+    log = logger_for("kcm")
+    try:
+        stopping = on_signals()
+        return run(Launch(tuple(arguments), options, clock, os.environ, control, log, stopping, installed))
+    except (StartError, *REFUSALS) as err:
+        log.error("command failed", error=str(err))
+        return 1
+    finally:
+        control.close()
+        clock.close()
+
+
+def run(launch: Launch) -> int:
+    """Connect, serve, lead and work, until a signal or the loss of the lease."""
+    options, log = launch.options, launch.log
+    version = this_version()
+    log.info("Starting", version=version.git_version, pid=os.getpid())
+    for warning in options.warnings:
+        log.warning(warning)
+    for trouble in launch.installed.troubles:
+        log.error("installed controller left out", error=trouble)
+    manifests = [(path, read_manifest(Path(path))) for path in options.embedded.apply]
+    cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
+    plan = fault_plan(launch)
+    metrics, health = Metrics(), HealthChecks(log=log)
+    report_build(metrics, version)
+    with ExitStack() as closing:
+        server = build_server(
+            options,
+            health=health,
+            metrics=metrics,
+            control=launch.control,
+            version=version,
+            clock=launch.clock,
+            log=log,
+        )
+        if server is not None:
+            server.start()
+            closing.callback(server.stop)
+        local = local_cluster(launch, closing)
+        config = load_config(
+            kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig,
+            master=options.client.master,
+            environ=launch.environ,
+            clock=launch.clock,
+            metrics=metrics,
+        )
+        transport = connect(config, clock=launch.clock, metrics=metrics, log=log)
+        closing.callback(transport.close, timeout=2.0)
+        wait_for_server(transport, config, clock=launch.clock, stopping=launch.stopping)
+        applied = []
+        for path, objects in manifests:
+            applied += apply(objects, partial(transport.request, client="kcm", timeout=30.0), where=path)
+        calls = None if cloud is None else ThreadedCalls(cloud, clock=launch.clock)
+        system = build_system(launch, closing, transport=transport, metrics=metrics, cloud=calls, plan=plan)
+        health.set(system.checks())
+        if local is not None:
+            print(_greeting(local, options, applied), flush=True)
+        return work(system, launch, local)
+
+
+def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None) -> int:
+    """Run the system until it ends, or somebody wants it to, or its own cluster is gone."""
+    log, chosen = launch.log, system.options.generic.controllers
+    built = {spec.name for spec in system.controllers}
+    for name in chosen:
+        if name not in built and name != "*" and not name.startswith("-"):
+            log.warning("this controller is not part of this release yet", controller=name)
+    with _live_line(local) as show:
+        system.start()
+        while system.wait(timeout=GLANCE) is None:
+            if show is not None:
+                show(summary(system.tables))
+            if launch.stopping.is_set():
+                log.info("shutting down, asked by a signal")
+                drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)
+                return 0 if drained else 1
+            trouble = local.trouble() if local is not None else None
+            if trouble is not None:
+                system.halt()
+                raise StartError(trouble)
+    log.error(system.end or "ended")
+    system.halt()
+    return 1
+
+
+def _greeting(local: LocalCluster, options: Options, applied: list[str]) -> str:
+    return greeting(
+        url=local.server.url,
+        kubeconfig=local.server.kubeconfig,
+        nodes=options.embedded.hollow_nodes,
+        zones=options.embedded.hollow_zones,
+        applied=applied,
+    )
+
+
+@contextlib.contextmanager
+def _live_line(local: LocalCluster | None) -> Iterator[Callable[[str], None] | None]:
+    """Shows a line on a terminal; None where there is none."""
+    if local is None or not sys.stdout.isatty():
+        yield None
+        return
+    line = LiveLine(sys.stdout)
+    try:
+        yield line.show
+    finally:
+        line.end()

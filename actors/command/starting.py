@@ -1,0 +1,171 @@
+"""What a run stands on, made from its flags: a cluster of its own, a fault plan, a journal, and the system on top."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from actors.catalogue import BUILT_IN
+from actors.controller_system import ControllerSystem
+from actors.elector import Election
+from actors.installed import Installed
+from actors.live_faults import LiveFaults
+from actors.local_cluster import LocalCluster, start_local_cluster
+from actors.options import Options
+from actors.specs import ControllerSpec
+from runtime.client.in_cluster import is_in_cluster
+from runtime.client.transport import HttpTransport
+from runtime.clock import SystemClock
+from runtime.cloud.calls import CloudCalls, ThreadedCalls
+from runtime.ending import Ending, unique_identity
+from runtime.faults.plan_file import FaultPlan, read_plan
+from runtime.journal import JournalWriter, Run
+from runtime.logging import LogControl
+from runtime.metrics import Metrics
+from runtime.version import this_version
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class StartError(Exception):
+    """The command cannot begin its work; the text is one line for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What the process gives the command."""
+
+    arguments: tuple[str, ...]
+    options: Options
+    clock: SystemClock
+    environ: Mapping[str, str]
+    control: LogControl
+    log: FilteringBoundLogger
+    stopping: Ending
+    installed: Installed
+
+    @property
+    def embeds_cluster(self) -> bool:
+        return self.options.embeds_cluster and not is_in_cluster(self.environ)
+
+
+def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
+    """The embedded cluster, if no other is named; it is stopped last."""
+    options = launch.options
+    if not launch.embeds_cluster:
+        if options.embedded.apply:
+            raise StartError(
+                "--apply is for the embedded cluster: leave --kubeconfig and --master away, or use kubectl"
+            )
+        return None
+    embedded = options.embedded
+    local = start_local_cluster(
+        Path(embedded.directory), port=embedded.port, nodes=embedded.hollow_nodes, zones=embedded.hollow_zones
+    )
+    closing.callback(local.stop)
+    return local
+
+
+def fault_plan(launch: Launch) -> FaultPlan | None:
+    """Raises PlanError, and StartError where the plan would harm a cluster that is not our own."""
+    chosen = launch.options.diagnosis
+    if not chosen.fault_plan:
+        return None
+    if not launch.embeds_cluster and not chosen.fault_plan_on_any_cluster:
+        raise StartError(
+            "--fault-plan is for the embedded cluster: leave --kubeconfig and --master away, "
+            "or say --fault-plan-on-any-cluster if this one may come to harm"
+        )
+    return read_plan(Path(chosen.fault_plan))
+
+
+def build_system(
+    launch: Launch,
+    closing: ExitStack,
+    *,
+    transport: HttpTransport,
+    metrics: Metrics,
+    cloud: ThreadedCalls | None,
+    plan: FaultPlan | None,
+) -> ControllerSystem:
+    """Not started yet; with a journal and with faults, if they are wanted."""
+    options, log = launch.options, launch.log
+    controllers = (*BUILT_IN, *launch.installed.specs)
+    seed = random.getrandbits(32)
+    faults: LiveFaults | None = None
+    calls: CloudCalls | None = cloud
+    if plan is not None:
+        lease = (options.leader_election.resource_namespace, options.leader_election.resource_name)
+        faults = LiveFaults(plan, transport=transport, clock=launch.clock, lease=lease, log=log)
+        calls = None if cloud is None else faults.way_to(cloud)
+    system = ControllerSystem(
+        transport=faults.transport if faults is not None else transport,
+        log=log,
+        controllers=controllers,
+        options=options,
+        election=_election(options),
+        clock=faults.clock if faults is not None else launch.clock,
+        metrics=metrics,
+        cloud=calls,
+        spawner=faults.spawner if faults is not None else None,
+        seed=seed,
+        journal=_journal(launch, closing, controllers, seed),
+    )
+    if faults is not None:
+        system.actors.gates.append(faults.gate)
+        closing.callback(faults.stop)
+        faults.begin()
+    return system
+
+
+def _journal(
+    launch: Launch, closing: ExitStack, controllers: Sequence[ControllerSpec], seed: int
+) -> JournalWriter | None:
+    """Raises JournalError."""
+    chosen = launch.options.diagnosis
+    if not chosen.journal:
+        return None
+    journal = JournalWriter(
+        Path(chosen.journal),
+        run=Run(
+            version=this_version().kcm,
+            seed=seed,
+            arguments=launch.arguments,
+            controllers=[spec.name for spec in controllers],
+        ),
+        clock=launch.clock,
+        largest=chosen.journal_file_size * 1_000_000,
+        files=chosen.journal_files,
+    )
+    closing.callback(_close_journal, journal, launch.log)
+    launch.log.info("messages are written down, with what they hold", file=chosen.journal)
+    return journal
+
+
+def _close_journal(journal: JournalWriter, log: FilteringBoundLogger) -> None:
+    journal.close()
+    if journal.trouble is not None:
+        log.error("journal is not whole", error=journal.trouble)
+
+
+def _election(options: Options) -> Election | None:
+    """Raises StartError on timings that cannot work."""
+    chosen = options.leader_election
+    if not chosen.enabled:
+        return None
+    try:
+        return Election(
+            identity=unique_identity(),
+            lease_duration=chosen.lease_duration,
+            renew_deadline=chosen.renew_deadline,
+            retry_period=chosen.retry_period,
+            namespace=chosen.resource_namespace,
+            name=chosen.resource_name,
+        )
+    except ValueError as err:
+        raise StartError(str(err)) from err
