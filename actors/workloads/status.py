@@ -43,6 +43,8 @@ def write_status(
         current = decode_object(found.body)
         if uid_of(current) != uid_of(obj):
             return False
+        if current.get("status") == status:
+            return True  # it had been carried out, and only its answer was lost
         if metadata(current).get("generation") != metadata(obj).get("generation"):
             # What we counted is what an older wish wanted: another look, lest observedGeneration goes back.
             raise CommandFailed(put, outcome)

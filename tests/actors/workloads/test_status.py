@@ -61,6 +61,12 @@ def test_after_a_failure_the_object_is_read_live_and_the_same_status_tried_on_it
     assert written is True
 
 
+def test_what_was_written_and_its_answer_lost_is_not_written_again():
+    driven, written = write(refusing(Unknown("timed out"), 1), live={**OBJECT, "status": STATUS})
+    assert [type(command) for command in driven.commands] == [Update, Get]
+    assert written is True
+
+
 def test_the_second_failure_is_raised():
     driven, _ = write(
         lambda bench: failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=bench.accept),
