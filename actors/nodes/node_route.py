@@ -12,10 +12,11 @@ condition is written to the node as it is after the cloud's answers, if it is st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actors.nodes.route_plan import Network, RoutePlan, network_condition, plan_routes, pod_cidrs
-from actors.reconciliation import Reconciliation, RequeueAfter, Step, Watch, patch, record, together
+from actors.nodes.route_plan import Network, RoutePlan, is_ours, network_condition, plan_routes, pod_cidrs
+from actors.reconciliation import Reconciliation, RequeueAfter, Step, Watch, get_live, patch, record, together
 from protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
@@ -70,8 +71,10 @@ class NodeRouteReconciler:
         return RequeueAfter(max(0.0, began + self._period - self._clock.monotonic()))
 
     def _pass(self, routes: Sequence[Route]) -> Step[None]:
+        unclear = yield from self._look_at_strangers(routes)
         nodes = {entry.key: self._nodes.object_of(entry) for entry in self._nodes.entries()}
         plan = plan_routes(nodes.values(), routes, self._clusters)
+        plan = replace(plan, deletions=[route for route in plan.deletions if route.node not in unclear])
         deletions = [DeleteRoute(self._cluster, encode_route(route)) for route in plan.deletions]
         if plan.in_turn:
             self._deleted(plan, (yield from _in_parts(deletions)))
@@ -83,6 +86,22 @@ class NodeRouteReconciler:
             self._deleted(plan, outcomes[: len(deletions)])
         made = yield from self._created(plan, nodes, creations, outcomes[len(deletions) :], began)
         yield from self._say_on_nodes(plan, nodes, made)
+
+    def _look_at_strangers(self, routes: Sequence[Route]) -> Step[set[str]]:
+        """Read live the nodes that routes of ours lead to and that do not hold them by the table, which may be late: it
+        shows them as they are from then on. Answers those of which nothing was heard.
+        """
+        names = sorted(
+            {
+                route.node
+                for route in routes
+                if route.node
+                and is_ours(route, self._clusters)
+                and route.destination not in pod_cidrs(self._nodes.get(route.node) or {})
+            }
+        )
+        outcomes = yield from _in_parts([get_live(NODES, name) for name in names])
+        return {name for name, outcome in zip(names, outcomes, strict=True) if not isinstance(outcome, Done | NotFound)}
 
     def _creation(self, route: Route, nodes: dict[str, Object]) -> Command:
         return CreateRoute(self._cluster, uid_of(nodes[route.node]), encode_route(route))

@@ -18,6 +18,7 @@ from protocols.resources import EVENTS, NODES
 from protocols.routes import Route, decode_route, encode_route
 from runtime.cloud.fake import FakeCloud, FakeRoutes
 from runtime.cloud.provider import CloudConflictError
+from runtime.simulation.faults import Fault, Kind
 from tests.actors.nodes.fleet import options_of
 
 CLUSTER = "kubernetes"
@@ -269,6 +270,42 @@ def test_a_namesake_of_a_routed_node_waits_for_its_own_route(make_cluster: Calla
     cluster.create(NODES, node("n1", "10.120.7.0/24"))
     cluster.run_for(8.0)
     assert condition(cluster, "n1") is None
+
+
+def test_a_table_that_shows_the_past_costs_no_living_node_its_route(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    """A plan for the setting nodes, with any seed: a manager comes back, and is shown nodes as they were before."""
+    cloud = FakeCloud()
+    crash = Fault(kind=Kind.PROCESS_CRASHED, start=20.0, until=21.0, process="manager")
+    stale = Fault(kind=Kind.LIST_STALE, start=21.0, until=60.0, seconds=20.0)
+    cluster = make_cluster(cloud=cloud, faults=[crash, stale])
+    options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
+    cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    cluster.run_for(5.0)
+    cluster.create(NODES, TWO[0])
+    cluster.create(NODES, TWO[1])
+    cluster.run_for(10.0)
+    cluster.delete(NODES, "n2")
+    cluster.run_for(12.0)
+    assert routes(cloud) == {("n1", "10.120.0.0/24")}
+    assert cluster.cloud is not None
+    deleted = [decode_route(call.route).node for _, call in cluster.cloud.made if isinstance(call, DeleteRoute)]
+    assert deleted == ["n2"]
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_node_that_cannot_be_read_keeps_its_route(make_cluster: Callable[..., SimulatedCluster], status: int) -> None:
+    cloud = FakeCloud()
+    unread = Fault(kind=Kind.COMMAND_ANSWERED, start=0.0, until=30.0, status=status, resource="nodes", object="n1")
+    cluster = make_cluster(cloud=cloud, faults=[unread])
+    cloud.routes.create(CLUSTER, "hint", to("n1", "10.120.0.0/24"))
+    options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
+    cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    cluster.run_for(29.0)
+    assert routes(cloud) == {("n1", "10.120.0.0/24")}
+    cluster.run_for(15.0)
+    assert routes(cloud) == set()
 
 
 def test_a_cloud_without_routes_is_asked_once(make_cluster: Callable[..., SimulatedCluster]) -> None:
