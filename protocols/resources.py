@@ -6,7 +6,7 @@ without a registry and custom resources need none. Whether a resource is namespa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +14,7 @@ class Resource:
     """One resource of the API, as discovery describes it.
 
     group: "" for the core group. kind: of one object; a list's kind is `<kind>List`.
+    api_version: what `apiVersion` says: "v1", "apps/v1". id: how messages name it: "v1/pods", "apps/v1/replicasets".
     """
 
     group: str = ""
@@ -21,16 +22,13 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
+    api_version: str = field(init=False, repr=False, compare=False)
+    id: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def api_version(self) -> str:
-        """What `apiVersion` says: "v1", "apps/v1"."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def id(self) -> str:
-        """How messages name it: "v1/pods", "apps/v1/replicasets"."""
-        return f"{self.api_version}/{self.plural}"
+    def __post_init__(self) -> None:
+        api_version = f"{self.group}/{self.version}" if self.group else self.version
+        object.__setattr__(self, "api_version", api_version)
+        object.__setattr__(self, "id", f"{api_version}/{self.plural}")
 
     @property
     def name(self) -> str:

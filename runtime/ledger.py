@@ -21,7 +21,10 @@ class Passage(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """versions: by resource id, the newest resourceVersion that a write or a look was answered with. under_way: in no order."""
+    """versions: by resource id, the newest resourceVersion that a write or a look was answered with.
+
+    under_way: in no order.
+    """
 
     versions: Mapping[str, int]
     under_way: tuple[Passage, ...]
@@ -54,12 +57,12 @@ class Ledger:
 
     def sent(self, sender: str, passage: Passage) -> None:
         with self._lock:
-            self._accounts.setdefault(sender, _Account()).under_way.add(passage)
+            self._account(sender).under_way.add(passage)
 
     def settled(self, sender: str, passage: Passage, resource: str, version: int) -> None:
         """Its outcome has been told. version: of the object that it was answered with; 0 where there is none."""
         with self._lock:
-            account = self._accounts.setdefault(sender, _Account())
+            account = self._account(sender)
             if version > account.versions.get(resource, 0):
                 account.versions[resource] = version
             account.under_way.discard(passage)
@@ -74,7 +77,7 @@ class Ledger:
     def when_clear(self, sender: str, before: int, call: Clear) -> None:
         """Call, on whatever thread, once nothing of an incarnation older than `before` is under way."""
         with self._lock:
-            account = self._accounts.setdefault(sender, _Account())
+            account = self._account(sender)
             if account.blocks(before):
                 account.waiting.append((before, call))
                 return
@@ -84,3 +87,9 @@ class Ledger:
     def under_way(self) -> int:
         with self._lock:
             return sum(len(account.under_way) for account in self._accounts.values())
+
+    def _account(self, sender: str) -> _Account:
+        account = self._accounts.get(sender)
+        if account is None:
+            account = self._accounts[sender] = _Account()
+        return account

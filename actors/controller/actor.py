@@ -235,13 +235,13 @@ class Controller(Actor):
         return len(self._work) < self._settings.concurrency
 
     def _ask_for_wake(self, now: float) -> None:
-        dues = [self._timetable.next_due()]
+        soonest = self._timetable.next_due()
         if not self._begun and self._readiness.waits_for_versions:
-            dues.append(now + BARRIER_CHECK)
+            soonest = min(soonest, now + BARRIER_CHECK)
         due = self._queue.next_due()
-        if due is not None and self._may_begin():  # else what ends a run, or resumes us, looks at the queue
-            dues.append(due)
-        self.wake_at(min(dues))
+        if due is not None and due < soonest and self._may_begin():
+            soonest = due  # while nothing may begin, what ends a run, or resumes us, looks at the queue
+        self.wake_at(soonest)
 
     # What it says of itself.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 NameRule = Callable[[str], list[str]]
 
@@ -79,6 +80,15 @@ def path_segment(value: str) -> list[str]:
 
 
 def label_key(value: str) -> list[str]:
+    return [] if _is_label_key(value) else _label_key_problems(value)
+
+
+@lru_cache(maxsize=4096)  # every write brings the same few again
+def _is_label_key(value: str) -> bool:
+    return not _label_key_problems(value)
+
+
+def _label_key_problems(value: str) -> list[str]:
     if len(value) <= 63 and _key.fullmatch(value):
         return []
     parts = value.split("/")
