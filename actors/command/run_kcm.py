@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from actors import journal_command
 from actors.arguments import known_names, read_options
 from actors.catalogue import BUILT_IN
 from actors.command.greeting import LiveLine, greeting, summary
@@ -25,6 +24,7 @@ from actors.command.starting import Launch, StartError, build_system, fault_plan
 from actors.connection import ServerUnavailableError, connect, wait_for_server
 from actors.controller_system import ControllerSystem
 from actors.installed import installed_controllers
+from actors.journal import command as journal_command
 from actors.local_cluster import LocalCluster
 from actors.options import InvalidOptions, Options, help_text
 from runtime.client.config import ConfigError

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from actors import journal_command
 from actors.catalogue import BUILT_IN
 from actors.controller_system import ControllerSystem
-from actors.journal_replay import Replay, replay
+from actors.journal import command as journal_command
+from actors.journal.replay import Replay, replay
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from actors.specs import ControllerSpec, Surroundings

@@ -1,7 +1,7 @@
 """Feeds a controller what a journal says it was told, and compares the commands that its reconciler yields.
 
 The controller's actor is built as it was, on a clock that shows the recorded times and on tables that show what it was
-told (journal_stage.py).
+told (stage.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from actors.actor_names import controller_name, controller_of, is_controller, is_informer
-from actors.journal_stage import Stage
-from actors.journal_table import described, message_of
+from actors.journal.stage import Stage
+from actors.journal.table import described, message_of
 from actors.options import Options
 from actors.specs import ControllerSpec
 from protocols.codec import decode

@@ -17,8 +17,8 @@ import orjson
 from actors.arguments import read_options
 from actors.catalogue import BUILT_IN
 from actors.installed import installed_controllers
-from actors.journal_replay import Difference, command_values, replay, told_in_words
-from actors.journal_table import Filter, aligned, rows
+from actors.journal.replay import Difference, command_values, replay, told_in_words
+from actors.journal.table import Filter, aligned, rows
 from actors.options import InvalidOptions, Options
 from protocols.messages.commands import Submit
 from protocols.messages.journal import Opened
