@@ -70,6 +70,9 @@ class Holdings:
     def of(self, node: Key) -> Holding | None:
         return self._holdings.get(node)
 
+    def holders(self) -> list[Key]:
+        return list(self._holdings)
+
     def hold(self, node: Key, holding: Holding) -> list[Network]:
         """The node holds these, and nothing else. Answers those that were taken, in part at least, by somebody else.
 

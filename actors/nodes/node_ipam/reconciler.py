@@ -51,6 +51,7 @@ class NodeIpamReconciler:
         sets = [CidrSet(cluster, mask=mask) for cluster, mask in ranges.clusters]
         self._holdings = Holdings(sets, services=ranges.services, metrics=metrics)
         self._counted = False  # what the nodes hold
+        self._assigning: set[Key] = set()  # nodes whose patch is on its way
 
     def reconcile(self, key: Key) -> Reconciliation:
         if not self._counted:
@@ -64,7 +65,11 @@ class NodeIpamReconciler:
             self._hold(entry)
         elif not is_deleting(node):
             holding = yield from self._allot(node)
-            yield from self._assign(node, holding)
+            self._assigning.add(key)
+            try:
+                yield from self._assign(node, holding)
+            finally:
+                self._assigning.discard(key)
         return None
 
     def _count_holdings(self) -> None:
@@ -96,10 +101,20 @@ class NodeIpamReconciler:
         if held is not None:
             return held
         try:
-            return self._holdings.allot(name_of(node))
+            try:
+                return self._holdings.allot(name_of(node))
+            except RangeExhaustedAt:
+                self._release_what_is_gone()
+                return self._holdings.allot(name_of(node))
         except RangeExhaustedAt:
             yield _status_event(node, "CIDRNotAvailable")
             raise
+
+    def _release_what_is_gone(self) -> None:
+        """Nodes that went while the informer was down, and of which nobody told us."""
+        for name in self._holdings.holders():
+            if name not in self._assigning and self._nodes.entry(name) is None:
+                self._release(name)
 
     def _assign(self, node: Object, holding: Holding) -> Step[None]:
         name, texts = name_of(node), [str(network) for network in holding]

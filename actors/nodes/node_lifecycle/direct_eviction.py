@@ -71,7 +71,7 @@ class DirectEviction:
 
     def __init__(self, *, clock: Clock, log: FilteringBoundLogger) -> None:
         self._clock, self._log = clock, log
-        self._since: dict[str, float] = {}  # by node; monotonic seconds
+        self._since: dict[str, tuple[str, float]] = {}  # by node's name: its uid, and monotonic seconds
 
     def cancel(self, node: str) -> None:
         """It is ready again, or gone."""
@@ -101,7 +101,8 @@ class DirectEviction:
             if not isinstance(outcome, Done | NotFound | Conflict):  # a conflict: it is another pod by now
                 raise CommandFailed(command, outcome)
         self._log.info("pods of node deleted", node=name, pods=len(doomed))
-        self._since.setdefault(name, self._clock.monotonic())
+        if name not in self._since or self._since[name][0] != uid:
+            self._since[name] = uid, self._clock.monotonic()
         return True
 
     def _say_lost(self, pods: Sequence[Object], name: str) -> Step[None]:
@@ -120,8 +121,9 @@ class DirectEviction:
 
         pods: all that are on the node. Answers the seconds after which to look again; None if nothing is left to see.
         """
-        since = self._since.get(name)
-        if since is None:
+        uid, since = self._since.get(name, ("", 0.0))
+        if uid != facts.uid:
+            self._since.pop(name, None)  # another one went, of which nobody may have told us
             return None
         elapsed = self._clock.monotonic() - since
         terminating = [pod for pod in pods() if is_deleting(pod)]

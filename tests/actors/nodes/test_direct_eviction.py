@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 import pytest
+from structlog.typing import FilteringBoundLogger
 
 from actors.controller_system import ControllerSystem
-from actors.nodes.node_lifecycle.direct_eviction import deletes_gracefully
-from protocols.objects import Object, key_of, owner_reference
+from actors.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
+from protocols.messages.outcomes import Done
+from protocols.nodes import node_facts
+from protocols.objects import Object, encode_object, key_of, owner_reference
 from protocols.resources import NODES, PODS, Resource
+from runtime.simulation.clock import VirtualClock
 from tests.actors.nodes.fleet import Fleet
 from tests.actors.nodes.test_zone_timetable import GIVEN_UP, LAST_WORD
 
@@ -199,3 +206,25 @@ def test_pods_on_a_kubelet_too_old_to_delete_them_are_deleted_by_force(fleet: Fl
 )
 def test_kubelets_delete_pods_gracefully_since_1_1(version: str, gracefully: bool) -> None:
     assert deletes_gracefully(version) is gracefully
+
+
+def test_a_namesake_of_an_evicted_node_is_not_taken_for_it(log: FilteringBoundLogger) -> None:
+    """Nobody need have told us that the first is gone: an informer that fails may lose that."""
+    clock = VirtualClock()
+    direct = DirectEviction(clock=clock, log=log)
+    first, second = ({"metadata": {"name": "n1", "uid": uid}} for uid in ("first", "second"))
+    assert drive(direct.evict("n1"), Done(encode_object(first)), Done(b'{"items":[]}'), []) is True
+    clock.advance_to(1000.0)
+    leaving = {"metadata": {"name": "p1", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert drive(direct.terminate("n1", node_facts(second), lambda: [leaving])) is None
+
+
+def drive(step: Generator[Any, Any, Any], *answers: Any) -> Any:
+    """What it answers in the end. Fails if it yields more than there are answers."""
+    try:
+        step.send(None)
+        for answer in answers:
+            step.send(answer)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("it asked for more")

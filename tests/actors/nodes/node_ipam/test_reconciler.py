@@ -249,6 +249,28 @@ def test_no_two_nodes_share_a_range_over_a_crash(
     assert len(patched) <= 12 + 6, "nothing is patched anew that is known to be done"
 
 
+@pytest.mark.parametrize("down", [0.1, 1.0, 3.0])
+def test_the_range_of_a_node_that_went_unnoticed_is_given_again(
+    make_cluster: Callable[..., SimulatedCluster], down: float
+) -> None:
+    """The informer is another one before we know of it, and tells nobody that the node is deleted."""
+    late = Fault(kind=Kind.MESSAGE_DELAYED, start=8.0, until=14.0, seconds=5.0, actor=NAME)
+    cluster = make_cluster(faults=[late])
+    manager = start(cluster, options("10.0.0.0/28", mask=30))
+    cluster.run_for(3.0)
+    for number in range(4):
+        cluster.create(NODES, node(f"a{number}"))
+    cluster.run_for(5.5)
+    cluster.world.kill(manager.actors, "informer:v1/nodes")
+    cluster.run_for(down)
+    cluster.delete(NODES, "a1")
+    cluster.run_for(15.0)
+    cluster.create(NODES, node("b"))
+    cluster.run_for(5.0)
+    held = ranges(cluster)
+    assert len(set(itertools.chain(*held.values()))) == len(held) == 4
+
+
 def test_five_hundred_nodes_fit_exactly(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cluster = make_cluster()
     chosen = options("10.0.0.0/17", mask=26)
