@@ -34,7 +34,11 @@ def update(cluster: Cluster, call: Call) -> Response:
         obj["metadata"].pop("resourceVersion", None)
         return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run))
     record = cluster.record(definition, call.key)
-    body = replace(cluster, call, record, decode_object(record.raw), stored_form(definition, obj))
+    old = decode_object(record.raw)
+    uid = obj["metadata"].get("uid")
+    if uid and uid != old["metadata"]["uid"]:
+        raise _another_uid(definition, call.key, uid, old["metadata"]["uid"])
+    body = replace(cluster, call, record, old, stored_form(definition, obj))
     return Response(status=200, body=body)
 
 
@@ -44,11 +48,12 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
     old: what is stored, decoded; it is left alone. new may share parts with it: what is changed here is copied.
     """
     definition = call.definition
-    _check_preconditions(definition, call.key, record, old, new)
+    _check_version(definition, call.key, record, new)
     metadata.carry_over(new, old)
     strategy = definition.strategy
     errors = validate_metadata(definition, new["metadata"])
-    errors += validate_metadata_update(new["metadata"], old["metadata"])
+    # Upstream looks at it twice, for every kind and for the kind, and counts twice what it finds.
+    errors += 2 * validate_metadata_update(new["metadata"], old["metadata"])
     if call.route.subresource == STATUS:
         _keep_all_but_status(definition, new, old)
         if not definition.dynamic:
@@ -83,12 +88,9 @@ def _store(cluster: Cluster, call: Call, record: Record, old: Object, new: Objec
     return served(definition, shown)
 
 
-def _check_preconditions(definition: ResourceDefinition, key: str, record: Record, old: Object, new: Object) -> None:
-    meta, uid = new["metadata"], old["metadata"]["uid"]
+def _check_version(definition: ResourceDefinition, key: str, record: Record, new: Object) -> None:
     name = key.rpartition("/")[2]
-    if meta.get("uid") and meta["uid"] != uid:
-        raise _another_uid(definition, key, meta["uid"], uid)
-    asked = meta.get("resourceVersion") or ""
+    asked = new["metadata"].get("resourceVersion") or ""
     if asked in ("", "0"):
         if not definition.strategy.unconditional_update:
             missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
@@ -100,7 +102,7 @@ def _check_preconditions(definition: ResourceDefinition, key: str, record: Recor
 def _another_uid(definition: ResourceDefinition, key: str, expected: str, found: str) -> StatusError:
     """Upstream's storage layer shows through here; clients know the text."""
     because = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{definition.storage}/{key}, ResourceVersion: 0, "
+        f"StorageError: invalid object, Code: 4, Key: /registry/{definition.plural}/{key}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {expected}, UID in object meta: {found}"
     )
     return status_errors.conflict(definition.group, definition.plural, key.rpartition("/")[2], because)
