@@ -6,6 +6,7 @@ did not change, as everywhere: who changes an object copies the part that change
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ import jsonpatch
 import orjson
 
 from protocols.objects import Object
+
+_PYTHON_TYPE = re.compile(r" \(<class '[\w.]+'>\)")  # in what jsonpatch says of a failed test; nobody's business
 
 
 def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> Object:
@@ -51,7 +54,7 @@ def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
         document, steps = orjson.loads(orjson.dumps((obj, operations)))
         result = jsonpatch.JsonPatch(steps).apply(document, in_place=True)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as err:
-        raise ValueError(f"the JSON patch cannot be applied: {err}") from err
+        raise ValueError(f"the JSON patch cannot be applied: {_PYTHON_TYPE.sub('', str(err))}") from err
     except (AttributeError, IndexError, KeyError, TypeError) as err:  # a member of the wrong type
         raise ValueError(f"malformed JSON patch: {type(err).__name__}: {err}") from err
     if not isinstance(result, dict):

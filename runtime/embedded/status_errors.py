@@ -66,9 +66,16 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
     return StatusError(404, "NotFound", message, _details(group, plural, name))
 
 
-def no_such_path() -> StatusError:
-    """A path that no resource is served under."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+def no_such_path(because: str = "") -> StatusError:
+    """A path that no resource is served under. because: what is not there; upstream does not say."""
+    hint = f" ({because})" if because else ""
+    return StatusError(404, "NotFound", f"the server could not find the requested resource{hint}", {})
+
+
+def nothing_runs(subresource: str) -> StatusError:
+    """Asked for what only a container that runs can give."""
+    message = f"there is no pods/{subresource} here: the pods of this cluster run in appearance only"
+    return StatusError(501, "NotImplemented", message, {})
 
 
 def version_on_create() -> StatusError:
@@ -141,9 +148,9 @@ def unsupported_patch_type() -> StatusError:
 
 
 def unprocessable(because: str) -> StatusError:
-    """A patch that reads well but does not apply."""
+    """A patch that reads well but does not apply. Upstream keeps the reason to itself."""
     message = "the server rejected our request due to an error in our request"
-    return StatusError(422, "Invalid", message, {"causes": [{"message": because}]})
+    return StatusError(422, "Invalid", message, {"causes": [{"field": "patch", "message": because}]})
 
 
 def internal(message: str) -> StatusError:

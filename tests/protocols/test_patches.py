@@ -172,6 +172,11 @@ def test_a_json_patch_that_cannot_be_applied_changes_nothing(operations: Any) ->
     assert obj == {"a": 1, "list": [1, 2]}
 
 
+def test_a_test_that_fails_says_what_is_there_and_not_how_python_calls_it() -> None:
+    with pytest.raises(ValueError, match=r"cannot be applied: 1 is not equal to tested value 2$"):
+        apply_json_patch({"a": 1}, [{"op": "test", "path": "/a", "value": 2}])
+
+
 PATHS = st.sampled_from(["", "/", "/a", "/a/0", "/a/-", "/b/c", "a", "~", "/~2", 5, None])
 OPERATIONS = st.fixed_dictionaries(
     {},

@@ -51,8 +51,10 @@ def patch(cluster: Cluster, call: Call) -> Response:
 def decode_patch(call: Call) -> tuple[str, Any]:
     """The patch's media type, and the patch; an applied object is JSON too. Raises StatusError (400, 415, 422)."""
     patch_type = call.request.content_type.partition(";")[0].strip()
-    if patch_type not in SUPPORTED or (call.definition.dynamic and patch_type == PatchType.STRATEGIC):
+    if patch_type not in SUPPORTED:
         raise status_errors.unsupported_patch_type()
+    if call.definition.dynamic and patch_type == PatchType.STRATEGIC:
+        raise status_errors.unsupported_media_type(patch_type, (PatchType.JSON, PatchType.MERGE, PatchType.APPLY))
     if patch_type == PatchType.APPLY and not call.query.get("fieldManager"):
         missing = required("fieldManager", "is required for apply patch")
         raise status_errors.invalid("meta.k8s.io", "PatchOptions", "", [missing])

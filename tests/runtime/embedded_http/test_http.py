@@ -241,6 +241,17 @@ def test_patches_are_looked_at_too(media_type: str, body: Any, status: int) -> N
     run(scenario)
 
 
+def test_a_patch_that_asks_for_nothing_is_warned_of_stray_fields() -> None:
+    async def scenario(served: Served) -> None:
+        await served.create("a")
+        headers = {"Content-Type": "application/merge-patch+json"}
+        answer = await served.ask("PATCH", f"{PODS}/a", data=b'{"spec": {"imag": "x"}}', headers=headers)
+        assert answer.status == 200
+        assert answer.headers["Warning"] == r'299 - "unknown field \"spec.imag\""'
+
+    run(scenario)
+
+
 def test_a_fault_of_ours_is_answered_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: Served) -> None:
         def broken(*_: Any, **__: Any) -> None:
