@@ -119,10 +119,15 @@ class SizesWithinBounds:
                 own.answered[uid] = (int(resource_version_of(replica_set)), owner.uid, size)
                 for view in views:
                     view.sizes[uid] = size
-        elif isinstance(command, Delete) and isinstance(outcome, Done | NotFound):
-            own.gone.add(command.uid or "")
-            for view in views:
-                view.sizes.pop(command.uid or "", None)
+            return
+        gone = ""
+        if isinstance(command, Delete) and isinstance(outcome, Done | NotFound):
+            gone = command.uid or ""
+        elif isinstance(command, Update) and isinstance(outcome, NotFound):
+            gone = uid_of(decode_object(command.body))
+        own.gone.add(gone)
+        for view in views:
+            view.sizes.pop(gone, None)
 
 
 class _Begun(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.invariants.calls import CallsInProportion, NoLookWithoutReason, NothingWrittenTwice
 from actors.invariants.deletions import DeletesWhatItSaw
 from actors.invariants.deployments import NeverLargerThanAllowed, SizesWithinBounds
 from actors.invariants.objects import OnlyEmptyReplicaSetsGo, SingleOwner, StatusGoesForward
@@ -23,6 +24,9 @@ def usual_invariants(cluster: SimulatedCluster) -> tuple[Invariant, ...]:
         NoWriteByTheReplaced(),
         NoWriteByTheDeposed(cluster),
         NoHotLoop(cluster),
+        NothingWrittenTwice(),
+        NoLookWithoutReason(),
+        CallsInProportion(cluster),
         SingleOwner(),
         StatusGoesForward(),
         OnlyEmptyReplicaSetsGo(cluster),

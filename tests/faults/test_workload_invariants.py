@@ -1,0 +1,130 @@
+"""What invariants of workloads are for: controllers that are spoilt on purpose, and which invariant objects to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from actors.reconciliation import get_live, perform
+from actors.simulate import run
+from actors.workloads.deployment import arithmetic, reconciler
+from actors.workloads.deployment.scaling import Resize
+from actors.workloads.replicaset import ReplicaSetReconciler
+from protocols.objects import name_of
+from protocols.resources import PODS, REPLICASETS
+from runtime.table import OWNER, Entry, TableWriter
+
+Spoil = Callable[[], Any]
+REPLICA_SETS = "actors.workloads.replicaset"
+
+
+def no_surge() -> Any:
+    """The new ReplicaSet has its full size at once."""
+
+    def full(deployment: Any, new: Any, old: Any) -> list[Resize]:
+        size = deployment["spec"]["replicas"]
+        return [Resize(name_of(new), size)] if new["spec"]["replicas"] != size else []
+
+    return patch.object(reconciler, "growth_plan", full)
+
+
+def no_patience() -> Any:
+    """The old ReplicaSets are emptied at once."""
+
+    def empty(deployment: Any, new: Any, old: Any) -> list[Resize]:
+        return [Resize(name_of(each), 0) for each in old if each["spec"]["replicas"]]
+
+    return patch.object(reconciler, "shrink_plan", empty)
+
+
+def no_rounding_down() -> Any:
+    """Percentages of what may be unavailable are rounded as those of what may be too many."""
+    right = arithmetic.scaled_value
+    return patch.object(
+        arithmetic, "scaled_value", lambda value, total, *, round_up: right(value, total, round_up=True)
+    )
+
+
+def no_comparison() -> Any:
+    """A status is written whenever it was counted."""
+    right = ReplicaSetReconciler.reconcile.__globals__["next_status"]
+
+    def always(status: Any, counts: Any, **more: Any) -> Any:
+        changed = right(status, counts, **more)
+        return dict(status) if changed is None else changed
+
+    return patch(f"{REPLICA_SETS}.next_status", always)
+
+
+def no_trust() -> Any:
+    """Before each look at a ReplicaSet it is read live."""
+    right = ReplicaSetReconciler.reconcile
+
+    def live(self: ReplicaSetReconciler, key: str) -> Any:
+        if self._owners.resource == REPLICASETS:
+            yield from perform(get_live(REPLICASETS, key))
+        return (yield from right(self, key))
+
+    return patch.object(ReplicaSetReconciler, "reconcile", live)
+
+
+def no_haste() -> Any:
+    """A status goes up by one at a time, and each write is the next one's event."""
+    right = ReplicaSetReconciler.reconcile.__globals__["next_status"]
+
+    def slowly(status: Any, counts: Any, **more: Any) -> Any:
+        changed = right(status, counts, **more)
+        for field in ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"):
+            if changed is not None and changed.get(field, 0) > status.get(field, 0):
+                return {**status, field: status.get(field, 0) + 1}
+        return changed
+
+    return patch(f"{REPLICA_SETS}.next_status", slowly)
+
+
+def no_pods_shown() -> Any:
+    """The table never shows some pods, and says all the same that it shows everything."""
+    right = TableWriter.put
+
+    def put(self: TableWriter, entry: Entry) -> Entry | None:
+        return None if self.table.resource == PODS and entry.key[-1] in "bcdfgh" else right(self, entry)
+
+    return patch.object(TableWriter, "put", put)
+
+
+def no_siblings_shown() -> Any:
+    """Of a Deployment's ReplicaSets the table shows the one that has changed last."""
+    right = TableWriter.put
+
+    def put(self: TableWriter, entry: Entry) -> Entry | None:
+        if self.table.resource == REPLICASETS and entry.controller is not None:
+            for other in self.table.indexed(OWNER, entry.controller.uid):
+                self.remove(other.key)
+        return right(self, entry)
+
+    return patch.object(TableWriter, "put", put)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "invariant", "seed"),
+    [
+        (no_surge, "a rollout keeps its bounds", 9),
+        (no_patience, "a rollout keeps its bounds", 9),
+        (no_rounding_down, "a rollout keeps its bounds", 9),
+        (no_comparison, "nobody writes what is there", 0),
+        (no_trust, "a live look has a reason", 0),
+        (no_haste, "calls are in proportion", 0),
+        (no_pods_shown, "never more pods than wanted", 0),
+        (no_siblings_shown, "never larger than a Deployment allows", 9),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_what_is_spoilt_is_objected_to(spoil: Spoil, invariant: str, seed: int) -> None:
+    """By this invariant and no other. seed: one that finds it, without any fault."""
+    with spoil():
+        violations = run(seed, ()).violations
+    assert {violation.invariant for violation in violations} == {invariant}
+    assert run(seed, ()).violations == []
