@@ -1,7 +1,8 @@
 """Gives each node that has none a range of pod addresses, out of each of the cluster's ranges.
 
 In: nodes. Out: one patch of spec.podCIDR and spec.podCIDRs, events on the node. Key: a node's name. What nodes hold
-already counts before anything is given; the table that says so shows what a predecessor has given.
+already counts before anything is given: they are listed live, as a table that is late may not show what a predecessor
+has given.
 
 Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/range_allocator.go. Differences:
 - A node that holds what the cluster does not have keeps nobody else from being served.
@@ -18,19 +19,29 @@ from typing import TYPE_CHECKING
 from actors.nodes.node_ipam.cidr_set import CidrSet, parse_network
 from actors.nodes.node_ipam.holdings import Holding, Holdings, RangeExhaustedAt
 from actors.options.node_ranges import NodeRanges
-from actors.reconciliation import Reconciliation, Step, Watch, itself, patch, record
+from actors.reconciliation import (
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    itself,
+    list_live,
+    must_object,
+    patch,
+    record,
+)
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
 from protocols.messages.recording import Record
 from protocols.objects import Key, Object, is_deleting, name_of
 from protocols.resources import NODES
 from runtime.metrics import Metrics
 from runtime.overlay import Tables
-from runtime.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 PATCH_TRIES = 3
+COUNTING = 0.5  # seconds after which who waits for the count looks again
 
 
 def pod_cidrs(node: Object) -> list[str]:
@@ -50,19 +61,21 @@ class NodeIpamReconciler:
         self._ranges = ranges
         sets = [CidrSet(cluster, mask=mask) for cluster, mask in ranges.clusters]
         self._holdings = Holdings(sets, services=ranges.services, metrics=metrics)
-        self._counted = False  # what the nodes hold
+        self._counting = self._counted = False  # what the nodes hold
         self._assigning: set[Key] = set()  # nodes whose patch is on its way
 
     def reconcile(self, key: Key) -> Reconciliation:
+        if self._counting:
+            return RequeueAfter(COUNTING)
         if not self._counted:
-            self._count_holdings()
+            yield from self._count_holdings()
         entry = self._nodes.entry(key)
         if entry is None:
             self._release(key)
             return None
         node = self._nodes.object_of(entry)
         if pod_cidrs(node):
-            self._hold(entry)
+            self._hold(node)
         elif not is_deleting(node):
             holding = yield from self._allot(node)
             self._assigning.add(key)
@@ -72,24 +85,28 @@ class NodeIpamReconciler:
                 self._assigning.discard(key)
         return None
 
-    def _count_holdings(self) -> None:
-        """Before anything is given. Not when it is built: the tables may not be filled by then."""
+    def _count_holdings(self) -> Step[None]:
+        self._counting = True
+        try:
+            found = yield from must_object(list_live(NODES))
+        finally:
+            self._counting = False
         for text in self._ranges.unreadable:
             self._log.warning("service range not understood, it is not kept free", cidr=text)
-        for entry in self._nodes.entries():
+        for node in found.get("items") or ():
             try:
-                self._hold(entry)
+                self._hold(node)
             except ValueError as err:
-                self._log.warning("node holds a strange range", node=entry.key, error=str(err))
+                self._log.warning("node holds a strange range", node=name_of(node), error=str(err))
         self._counted = True
 
-    def _hold(self, entry: Entry) -> None:
+    def _hold(self, node: Object) -> None:
         """Raises ValueError if what it holds is no part of the cluster's ranges, or no range at all."""
-        texts = pod_cidrs(self._nodes.object_of(entry))
+        name, texts = name_of(node), pod_cidrs(node)
         if not texts:
             return
-        for network in self._holdings.hold(entry.key, tuple(map(parse_network, texts))):
-            self._log.warning("a node's range is not its own alone", node=entry.key, cidr=str(network))
+        for network in self._holdings.hold(name, tuple(map(parse_network, texts))):
+            self._log.warning("a node's range is not its own alone", node=name, cidr=str(network))
 
     def _release(self, node: Key) -> None:
         networks = self._holdings.release(node)

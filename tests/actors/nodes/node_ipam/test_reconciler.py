@@ -249,6 +249,20 @@ def test_no_two_nodes_share_a_range_over_a_crash(
     assert len(patched) <= 12 + 6, "nothing is patched anew that is known to be done"
 
 
+def test_what_a_predecessor_has_given_counts_although_the_table_is_late(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    stale = Fault(kind=Kind.LIST_STALE, start=10.0, until=60.0, seconds=5.0, resource="nodes")
+    cluster = make_cluster(faults=[stale])
+    cluster.run_for(2.0)
+    cluster.create(NODES, node("n1"))
+    cluster.run_for(8.0)
+    cluster.create(NODES, holder("n2", "10.0.0.0/24"))  # by a manager that has just ended
+    start(cluster)
+    cluster.run_for(3.0)
+    assert ranges(cluster) == {"n1": ["10.0.1.0/24"], "n2": ["10.0.0.0/24"]}
+
+
 @pytest.mark.parametrize("down", [0.1, 1.0, 3.0])
 def test_the_range_of_a_node_that_went_unnoticed_is_given_again(
     make_cluster: Callable[..., SimulatedCluster], down: float
