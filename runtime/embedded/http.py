@@ -69,6 +69,8 @@ class ApiHttp:
         self._validator, self._openapi = FieldValidator(models), OpenApi(api.registry, models)
         self._protobuf, self._version = ProtobufDecoder(models), version
         self._streams: set[WatchStream] = set()
+        self._waiting: set[asyncio.Future[None]] = set()  # for what they did to be durable
+        self._given_up: StatusError | None = None
 
     def server(self) -> web.Server:
         """For a web.ServerRunner; to be called on the event loop."""
@@ -89,6 +91,13 @@ class ApiHttp:
         """End all watches in good order, as the server is about to stop."""
         for stream in self._streams:
             stream.end()
+
+    def give_up(self, because: str) -> None:
+        """Nothing will be durable any more: say so to all who wait for it, and to whoever still comes."""
+        self._given_up = status_errors.internal(because)
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(self._given_up)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -154,15 +163,21 @@ class ApiHttp:
         return _http_response(response, warnings=warnings)
 
     async def _durable(self) -> None:
-        """Wait until what was handled last may be shown."""
-        future = asyncio.get_running_loop().create_future()
+        """Wait until what was handled last may be shown. Raises StatusError (500) when it never may."""
+        if self._given_up is not None:
+            raise self._given_up
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def settle() -> None:
             if not future.done():  # done: the client is gone, and the handler cancelled
                 future.set_result(None)
 
         self._api.when_durable(settle)
-        await future
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
 
     def _stray_fields(self, asked: Request) -> list[str]:
         """Warnings. Raises StatusError where stray fields are an error."""

@@ -118,12 +118,13 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             say({"url": url, "kubeconfig": str(kubeconfig.resolve())})
             log.info("serving", url=url, directory=str(directory), revision=api.revision)
             await _tick_until(ending, api, clock.now)
+        except CannotGoOn as err:
+            log.error("stopping, the store cannot be written", error=str(err))
+            front.give_up(f"the store cannot be written: {err}")
+            return 1
         finally:
             front.end_watches()
             await runner.cleanup()
-    except CannotGoOn as err:
-        log.error("stopped, the store cannot be written", error=str(err))
-        return 1
     finally:
         store.close()
     log.info("stopped")

@@ -1,10 +1,12 @@
 import asyncio
 import base64
 import os
+import resource
 import signal
 import socket
 import ssl
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,23 @@ def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> 
         assert (status, found["metadata"]["name"]) == (200, "a")
     finally:
         again.stop()
+
+
+def test_a_full_disk_is_told_to_who_waits_and_ends_the_server_soon(mortal: EmbeddedServer) -> None:
+    with socket.create_connection(("127.0.0.1", int(mortal.url.rpartition(":")[2]))):  # one that stays open
+        written = max(path.stat().st_size for path in mortal.kubeconfig.parent.iterdir())
+        resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE, (written, written))
+        status, refused = ask(
+            mortal.kubeconfig,
+            "POST",
+            PODS,
+            json=pod("a", metadata={"name": "a", "annotations": {"a": "b" * written}}),
+        )
+        assert status == 500
+        assert "the store cannot be written: " in refused["message"]
+        started = time.monotonic()
+        assert mortal.child.wait() == 1
+        assert time.monotonic() - started < 5.0
 
 
 def test_a_directory_serves_one_server(server: EmbeddedServer) -> None:
