@@ -73,8 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         with sole_use(arguments.directory):
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 return runner.run(serve(arguments, clock=clock, log=log))
-    except (CannotServe, DirectoryInUse, StoreUnusable, OSError) as err:
+    except (CannotServe, DirectoryInUse, StoreUnusable) as err:
         say({"error": str(err)})
+        return 1
+    except OSError as err:
+        say({"error": f"cannot use {arguments.directory}: {err.strerror or err}"})
         return 1
 
 
@@ -170,7 +173,8 @@ async def _listen(runner: web.ServerRunner, port: int, tls: ssl.SSLContext) -> i
     try:
         await web.TCPSite(runner, LOOPBACK, port, ssl_context=tls, backlog=1024).start()
     except OSError as err:
-        raise CannotServe(f"cannot listen on {LOOPBACK}:{port}: {err.strerror or err}") from err
+        reason = os.strerror(err.errno) if err.errno else err
+        raise CannotServe(f"cannot listen on {LOOPBACK}:{port}: {reason}") from err
     return int(runner.addresses[0][1])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ class RunningListener:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            reason = error.strerror or error
+            # asyncio's own words say the address once more.
+            reason = os.strerror(error.errno) if error.errno else error
             raise ServingError(f"cannot listen on {_shown(listener.host, listener.port)}: {reason}") from error
         self.address = self._runner.addresses[0][:2]
 
