@@ -1,0 +1,48 @@
+"""What a reconciler is, and the words it is written in.
+
+    class Greeter:
+        def __init__(self, *, tables: Tables) -> None:
+            self._configmaps = tables[CONFIGMAPS]
+
+        def reconcile(self, key: Key) -> Reconciliation:
+            configmap = self._configmaps.get(key)
+            if configmap is None:
+                return None
+            yield from must(patch(CONFIGMAPS, key, {"data": {"greeting": "hello"}}))
+            return RequeueAfter(60.0)
+
+`reconcile` is a generator. It yields a Command and is sent its Outcome; or a list of commands, which go together, and
+is sent the list of their outcomes in the same order; or a Record (an event for people) or a Tell (a message to another
+actor), which nobody waits for. It may be closed between any two yields and run again later: it looks at what is, never
+at what happened. What it raises is logged, counted, and the key retried with backoff.
+"""
+
+from actors.reconciliation.commands import create, delete, get_live, list_live, patch, record, update
+from actors.reconciliation.reconciler import Listening, Reconciler, Reconciliation, RequeueAfter, Step, Tell
+from actors.reconciliation.steps import must, must_object, perform, slow_start, together
+from actors.reconciliation.watches import Change, Watch, its_controller, itself
+
+__all__ = [
+    "Change",
+    "Listening",
+    "Reconciler",
+    "Reconciliation",
+    "RequeueAfter",
+    "Step",
+    "Tell",
+    "Watch",
+    "create",
+    "delete",
+    "get_live",
+    "its_controller",
+    "itself",
+    "list_live",
+    "must",
+    "must_object",
+    "patch",
+    "perform",
+    "record",
+    "slow_start",
+    "together",
+    "update",
+]

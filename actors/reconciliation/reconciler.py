@@ -1,0 +1,49 @@
+"""What a reconciler is, what it may yield, and what it may return."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from protocols.messages.commands import Command
+from protocols.messages.recording import Record
+from protocols.objects import Key
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueAfter:
+    """Returned by reconcile: done, and look again after so many seconds (an earlier event looks earlier)."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Yielded: put a message into another actor's mailbox (a child's, or the manager's); nobody waits for it."""
+
+    to: str
+    message: Any
+
+
+Yielded = Command | Record | Tell | Sequence[Command]
+Reconciliation = Generator[Yielded, Any, RequeueAfter | None]
+T = TypeVar("T")
+Step = Generator[Yielded, Any, T]  # a part of a reconciliation that answers a T
+
+
+class Reconciler(Protocol):
+    """Drives one kind of key to its wished state."""
+
+    def reconcile(self, key: Key) -> Reconciliation: ...
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A reconciler that other actors talk to: its children, or the manager."""
+
+    def hear(self, message: Any) -> Iterable[Key]:
+        """A message for this controller that is not the driver's own business (also Restarted, for any peer).
+
+        Answers the keys that it concerns. Raises TypeError on one that it has no business with.
+        """

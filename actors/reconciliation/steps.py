@@ -1,0 +1,71 @@
+"""Steps of a reconciliation, each to be written `yield from`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from actors.reconciliation.reconciler import Step
+from protocols.messages.commands import Command
+from protocols.messages.outcomes import CommandFailed, Done, Outcome
+from protocols.messages.recording import Record
+from protocols.objects import Object, decode_object
+
+
+def perform(command: Command) -> Step[Outcome]:
+    """One command, whatever its outcome."""
+    outcome: Outcome = yield command
+    return outcome
+
+
+def together(commands: Sequence[Command]) -> Step[list[Outcome]]:
+    """Many commands at once; their outcomes in the same order."""
+    if not commands:
+        return []
+    outcomes: list[Outcome] = yield list(commands)
+    return outcomes
+
+
+def is_done(outcome: Outcome) -> bool:
+    return isinstance(outcome, Done)
+
+
+def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outcome]:
+    """One command that has to succeed, `but` these outcomes are answered too. Raises CommandFailed on any other."""
+    outcome: Outcome = yield command
+    if isinstance(outcome, Done) or isinstance(outcome, but):  # noqa: SIM101 (mypy follows two, not one)
+        return outcome
+    raise CommandFailed(command, outcome)
+
+
+def must_object(command: Command) -> Step[Object]:
+    """The object that a command which has to succeed was answered with."""
+    outcome = yield from must(command)
+    assert isinstance(outcome, Done)
+    return decode_object(outcome.body)
+
+
+def slow_start(
+    commands: Sequence[Command],
+    *,
+    initial: int = 1,
+    succeeded: Callable[[Outcome], bool] = is_done,
+    report: Callable[[Command, Outcome], Iterable[Record]] = lambda _command, _outcome: (),
+) -> Step[list[Outcome]]:
+    """Commands in batches of 1, 2, 4, …; a batch in which one did not succeed is the last.
+
+    Answers the outcomes of those that were tried, in order: fewer than the commands if it stopped.
+    report: called for each outcome in order, as soon as its batch is through; the events that it wants recorded.
+    Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go, slowStartBatch.
+    """
+    outcomes: list[Outcome] = []
+    size = initial
+    while len(outcomes) < len(commands):
+        tried = commands[len(outcomes) : len(outcomes) + size]
+        batch = yield from together(tried)
+        for command, outcome in zip(tried, batch, strict=True):
+            yield from report(command, outcome)
+        outcomes += batch
+        if not all(succeeded(outcome) for outcome in batch):
+            break
+        size *= 2
+    return outcomes
