@@ -31,7 +31,7 @@ class ManifestError(Exception):
 
 
 def read_manifest(path: Path) -> list[Object]:
-    """The objects of a YAML or JSON file; a List stands for its items. Raises ManifestError."""
+    """The objects of a YAML or JSON file, at least one; a List stands for its items. Raises ManifestError."""
     try:
         documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=_Loader))
     except OSError as err:
@@ -43,6 +43,8 @@ def read_manifest(path: Path) -> list[Object]:
         if document is not None:
             where = f"{path}, document {number}"
             objects.extend(_objects(_as_json(document, where), where))
+    if not objects:
+        raise ManifestError(f"{path} has no objects in it")
     return objects
 
 

@@ -198,6 +198,9 @@ def _logging(options: Options) -> Iterator[str]:
 
 def _own(options: Options) -> Iterator[str]:
     embedded = options.embedded
+    for file in embedded.apply:
+        if not file or "://" in file:
+            yield f"--apply takes the path of a file, but got {quote(file)}"
     if not 0 <= embedded.port <= LARGEST_PORT:
         yield f"--embedded-port {embedded.port} must be between 0 and 65535, inclusive. 0 for a free one"
     if embedded.hollow_nodes < 0:

@@ -280,6 +280,8 @@ def test_without_the_taint_manager_the_taint_eviction_controller_is_off() -> Non
         (("--logging-format=json", "--vmodule=a=1"), "vmodule: Forbidden: Only supported for text log format"),
         (("--embedded-port=70000",), "--embedded-port 70000 must be between 0 and 65535, inclusive. 0 for a free one"),
         (("--hollow-nodes=-1",), "--hollow-nodes must not be less than 0, but got -1"),
+        (("--apply=",), '--apply takes the path of a file, but got ""'),
+        (("--apply=https://x/y.yml",), '--apply takes the path of a file, but got "https://x/y.yml"'),
         (("--hollow-zones=0",), "--hollow-zones must be greater than 0, but got 0"),
         (("--watch-silence-limit=0",), "--watch-silence-limit must be greater than zero"),
     ],

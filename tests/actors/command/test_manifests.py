@@ -35,13 +35,11 @@ def read(tmp_path: Path, content: str | bytes) -> list[dict[str, Any]]:
     [
         (CONFIGMAP, ["a"]),
         ("---\n---\n" + CONFIGMAP + "---\n" + CONFIGMAP, ["a", "a"]),
-        ("", []),
         ('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "json"}}', ["json"]),
         (
             LISTS,
             ["b", "c"],
         ),
-        ("apiVersion: v1\nkind: List\nitems:\n", []),
     ],
 )
 def test_a_file_holds_objects_and_lists_of_them(tmp_path: Path, content: str, names: list[str]) -> None:
@@ -57,6 +55,9 @@ def test_keys_are_text_and_dates_stay_as_they_were_written(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
+        ("", "has no objects in it"),
+        ("# nothing\n---\n", "has no objects in it"),
+        ("apiVersion: v1\nkind: List\nitems:\n", "has no objects in it"),
         ("a: b: c", "is no YAML"),
         (b"\xff\xfe\x00", "is no YAML"),
         ("? [a]\n: b\n", "is no YAML"),
