@@ -137,13 +137,14 @@ class Children:
         """Start who is due, find who is dead or hangs, and ping."""
         self._excuse(now - self._looked_at)
         self._looked_at = now
-        for child in list(self._children.values()):
+        is_alive = self._system.is_alive
+        for name, child in list(self._children.items()):
             if child.start_at is not None:
                 if now >= child.start_at:
-                    if is_controller(child.spec.name):
-                        self._log.info("Controller starting...", controller=controller_of(child.spec.name))
+                    if is_controller(name):
+                        self._log.info("Controller starting...", controller=controller_of(name))
                     self.start(child.spec, now)
-            elif not child.gave_up and not self._system.is_alive(child.spec.name):
+            elif not child.gave_up and not is_alive(name):
                 self._count_failure(child, "it died without a word")
             elif child.pinged_at is not None and now - child.pinged_at > self._plan.hung_after:
                 self._count_failure(child, f"hung: it did not answer for {now - child.pinged_at:.0f} s")

@@ -70,8 +70,9 @@ class Process:
                 if fault is not None:
                     self._hold(actor, frame, sender, fault.seconds * injector.share(fault))
                     return
-        actor.actor_ref.tell(frame)
-        self.world.delivered(actor)
+        if actor.actor_stopped.is_set():
+            raise pykka.ActorDeadError(f"{actor.name} is dead")
+        self.world.put(actor, frame)
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
         return self.world.end(actor, timeout)
@@ -89,8 +90,7 @@ class Process:
         def release() -> None:
             for one in self._held.pop((sender, actor), ()):
                 if not actor.actor_stopped.is_set():
-                    actor.actor_ref.tell(one)
-                    self.world.delivered(actor)
+                    self.world.put(actor, one)
 
         self.world.clock.call_after(seconds, release)
 
@@ -148,6 +148,11 @@ class World:
     def add(self, actor: Actor, process: Process) -> None:
         self._actors[actor] = process
         self._unstarted.add(actor)
+        self.delivered(actor)
+
+    def put(self, actor: Actor, frame: bytes) -> None:
+        """Into the mailbox, as it is: pykka's envelope is for those who wait for an answer, see `ask`."""
+        actor.actor_inbox.put(frame)  # type: ignore[arg-type]
         self.delivered(actor)
 
     def delivered(self, actor: Actor) -> None:
@@ -249,12 +254,13 @@ class World:
     def _let(self, actor: Actor, process: Process) -> None:
         if actor in self._unstarted:
             self._unstarted.discard(actor)
-            self._guard(actor, None)
+            self._guard(actor, None, None)
         elif not actor.actor_inbox.empty():
-            envelope = actor.actor_inbox.get()
+            item: Any = actor.actor_inbox.get()
+            frame, reply_to = (item, None) if type(item) is bytes else (item.message, item.reply_to)
             if self.trace is not None:
-                self.trace.handled(self.clock.monotonic(), process.name, actor.name, envelope.message)
-            self._guard(actor, envelope)
+                self.trace.handled(self.clock.monotonic(), process.name, actor.name, frame)
+            self._guard(actor, frame, reply_to)
         elif actor in self._ending:
             self._end(actor)
             actor.on_stop()
@@ -295,20 +301,20 @@ class World:
         if actor in self._actors:
             self.delivered(actor)
 
-    def _guard(self, actor: Actor, envelope: Any) -> None:
+    def _guard(self, actor: Actor, frame: bytes | None, reply_to: pykka.Future[Any] | None) -> None:
         """Have it handle a message, or start if there is none, as pykka's loop does."""
         self.current = actor
         try:
-            if envelope is None:
+            if frame is None:
                 actor.on_start()
             else:
-                response = actor.on_receive(envelope.message)
-                if envelope.reply_to is not None:
-                    envelope.reply_to.set(response)
+                response = actor.on_receive(frame)
+                if reply_to is not None:
+                    reply_to.set(response)
         except CrashedError as err:
             self.current = None
             self._end(actor)
-            if envelope is not None:  # on_start reports by itself, since pykka does not
+            if frame is not None:  # on_start reports by itself, since pykka does not
                 actor.on_failure(type(err), err, err.__traceback__)
         except Exception as err:
             self.current = None
