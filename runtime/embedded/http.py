@@ -127,7 +127,7 @@ class ApiHttp:
             return await self._resource(request, path, parameters, user or "")
         if request.method != "GET":
             raise status_errors.method_not_allowed()
-        return self._about_the_server(request, path)
+        return self._about_the_server(request, path.rstrip("/"), parameters)
 
     # --- resources
 
@@ -237,10 +237,9 @@ class ApiHttp:
 
     # --- everything else
 
-    def _about_the_server(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        path = path.rstrip("/")
+    def _about_the_server(self, request: web.BaseRequest, path: str, query: Mapping[str, str]) -> web.StreamResponse:
         if path in _HEALTH:
-            return web.Response(text="ok")
+            return web.Response(text=f"[+]ping ok\n{path[1:]} check passed\n" if "verbose" in query else "ok")
         if path == "/version":
             return _json(self._version_info())
         if path == "/openapi/v2" and VERSION_2_ASKED in request.headers.get("Accept", ""):

@@ -49,6 +49,7 @@ def test_strangers_learn_nothing_but_health_and_version_and_impostors_not_even_t
 def test_what_the_server_says_of_itself() -> None:
     async def scenario(served: Served) -> None:
         assert (await served.get("/readyz")).raw == b"ok"
+        assert (await served.get("/readyz/?verbose")).raw == b"[+]ping ok\nreadyz check passed\n"
         version = (await served.get("/version/")).json
         assert (version["major"], version["minor"]) == ("1", "36")
         assert version["gitVersion"].startswith("v1.36.2")
