@@ -28,6 +28,7 @@ FOR_EVER = "1000000000"  # seconds of a turn: on the simulator's clock a silent 
 WHILES = (10.0, 25.0, 40.0, 60.0)  # seconds that something lasts
 SOON = (0, 5, 15, 30)  # seconds that a pod tolerates something
 STORIES = ("silent", "silent", "out of service", "off", "gone", "deleted", "anew", "anew", "cordoned", "maintained")
+REMOVALS = ("gone", "deleted", "anew")  # those that may cost pods, however patient
 Act = Callable[[SimulatedCluster], bool]
 
 
@@ -54,7 +55,10 @@ def draw_node_wishes(seed: int, *, fleet: Fleet, seconds: float) -> tuple[Wish, 
         free = [name for name in free if name not in zones[zone]]
     if outage >= 0.15:
         for name in free[: chance.randint(1, 4)]:
-            wishes += _story(chance, machines[name], seconds)
+            story = chance.choice(STORIES)
+            wishes += _story(chance, story, machines[name], seconds)
+            if story in REMOVALS:
+                free.remove(name)
     wishes += _pods(chance, free, seconds)
     return tuple(sorted(wishes, key=lambda wish: wish.at))
 
@@ -83,11 +87,11 @@ def _outage(
         yield Wish(back, f"{what} speak again", _each(names, lambda name: _silence(name, silent=False)))
 
 
-def _story(chance: random.Random, hollow: HollowNode, seconds: float) -> Iterable[Wish]:
+def _story(chance: random.Random, story: str, hollow: HollowNode, seconds: float) -> Iterable[Wish]:
     name = hollow.name
     at, ends = _time(chance, seconds), chance.random() < 0.5
     end = at + chance.choice(WHILES)
-    match chance.choice(STORIES):
+    match story:
         case "silent":
             yield Wish(at, f"{name} falls silent", _silence(name, silent=True))
             if ends:
