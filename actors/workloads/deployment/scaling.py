@@ -71,12 +71,14 @@ def is_scaling_event(deployment: Mapping[str, Any], replica_sets: Iterable[Objec
 def scale_plan(deployment: Mapping[str, Any], new: Object | None, old: Sequence[Object]) -> list[Resize]:
     """The resizes that bring the ReplicaSets to the Deployment's size without hastening its rollout.
 
+    Differs: the only one with pods is named also where it has that size by chance, so that it is annotated for it. Its
+    old annotation would count as a change of size for ever, and the rollout never go on (kubernetes/kubernetes#138036).
     Source: scale.
     """
     desired = replicas(deployment)
     only = active_or_latest(new, old)
     if only is not None:
-        return [Resize(name_of(only), desired)] if replicas(only) != desired else []
+        return [Resize(name_of(only), desired)]
     if is_saturated(deployment, new):
         return [Resize(name_of(each), 0) for each in active(old)]
     if strategy_type(deployment) != ROLLING_UPDATE:

@@ -105,6 +105,20 @@ def test_recreate_does_not_spread():
     assert scale_plan(deployment(9, strategy=RECREATE), new, [old]) == []
 
 
+def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits():
+    """A rollout without surge takes one old pod away before the first new one is made, and just then one less is wished
+    for: the old ReplicaSet has the new size, and the note that it was sized for another.
+    """
+    old, new = with_available("v1", 2, 2, age=1, sized_for=(3, 3)), with_available("v2", 0, 0, sized_for=(3, 3))
+    smaller = deployment(2, max_surge=0, max_unavailable=1)
+    assert is_scaling_event(smaller, [old, new])
+    [(name, size)] = scale_plan(smaller, new, [old])
+    noted = resized(old, size, smaller)
+    assert name == "v1"
+    assert noted is not None
+    assert not is_scaling_event(smaller, [noted, new])
+
+
 def test_every_share_is_written_so_that_the_annotations_are_refreshed():
     new, old = sets_of({"v2": 3, "v1": 3}, sized_for=(6, 6))
     plan = scale_plan(deployment(5, max_surge=1), new, [old])
