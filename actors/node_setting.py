@@ -12,7 +12,7 @@ from actors.node_outcome import node_end_state, node_unsettled
 from actors.node_scenarios import draw_node_wishes, fake_cloud
 from actors.nodes.node_lifecycle.settings import lifecycle_settings
 from actors.options import Options, parse_options
-from actors.setting import SCENARIOS, Fleet, Setting
+from actors.setting import Fleet, Setting
 from actors.simulation import SimulatedCluster
 from runtime.simulation.faults import IN_A_CLOUD, Fault, Kind
 from runtime.simulation.plan import draw_plan
@@ -37,12 +37,12 @@ LARGE_ZONES = ("--large-cluster-size-threshold=3", "--large-cluster-size-thresho
 ABOUT_NODES = (Kind.NODE_SILENT, Kind.NODE_FLAPPING, Kind.ZONE_SILENT)
 
 
-def fleet_of(seed: int) -> Fleet:
-    return FLEETS[seed % SCENARIOS % len(FLEETS)]
+def fleet_of(scenario: int) -> Fleet:
+    return FLEETS[scenario % len(FLEETS)]
 
 
-def options_of(seed: int) -> Options:
-    large = LARGE_ZONES[seed % SCENARIOS // len(FLEETS) % len(LARGE_ZONES)]
+def options_of(scenario: int) -> Options:
+    large = LARGE_ZONES[scenario // len(FLEETS) % len(LARGE_ZONES)]
     return parse_options([*FLAGS, large], known_controllers=(), aliases={})
 
 
@@ -78,7 +78,7 @@ NODES_TOO = Setting(
     options=options_of,
     fleet=fleet_of,
     cloud=True,
-    wishes=lambda seed: draw_node_wishes(seed % SCENARIOS, fleet=fleet_of(seed), seconds=WISHES),
+    wishes=lambda scenario: draw_node_wishes(scenario, fleet=fleet_of(scenario), seconds=WISHES),
     invariants=invariants_of,
     end_state=node_end_state,
     unsettled=node_unsettled,

@@ -31,24 +31,25 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """See the module. Functions of a number are given the seed, those of a cluster that of the run.
+    """See the module. A scenario is a seed modulo SCENARIOS, so that runs without faults can be kept to compare with.
 
-    name: as --setting has it. options: None is the defaults. cloud: managers find a fake one. elections: how many
-    managers stand for election; 0 is one manager without a lease. invariants: those beside the usual ones. end_state,
-    unsettled: see scenarios.py. faults: seconds within which something goes wrong. settled: seconds after that within
-    which all has to be as it is wished. draw: makes the plan, see runtime/simulation/plan.py.
+    name: as --setting has it; for one of another package "module:ATTRIBUTE". prepare: done to the cluster before
+    anybody works on it: its CustomResourceDefinitions are made here. options: None is the defaults. cloud: managers
+    find a fake one. elections: how many managers stand for election; 0 is one manager without a lease. invariants:
+    those beside the usual ones. end_state, unsettled: see scenarios.py. faults: seconds within which something goes
+    wrong. settled: seconds after that within which all has to be as it is wished. draw: makes the plan of a seed, see
+    runtime/simulation/plan.py.
     """
 
     name: str = "workloads"
     controllers: tuple[ControllerSpec, ...] = WORKLOADS
-    options: Callable[[int], Options | None] = field(default=lambda _seed: None)
-    fleet: Callable[[int], Fleet] = field(default=lambda _seed: Fleet())
+    prepare: Callable[[SimulatedCluster], object] = field(default=lambda _cluster: None)
+    options: Callable[[int], Options | None] = field(default=lambda _scenario: None)
+    fleet: Callable[[int], Fleet] = field(default=lambda _scenario: Fleet())
     cloud: bool = False
-    wishes: Callable[[int], tuple[Wish, ...]] = field(
-        default=lambda seed: draw_wishes(seed % SCENARIOS, seconds=WISHES)
-    )
-    elections: Callable[[int], int] = field(default=lambda seed: (0, 0, 1, 2)[seed % 4])
-    invariants: Callable[[SimulatedCluster, int], Sequence[Invariant]] = field(default=lambda _cluster, _seed: ())
+    wishes: Callable[[int], tuple[Wish, ...]] = field(default=lambda scenario: draw_wishes(scenario, seconds=WISHES))
+    elections: Callable[[int], int] = field(default=lambda scenario: (0, 0, 1, 2)[scenario % 4])
+    invariants: Callable[[SimulatedCluster, int], Sequence[Invariant]] = field(default=lambda _cluster, _scenario: ())
     end_state: Callable[[SimulatedCluster], dict[str, Any]] = end_state
     unsettled: Callable[[SimulatedCluster], list[str]] = unsettled
     faults: float = 40.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import pkgutil
 import sys
 import time
 from collections import Counter
@@ -75,15 +76,17 @@ def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = 
     cloud = FakeCloud() if setting.cloud else None
     cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
     quiet = Quiet()
-    watchman = Watchman(cluster, [*usual_invariants(cluster), quiet, *setting.invariants(cluster, seed)])
-    fleet = setting.fleet(seed)
+    scenario = seed % SCENARIOS
+    watchman = Watchman(cluster, [*usual_invariants(cluster), quiet, *setting.invariants(cluster, scenario)])
+    setting.prepare(cluster)
+    fleet = setting.fleet(scenario)
     cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones)
-    elections = setting.elections(seed)
+    elections = setting.elections(scenario)
     for number in range(max(1, elections)):
         election = Election(identity=f"manager-{number + 1}") if elections else None
-        options = setting.options(seed)
+        options = setting.options(scenario)
         cluster.manager(controllers=setting.controllers, options=options, election=election, keep=True)
-    waiting = enter_wishes(cluster, setting.wishes(seed))
+    waiting = enter_wishes(cluster, setting.wishes(scenario))
     _go_on(cluster, watchman, waiting, quiet, setting)
     trace = cluster.trace
     return Run(
@@ -135,8 +138,8 @@ def _go_on(cluster: SimulatedCluster, watchman: Watchman, waiting: list[Wish], q
 
 
 @functools.lru_cache(maxsize=SCENARIOS)
-def _undisturbed(scenario: int, setting: Setting) -> dict[str, Any]:
-    return run(scenario, (), setting=setting).end
+def _undisturbed(scenario: int, setting: Setting) -> Run:
+    return run(scenario, (), setting=setting)
 
 
 def check(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = USUAL, traced: bool = False) -> Run:
@@ -144,11 +147,17 @@ def check(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting 
     disturbed = run(seed, faults, setting=setting, traced=traced)
     disturbed.checked["the same end as without faults"] += 1
     if not disturbed.violations:
-        expected = _undisturbed(seed % SCENARIOS, setting)
-        if disturbed.end != expected:
-            text = "; ".join(_differences(expected, disturbed.end))
-            disturbed.violations.append(Violation(disturbed.seconds, "the same end as without faults", text))
+        disturbed.violations += _compared(disturbed, _undisturbed(seed % SCENARIOS, setting))
     return disturbed
+
+
+def _compared(disturbed: Run, calm: Run) -> Iterable[Violation]:
+    if calm.violations:
+        for one in calm.violations:
+            yield Violation(one.at, one.invariant, f"{one.text} (in the run of seed {calm.seed} without faults)")
+    elif disturbed.end != calm.end:
+        text = "; ".join(_differences(calm.end, disturbed.end))
+        yield Violation(disturbed.seconds, "the same end as without faults", text)
 
 
 def _differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:
@@ -179,12 +188,41 @@ def report(failed: Run) -> str:
     return "\n".join(lines)
 
 
+def must_hold(seed: int, *, setting: Setting = USUAL) -> None:
+    """For tests: raises AssertionError with the report of a run that violates an invariant, with as few faults as it
+    takes."""
+    one = check(seed, setting=setting)
+    if one.violations:
+        raise AssertionError(report(small(one, setting=setting)))
+
+
+def setting_named(name: str) -> Setting:
+    """One of ours, or "module:ATTRIBUTE" of another package. Raises ArgumentTypeError."""
+    if name in SETTINGS:
+        return SETTINGS[name]
+    if ":" not in name:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(SETTINGS)}, nor module:ATTRIBUTE")
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as err:
+        raise argparse.ArgumentTypeError(f"{name!r} cannot be had: {err}") from err
+    if not isinstance(found, Setting):
+        raise argparse.ArgumentTypeError(f"{name!r} is no Setting but {found!r:.100}")
+    return found
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Answers 1 if an invariant was violated."""
     parser = argparse.ArgumentParser(prog="python -m actors.simulate", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from the first on")
-    parser.add_argument("--setting", choices=SETTINGS, default=USUAL.name, help="what is simulated")
+    parser.add_argument(
+        "--setting",
+        type=setting_named,
+        default=USUAL,
+        metavar="NAME",
+        help=f"what is simulated: {', '.join(SETTINGS)}, or module:ATTRIBUTE for one of your own",
+    )
     parser.add_argument("--faults", help="these and no others: lines as the report of a failure has them")
     parser.add_argument("--no-shrink", action="store_true", help="report the first failing plan as it is")
     arguments = parser.parse_args(argv)
@@ -192,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         faults = None if arguments.faults is None else parse_faults(arguments.faults)
     except ValueError as err:
         parser.error(str(err))
-    setting = SETTINGS[arguments.setting]
+    setting = arguments.setting
     began, seconds = time.process_time(), 0.0
     struck: Counter[Kind] = Counter()
     checked: Counter[str] = Counter()

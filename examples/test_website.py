@@ -9,6 +9,7 @@ from kubernetes import client, config, watch
 from website_controller import DEPLOYMENTS, WEBSITE, WEBSITES
 
 from actors.public import BUILT_IN, ControllerSystem, api_transport
+from actors.testing import SimulatedCluster
 from protocols.public import Resource
 
 HERE = Path(__file__).parent
@@ -25,27 +26,28 @@ def manifest(name: str) -> Any:
     return yaml.safe_load((HERE / name).read_text())
 
 
-def test_a_website_becomes_a_deployment_and_follows_it(world: Any) -> None:
+def test_a_website_becomes_a_deployment_and_follows_it(world: SimulatedCluster) -> None:
     world.create(CRDS, manifest("website-crd.yml"))
     world.hollow_nodes()
     world.manager(controllers=(*BUILT_IN, WEBSITE))
     world.create(WEBSITES, manifest("website.yml"))
 
     def ready() -> Any:
-        return world.get(WEBSITES, "default/blog").get("status", {}).get("ready")
+        website = world.get(WEBSITES, "default/blog")
+        return website is not None and website.get("status", {}).get("ready")
 
     assert world.run_until(lambda: ready() == 2, within=60)
     world.merge(WEBSITES, "default/blog", {"spec": {"replicas": 5}})
     assert world.run_until(lambda: ready() == 5, within=60)
     world.merge(WEBSITES, "default/blog", {"spec": {"image": "httpd"}})
     world.run_for(60)
-    deployment = world.get(DEPLOYMENTS, "default/blog")
+    (deployment,) = world.list(DEPLOYMENTS)
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "httpd"
     assert ready() == 5
 
 
 @pytest.mark.parametrize("seed_of_trouble", range(3))
-def test_a_crash_at_any_moment_changes_nothing(world: Any, seed_of_trouble: int) -> None:
+def test_a_crash_at_any_moment_changes_nothing(world: SimulatedCluster, seed_of_trouble: int) -> None:
     world.create(CRDS, manifest("website-crd.yml"))
     world.hollow_nodes()
     system = world.manager(controllers=(*BUILT_IN, WEBSITE))
@@ -54,7 +56,7 @@ def test_a_crash_at_any_moment_changes_nothing(world: Any, seed_of_trouble: int)
     world.world.kill(system.actors, "controller:website-controller")
     world.run_for(60)
     assert [one["metadata"]["name"] for one in world.list(DEPLOYMENTS, "default")] == ["blog"]
-    assert world.get(WEBSITES, "default/blog")["status"] == {"ready": 2}
+    assert [one["status"] for one in world.list(WEBSITES)] == [{"ready": 2}]
 
 
 def test_the_same_on_a_running_server(kubeconfig: Path) -> None:

@@ -5,7 +5,6 @@ python examples/website_controller.py KUBECONFIG
 """
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from actors.public import (
@@ -17,7 +16,6 @@ from actors.public import (
     Watch,
     api_transport,
     create,
-    its_controller,
     itself,
     must,
     patch,
@@ -31,8 +29,6 @@ DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="D
 
 
 class Websites:
-    watches: Sequence[Watch] = (Watch(WEBSITES, to=itself), Watch(DEPLOYMENTS, to=its_controller(WEBSITES)))
-
     def __init__(self, *, tables: Tables) -> None:
         self._websites, self._deployments = tables[WEBSITES], tables[DEPLOYMENTS]
 
@@ -109,7 +105,8 @@ def replicas_of(website: Object) -> int:
 WEBSITE = ControllerSpec(
     name="website-controller",
     aliases=("website",),
-    watches=tuple(Websites.watches),
+    # A Deployment has its Website's name, and so has one of somebody else's that stands in its way.
+    watches=(Watch(WEBSITES, to=itself), Watch(DEPLOYMENTS, to=itself)),
     build=lambda surroundings: Websites(tables=surroundings.tables),
 )
 

@@ -6,11 +6,16 @@ from runtime.clock import Clock, SystemClock
 from runtime.flags import FlagError
 from runtime.metrics import Family, Metrics
 from runtime.overlay import Lister, Tables
+from runtime.simulation.faults import Fault, parse_faults
+from runtime.simulation.faults import Kind as FaultKind
+from runtime.simulation.plan import draw_plan
 
 __all__ = [
     "Clock",
     "ConfigError",
     "Family",
+    "Fault",
+    "FaultKind",
     "FlagError",
     "Lister",
     "Metrics",
@@ -19,4 +24,6 @@ __all__ = [
     "SystemClock",
     "Tables",
     "Transport",
+    "draw_plan",
+    "parse_faults",
 ]

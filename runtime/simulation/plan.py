@@ -28,18 +28,26 @@ def draw_plan(
     actors: Sequence[str],
     nodes: Sequence[str] = NODES,
     zones: Sequence[str] = ZONES,
+    resources: Sequence[str] = RESOURCES,
     kinds: Sequence[Kind] = WITHOUT_CLOUD,
     least: int = 2,
     most: int = MOST_FAULTS,
 ) -> tuple[Fault, ...]:
     """From `least` to `most` faults that begin and end within so many seconds.
 
-    actors, nodes, zones: names to choose victims from.
+    actors, nodes, zones, resources: names to choose victims from; "*" is all of them.
     """
     chance = random.Random(f"plan {seed}")
     return tuple(
         draw_fault(
-            chance, chance.choice(kinds), seconds=seconds, process=process, actors=actors, nodes=nodes, zones=zones
+            chance,
+            chance.choice(kinds),
+            seconds=seconds,
+            process=process,
+            actors=actors,
+            nodes=nodes,
+            zones=zones,
+            resources=resources,
         )
         for _ in range(chance.randint(least, most))
     )
@@ -54,12 +62,13 @@ def draw_fault(
     actors: Sequence[str],
     nodes: Sequence[str] = NODES,
     zones: Sequence[str] = ZONES,
+    resources: Sequence[str] = RESOURCES,
 ) -> Fault:
     """One fault of this kind, with everything about it at random."""
     start = round(chance.uniform(0.0, seconds * 0.7), 2)
     until = round(chance.uniform(start + 0.1 * (seconds - start), seconds), 2)
     actor = chance.choice([*actors, "*"])
-    resource = chance.choice(RESOURCES)
+    resource = chance.choice(resources)
     rate = round(chance.choice((0.1, 0.3, 0.5, 1.0)), 3)
     delay = round(chance.choice((0.05, 0.5, 5.0, 20.0)), 2)
     match kind:

@@ -12,14 +12,14 @@ from actors.reconciliation import (
     Watch,
     create,
     delete,
-    is_done,
     its_controller,
     itself,
     together,
     update,
 )
+from actors.reconciliation.steps import is_done
 from actors.scenarios import draw_wishes
-from actors.setting import SCENARIOS, WISHES, Setting
+from actors.setting import WISHES, Setting
 from actors.specs import ControllerSpec, Surroundings
 from protocols.messages.outcomes import CommandFailed, NotFound, Outcome
 from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
@@ -170,7 +170,7 @@ def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan)
     spec = ControllerSpec(name="replicaset-controller", watches=watches, build=build)
     return Setting(
         controllers=(spec,),
-        wishes=lambda seed: draw_wishes(seed % SCENARIOS, seconds=WISHES, kinds=(REPLICASETS,), changes=changes),
-        elections=lambda _seed: 0,
+        wishes=lambda scenario: draw_wishes(scenario, seconds=WISHES, kinds=(REPLICASETS,), changes=changes),
+        elections=lambda _scenario: 0,
         draw=draw,
     )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
+import types
+
 import pytest
 
 from actors.node_setting import NODES_TOO
-from actors.simulate import check, main, report, run, small
+from actors.setting import SCENARIOS, Setting
+from actors.simulate import check, main, must_hold, report, run, setting_named, small
+from actors.simulation import SimulatedCluster
 from runtime.simulation.faults import Kind, parse_faults
 from tests.faults.planted import Flaws, planted
 
@@ -45,3 +51,34 @@ def test_given_faults_replace_those_of_the_seed() -> None:
     crashed = check(2, parse_faults("process-crashed 5..6 process=manager*"))
     assert dict(crashed.struck) == {Kind.PROCESS_CRASHED: 1}
     assert crashed.violations == []
+
+
+def test_a_test_that_must_hold_fails_with_the_report() -> None:
+    setting = planted(Flaws(no_retry=True))
+    seed = next(seed for seed in range(50) if check(seed, setting=setting).violations)
+    with pytest.raises(AssertionError, match=f"seed {seed} violates:(.|\n)*replay:\n  python -m actors.simulate"):
+        must_hold(seed, setting=setting)
+
+
+def test_a_run_whose_like_fails_without_faults_says_so() -> None:
+    def only_without(cluster: SimulatedCluster) -> list[str]:
+        return [] if cluster.injector.faults else ["?"]
+
+    setting = Setting(wishes=lambda _: (), settled=1.0, unsettled=only_without)
+    (violation,) = check(SCENARIOS + 1, parse_faults("partition 1..2"), setting=setting).violations
+    assert violation.text == "after 1 s: ? (in the run of seed 1 without faults)"
+
+
+def test_a_setting_of_another_package_is_named_by_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("kcm_strangers")
+    module.SETTING, module.NUMBER = Setting(name="kcm_strangers:SETTING"), 3  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "kcm_strangers", module)
+    assert setting_named("kcm_strangers:SETTING").name == "kcm_strangers:SETTING"
+    for name, error in (
+        ("kcm_strangers:OTHER", "has no attribute 'OTHER'"),
+        ("kcm_strangers:NUMBER", "is no Setting but 3"),
+        ("no_such_module:SETTING", "No module named 'no_such_module'"),
+        ("weekloads", "is none of workloads, nodes, nor module:ATTRIBUTE"),
+    ):
+        with pytest.raises(argparse.ArgumentTypeError, match=error):
+            setting_named(name)
