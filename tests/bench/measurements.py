@@ -1,0 +1,168 @@
+"""What is measured of a manager: how fast it makes pods, how soon it acts, what it costs to wait and to watch nodes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+
+from tests.bench.nodes import heartbeats
+from tests.bench.processes import LIFTED, Cluster, Hand, Process, our_manager, scratch
+from tests.bench.report import Report
+
+Start = Callable[..., Process]
+SETTLE = 3.0  # seconds for a manager to start before it is given work
+
+
+def template(app: str) -> dict[str, Any]:
+    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def workload(kind: str, name: str, replicas: int) -> bytes:
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template(name)}
+    return orjson.dumps({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+
+
+class Bench:
+    """One cluster, one namespace a measurement; names are never used twice."""
+
+    def __init__(self, cluster: Cluster, report: Report) -> None:
+        self.cluster, self.report, self.hand = cluster, report, Hand(cluster)
+        self._count = 0
+
+    def namespace(self) -> str:
+        self._count += 1
+        name = f"bench-{os.getpid()}-{self._count}"
+        self._must("POST", "/api/v1/namespaces", orjson.dumps({"metadata": {"name": name}}))
+        return name
+
+    def create(self, namespace: str, plural: str, body: bytes) -> None:
+        self._must("POST", f"/apis/apps/v1/namespaces/{namespace}/{plural}", body)
+
+    def replicas(self, namespace: str, plural: str) -> int:
+        """Σ status.replicas."""
+        items = orjson.loads(self._must("GET", f"/apis/apps/v1/namespaces/{namespace}/{plural}"))["items"]
+        return sum(item.get("status", {}).get("replicas", 0) for item in items)
+
+    def wait_for(self, namespace: str, plural: str, replicas: int, *, within: float = 180.0) -> None:
+        deadline = time.monotonic() + within
+        while (seen := self.replicas(namespace, plural)) != replicas:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{seen} of {replicas} replicas after {within:.0f} s on {self.cluster.name}")
+            time.sleep(0.02)
+
+    def _must(self, method: str, path: str, body: bytes = b"") -> bytes:
+        response = self.hand.ask(method, path, body)
+        if not 200 <= response.status < 300:
+            raise RuntimeError(f"{method} {path}: {response.status} {response.error} {response.body[:200]!r}")
+        return response.body
+
+
+@contextmanager
+def manager(start: Start, bench: Bench, *flags: str) -> Iterator[Process]:
+    with scratch() as directory:
+        process = start(bench.cluster, directory, *flags)
+        try:
+            time.sleep(SETTLE)
+            yield process
+        finally:
+            process.kill()
+
+
+def measure(bench: Bench, name: str, who: str, start: Start, sets: list[tuple[str, int]], plural: str) -> None:
+    """Create all sets at once; until the last has its replicas."""
+    pods = sum(replicas for _, replicas in sets)
+    kind = {"replicasets": "ReplicaSet", "deployments": "Deployment"}[plural]
+    with manager(start, bench, *LIFTED) as process:
+        namespace = bench.namespace()
+        cpu, began = process.cpu(), time.monotonic()
+        for set_name, replicas in sets:
+            bench.create(namespace, plural, workload(kind, set_name, replicas))
+        bench.wait_for(namespace, plural, pods)
+        took = time.monotonic() - began
+        bench.report.add(
+            name,
+            f"{who} on {bench.cluster.name}",
+            pods_per_second=pods / took,
+            cpu_ms_per_pod=(process.cpu() - cpu) * 1000 / pods,
+            resident_mb=process.resident(),
+        )
+
+
+def one_large(bench: Bench, who: str, start: Start) -> None:
+    measure(bench, "1 ReplicaSet of 1000", who, start, [("large", 1000)], "replicasets")
+
+
+def many_small(bench: Bench, who: str, start: Start) -> None:
+    measure(bench, "100 Deployments of 10", who, start, [(f"d{i}", 10) for i in range(100)], "deployments")
+
+
+def many_large(bench: Bench, who: str, start: Start) -> None:
+    measure(bench, "10 ReplicaSets of 300", who, start, [(f"r{i}", 300) for i in range(10)], "replicasets")
+
+
+def restart(bench: Bench, who: str, start: Start) -> None:
+    """A manager that starts with 30,000 pods: from its start to its first act, and what it weighs then."""
+    namespace = f"bench-{os.getpid()}-crowd"
+    crowd = [(f"crowd-{i}", 500) for i in range(60)]
+    if bench.hand.ask("GET", f"/api/v1/namespaces/{namespace}").status == 404:
+        bench.hand.ask("POST", "/api/v1/namespaces", orjson.dumps({"metadata": {"name": namespace}}))
+        with manager(our_manager, bench, *LIFTED):
+            for name, replicas in crowd:
+                bench.create(namespace, "replicasets", workload("ReplicaSet", name, replicas))
+            bench.wait_for(namespace, "replicasets", 30_000, within=600.0)
+    fresh = bench.namespace()
+    bench.create(fresh, "replicasets", workload("ReplicaSet", "first-act", 1))
+    with scratch() as directory:
+        process = start(bench.cluster, directory, *LIFTED)
+        try:
+            bench.wait_for(fresh, "replicasets", 1)
+            took, cpu = time.monotonic() - process.began, process.cpu()
+            time.sleep(5.0)
+            bench.report.add(
+                "restart with 30,000 pods",
+                f"{who} on {bench.cluster.name}",
+                first_act_seconds=took,
+                cpu_seconds=cpu,
+                resident_mb=process.resident(),
+            )
+        finally:
+            process.kill()
+
+
+def idle(bench: Bench, who: str, start: Start) -> None:
+    """From launch to the first reconcile, and what it costs to wait."""
+    namespace = bench.namespace()
+    bench.create(namespace, "replicasets", workload("ReplicaSet", "launch", 1))
+    with scratch() as directory:
+        process = start(bench.cluster, directory)
+        try:
+            bench.wait_for(namespace, "replicasets", 1)
+            took = time.monotonic() - process.began
+            time.sleep(SETTLE)
+            cpu, began = process.cpu(), time.monotonic()
+            time.sleep(20.0)
+            percent = (process.cpu() - cpu) / (time.monotonic() - began) * 100
+            bench.report.add("idle", f"{who} on {bench.cluster.name}", launch_seconds=took, idle_cpu_percent=percent)
+        finally:
+            process.kill()
+
+
+def nodes(bench: Bench, who: str, start: Start) -> None:
+    """1000 nodes that heart-beat every 10 s."""
+    figures = heartbeats(bench.cluster, bench.hand, start)
+    bench.report.add("1000 nodes in 3 zones", f"{who} on {bench.cluster.name}", **figures)
+
+
+BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
+    "one-large": one_large,
+    "many-small": many_small,
+    "many-large": many_large,
+    "restart": restart,
+    "idle": idle,
+    "nodes": nodes,
+}
