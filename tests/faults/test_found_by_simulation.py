@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.node_setting import NODES_TOO
 from actors.simulate import check
 from runtime.simulation.faults import parse_faults
 
@@ -68,3 +69,8 @@ def test_it_is_mended(seed: int, plan: str) -> None:
 @pytest.mark.parametrize("seed", [10647, 11122])
 def test_an_observed_generation_does_not_go_back(seed: int) -> None:
     assert check(seed).violations == []
+
+
+def test_a_manager_that_is_shown_the_past_takes_no_living_node_its_route() -> None:
+    plan = "process-crashed 8..9 process=manager*; list-stale 9..40 seconds=8.6 process=manager* resource=nodes"
+    assert check(0, parse_faults(plan), setting=NODES_TOO).violations == []
