@@ -24,19 +24,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kcm_hollow_zones", "over how many zones they are spread", default="1")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Raises UsageError on settings that make no sense, before anything runs."""
+    scope = config.getini("kcm_cluster_scope")
+    if scope not in SCOPES:
+        raise pytest.UsageError(f"kcm_cluster_scope is one of {', '.join(SCOPES)}, not {scope!r}")
+    for name in ("kcm_hollow_nodes", "kcm_hollow_zones"):
+        if not config.getini(name).isdecimal():
+            raise pytest.UsageError(f"{name} is a number, not {config.getini(name)!r}")
+
+
 def _scope(fixture_name: str, config: pytest.Config) -> Scope:  # noqa: ARG001 (pytest names them)
-    wanted = config.getini("kcm_cluster_scope")
-    for scope in SCOPES:
-        if scope == wanted:
-            return scope
-    raise pytest.UsageError(f"kcm_cluster_scope is one of {', '.join(SCOPES)}, not {wanted!r}")
-
-
-def _number(config: pytest.Config, name: str) -> int:
-    text: str = config.getini(name)
-    if not text.isdecimal():
-        raise pytest.UsageError(f"{name} is a number, not {text!r}")
-    return int(text)
+    scope: Scope = config.getini("kcm_cluster_scope")
+    return scope
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     running = start_local_cluster(
         tmp_path_factory.mktemp("kcm-cluster"),
         port=0,
-        nodes=_number(request.config, "kcm_hollow_nodes"),
-        zones=_number(request.config, "kcm_hollow_zones"),
+        nodes=int(request.config.getini("kcm_hollow_nodes")),
+        zones=int(request.config.getini("kcm_hollow_zones")),
     )
     with running:
         yield running

@@ -101,6 +101,7 @@ class LoopThread:
 
     def _run(self, opening: Callable[[], Coroutine[Any, Any, None]], opened: Future[None]) -> None:
         loop = new_event_loop()
+        loop.set_exception_handler(self._take_complaint)
         asyncio.set_event_loop(loop)
         try:
             loop.run_until_complete(opening())
@@ -116,6 +117,11 @@ class LoopThread:
             loop.run_forever()
         finally:
             self._finish(loop)
+
+    def _take_complaint(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What nobody waits for goes into our log, not into asyncio's. That a closing connection breaks is usual."""
+        say = self._log.debug if "protocol" in context else self._log.warning
+        say("event loop complains", thread=self._name, what=context["message"], exc_info=context.get("exception"))
 
     def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
         tasks = asyncio.all_tasks(loop)

@@ -96,6 +96,19 @@ def test_what_raises_is_logged_and_the_next_runs(thread: LoopThread, logs: LogCa
     assert [entry["event"] for entry in logs.entries] == ["call failed"]
 
 
+def test_what_nobody_waits_for_is_in_our_log_and_not_in_asyncios(
+    thread: LoopThread, logs: LogCapture, caplog: pytest.LogCaptureFixture
+) -> None:
+    thread.start(nothing)
+    wrong = ValueError("wrong")
+    thread.post(lambda: asyncio.get_running_loop().call_exception_handler({"message": "m", "exception": wrong}))
+    thread.post(lambda: asyncio.get_running_loop().call_exception_handler({"message": "p", "protocol": None}))
+    passed(thread)
+    said = [(e["log_level"], e["what"], e["exc_info"]) for e in logs.entries if e["event"] == "event loop complains"]
+    assert said == [("warning", "m", wrong), ("debug", "p", None)]
+    assert caplog.records == []
+
+
 def test_an_opening_that_fails_is_told_to_whoever_starts_it(thread: LoopThread) -> None:
     async def opening() -> None:
         raise ValueError("no such file")
