@@ -44,16 +44,10 @@ class NothingWrittenTwice:
 
     name = "nobody writes what is there"
 
-    def __init__(self) -> None:
-        self._changes: Sequence[Change] = ()
-
     def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if isinstance(happening, Committed):
-            self._changes = happening.changes
-        elif isinstance(happening, CarriedOut):
-            changes, self._changes = self._changes, ()
-            request = happening.request
-            if request.method == "PUT" and happening.response.status == 200 and happening.process.startswith("manager"):
+        if isinstance(happening, CarriedOut) and happening.process.startswith("manager"):
+            request, changes = happening.request, happening.changes
+            if request.method == "PUT" and happening.response.status == 200:
                 if not changes or _without_version(changes[0].raw) == _without_version(changes[0].previous):
                     object_to(f"{happening.client} writes {request.path} as it is")
 
@@ -130,12 +124,12 @@ class CallsInProportion:
             case Committed(changes):
                 self._take(self._pending, ours=False)
                 self._pending = changes
-            case CarriedOut(process, client, request, response):
-                pending, self._pending = self._pending, ()
+            case CarriedOut(process, client, changes=changes) if changes:
+                self._pending = ()
                 ours = process.startswith("manager") and client in CLIENTS
-                self._take(pending, ours=ours)
-                if ours and pending and request.method != "GET" and response.status < 300:
-                    self._written("pods" if pending[0].storage == "pods" else "workloads", object_to)
+                self._take(changes, ours=ours)
+                if ours:
+                    self._written("pods" if changes[0].storage == "pods" else "workloads", object_to)
             case LetIn(_, name, _) if name.startswith(SENDERS):
                 self.granted["workloads"] += self._objects
 

@@ -73,7 +73,7 @@ class OnlyEmptyReplicaSetsGo:
                 path = resource_path(REPLICASETS.id, namespace, name)
                 response = self._cluster.server.handle(Request(method="GET", path=path))
                 found = decode_object(response.body)
-                if response.status != 200 or metadata(found).get("uid") != command.uid:
+                if response.status != 200 or command.uid not in (None, metadata(found).get("uid")):
                     continue
                 if found["spec"].get("replicas", 1) or found.get("status", {}).get("replicas"):
                     object_to(f"ReplicaSet {command.key} is deleted, and has pods")

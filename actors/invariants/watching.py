@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from actors.actor_names import DISPATCHER
@@ -70,12 +71,13 @@ class Sent(NamedTuple):
 
 
 class CarriedOut(NamedTuple):
-    """The server has handled a request of a process."""
+    """The server has handled a request of a process. changes: what it committed for it, as was told just before."""
 
     process: str
     client: str
     request: Request
     response: Response
+    changes: Sequence[Change]
 
 
 class Committed(NamedTuple):
@@ -111,26 +113,28 @@ class Violation:
 
 
 class Watchman:
-    """See the module. checked: how often each invariant looked at something."""
+    """See the module. checked: how often each invariant was told of something."""
 
     def __init__(self, cluster: SimulatedCluster, invariants: Iterable[Invariant]) -> None:
         """To be called before any process starts."""
         self.violations: list[Violation] = []
         self.checked: Counter[str] = Counter()
-        self._cluster, self._invariants = cluster, tuple(invariants)
+        self._cluster = cluster
+        self._posts = [(each.name, each.see, partial(self.object_to, each.name)) for each in invariants]
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
         cluster.network.witnesses.append(self)
-        cluster.disk.observers.append(lambda changes: self._tell(Committed(changes)))
+        self._latest: tuple[float, Sequence[Change]] = (0.0, ())  # when the server committed what at last
+        cluster.disk.observers.append(self._committed)
         cluster.started.append(self._started)
 
     def _tell(self, happening: Happening) -> None:
-        for invariant in self._invariants:
+        for name, see, object_to in self._posts:
+            self.checked[name] += 1
+            see(happening, object_to)
 
-            def object_to(text: str, name: str = invariant.name) -> None:
-                self.object_to(name, text)
-
-            self.checked[invariant.name] += 1
-            invariant.see(happening, object_to)
+    def _committed(self, changes: Sequence[Change]) -> None:
+        self._latest = (self._cluster.clock.monotonic(), changes)
+        self._tell(Committed(changes))
 
     def object_to(self, invariant: str, text: str) -> None:
         violation = Violation(self._cluster.clock.monotonic(), invariant, text)
@@ -169,4 +173,7 @@ class Watchman:
         self._tell(Sent(process, client, request, fenced))
 
     def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
-        self._tell(CarriedOut(process, client, request, response))
+        # A request is handled in no time; what was committed before it came was somebody else's.
+        (when, changes), self._latest = self._latest, (0.0, ())
+        mine = changes if when == self._cluster.clock.monotonic() else ()
+        self._tell(CarriedOut(process, client, request, response, mine))

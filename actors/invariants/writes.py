@@ -24,7 +24,7 @@ from protocols.messages.commands import Get, List
 from protocols.objects import decode_object, make_key
 from runtime.api import Request
 
-WINDOW, MOST_WRITES = 30.0, 120  # seconds; writes of one object by one client within them
+WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within them
 STOLEN = 15.0  # seconds in which a leader cannot yet know that somebody took its lease by force
 
 
@@ -88,29 +88,30 @@ class NoWriteByTheDeposed:
 
 
 class NoHotLoop:
-    """Nobody writes the same object again and again."""
+    """Nobody writes or reads the same object again and again, nor asks for the same one to be made."""
 
     name = "no hot loop"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
-        self._times: dict[tuple[str, str, str], deque[float]] = {}
+        self._times: dict[tuple[str, str, str, bytes], deque[float]] = {}
 
     def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if not isinstance(happening, Sent) or happening.request.method not in ("PUT", "PATCH", "DELETE"):
+        if not isinstance(happening, Sent) or happening.request.query.get("watch"):
             return
         request = happening.request
-        times = self._times.setdefault((happening.process, happening.client, request.path), deque())
+        made = request.body if request.method == "POST" else b""
+        times = self._times.setdefault((happening.process, happening.client, request.path, made), deque())
         now = self._clock.monotonic()
         times.append(now)
         while times and times[0] < now - WINDOW:
             times.popleft()
-        if len(times) > MOST_WRITES:
-            object_to(f"{happening.client} wrote {request.path} {len(times)} times within {WINDOW:g} s")
+        if len(times) > MOST_CALLS:
+            object_to(f"{happening.client} asked for {request.path} {len(times)} times within {WINDOW:g} s")
 
 
 class Quiet:
-    """Not an invariant of every moment: what is written from `begin` on. Leases, events and nodes do not count."""
+    """Not an invariant of every moment: what managers write once it is on. Leases and events do not count."""
 
     name = "a settled system writes nothing"
 

@@ -84,7 +84,8 @@ class Ordinals:
             self._begun.add(key)
             said = {name: min(value, wanted) for name, value in status.items()}
             said |= {"replicas": wanted, "observedGeneration": status["observedGeneration"]}
-            yield from self._do([update(REPLICASETS, {**owner, "status": said}, subresource="status")])
+            if told != {name: value for name, value in said.items() if name in told or value}:
+                yield from self._do([update(REPLICASETS, {**owner, "status": said}, subresource="status")])
         yield from self._do(self._creations(owner, wanted, pods) + self._deletions(wanted, pods))
         self._begun.discard(key)
         if not flaws.says_first and told != {name: value for name, value in status.items() if name in told or value}:
