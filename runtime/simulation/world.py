@@ -257,7 +257,7 @@ class World:
             self._guard(actor, None, None)
         elif not actor.actor_inbox.empty():
             item: Any = actor.actor_inbox.get()
-            frame, reply_to = (item, None) if type(item) is bytes else (item.message, item.reply_to)
+            frame, reply_to = (item, None) if isinstance(item, bytes) else (item.message, item.reply_to)
             if self.trace is not None:
                 self.trace.handled(self.clock.monotonic(), process.name, actor.name, frame)
             self._guard(actor, frame, reply_to)
