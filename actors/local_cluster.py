@@ -47,11 +47,17 @@ class LocalCluster:
         self.stop()
 
 
-def start_local_cluster(directory: Path, *, port: int, nodes: int, zones: int) -> LocalCluster:
-    """Wait until the API server serves; the nodes come when they come. Raises LaunchError."""
-    server = launch(directory, port=port)
+def start_local_cluster(
+    directory: Path, *, port: int, nodes: int, zones: int, log_format: str = "text"
+) -> LocalCluster:
+    """Wait until the API server serves; the nodes come when they come. log_format: "text" or "json".
+
+    Raises LaunchError.
+    """
+    server = launch(directory, port=port, log_format=log_format)
     fleet = None
     if nodes > 0:
         told = [f"--kubeconfig={server.kubeconfig}", f"--nodes={nodes}", f"--zones={zones}"]
+        told.append(f"--logging-format={log_format}")
         fleet = start_module("actors.hollow.process", told)
     return LocalCluster(server, fleet)

@@ -65,7 +65,11 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         return None
     embedded = options.embedded
     local = start_local_cluster(
-        Path(embedded.directory), port=embedded.port, nodes=embedded.hollow_nodes, zones=embedded.hollow_zones
+        Path(embedded.directory),
+        port=embedded.port,
+        nodes=embedded.hollow_nodes,
+        zones=embedded.hollow_zones,
+        log_format=options.logging.format,
     )
     closing.callback(local.stop)
     return local

@@ -31,9 +31,12 @@ class EmbeddedServer:
         self.child.stop(STOPPED_WITHIN)
 
 
-def launch(directory: Path, *, port: int = 0, ready_within: float = READY_WITHIN) -> EmbeddedServer:
-    """Start a server on a directory and wait until it serves. Raises LaunchError."""
-    child = start_module(MODULE, ["--until-stdin-closes", f"--dir={directory}", f"--port={port}"], read=True)
+def launch(
+    directory: Path, *, port: int = 0, log_format: str = "text", ready_within: float = READY_WITHIN
+) -> EmbeddedServer:
+    """Start a server on a directory and wait until it serves. log_format: "text" or "json". Raises LaunchError."""
+    told = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}"]
+    child = start_module(MODULE, ["--until-stdin-closes", *told], read=True)
     words = _first_words(child, ready_within)
     if "url" in words:
         return EmbeddedServer(url=words["url"], kubeconfig=Path(words["kubeconfig"]), child=child)

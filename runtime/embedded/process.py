@@ -61,13 +61,14 @@ class CannotGoOn(Exception):
 class Arguments:
     directory: Path
     port: int
+    log_format: str
     until_stdin_closes: bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse_arguments(argv)
     clock = SystemClock()
-    configure_logging(LogSettings(), now=clock.now)
+    configure_logging(LogSettings(format=arguments.log_format), now=clock.now)
     log = logger_for("embedded-apiserver")
     try:
         with sole_use(arguments.directory):
@@ -85,9 +86,15 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
     parser = argparse.ArgumentParser(prog="python -m runtime.embedded.process", description="An embedded API server.")
     parser.add_argument("--dir", type=Path, default=Path(".kcm"), help="where all of its files are kept")
     parser.add_argument("--port", type=int, default=0, help="port on loopback; 0 for a free one")
+    parser.add_argument("--logging-format", choices=("text", "json"), default="text", help="of log lines")
     parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input does")
     parsed = parser.parse_args(argv)
-    return Arguments(directory=parsed.dir, port=parsed.port, until_stdin_closes=parsed.until_stdin_closes)
+    return Arguments(
+        directory=parsed.dir,
+        port=parsed.port,
+        log_format=parsed.logging_format,
+        until_stdin_closes=parsed.until_stdin_closes,
+    )
 
 
 def say(words: dict[str, str]) -> None:

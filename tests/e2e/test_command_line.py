@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -167,6 +168,16 @@ def test_a_file_that_may_not_be_read_is_named(surroundings: Surroundings) -> Non
     done = run(f"--kubeconfig={path}", SERVING)
     assert done.returncode == 1
     assert "secret: cannot read the kubeconfig: Permission denied" in done.stderr
+
+
+def test_the_embedded_cluster_logs_in_the_format_that_was_asked_for(surroundings: Surroundings) -> None:
+    unknown = surroundings.file("unknown.yml", "apiVersion: v1\nkind: Nothing\nmetadata: {name: a}\n")
+    own = f"--embedded-dir={surroundings.directory / 'kcm'}"
+    done = run(own, SERVING, f"--apply={unknown}", "--logging-format=json")
+    assert done.returncode == 1
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert {"kcm", "embedded-apiserver"} <= {line["logger"] for line in lines}
+    assert lines[-1]["error"].endswith("the server knows no Nothing in v1")
 
 
 def test_help_names_every_group_of_flags_and_version_says_which() -> None:
