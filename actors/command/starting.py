@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from actors.catalogue import BUILT_IN
 from actors.controller_system import ControllerSystem
 from actors.elector import Election
+from actors.faults.live import LiveFaults
 from actors.installed import Installed
-from actors.live_faults import LiveFaults
 from actors.local_cluster import LocalCluster, start_local_cluster
 from actors.options import Options
 from actors.specs import ControllerSpec

@@ -7,7 +7,7 @@ from collections import deque
 from actors.actor_names import ELECTOR
 from actors.dispatcher.requests import request_for
 from actors.elector.lease import CLIENT
-from actors.fault_calendar import LEASE, THIEF
+from actors.faults.writes import THIEF
 from actors.invariants.watching import (
     CarriedOut,
     Committed,
@@ -19,6 +19,7 @@ from actors.invariants.watching import (
     Submitted,
 )
 from actors.simulation import SimulatedCluster
+from actors.simulation.calendar import LEASE
 from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Get, List
 from protocols.objects import decode_object, make_key

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
-from actors.hollow.behaviour import SILENT
-from protocols.objects import Object, encode_object, labels_of, name_of
-from protocols.resources import LEASES, NODES, resource_path
-from protocols.times import format_micro_time
-from runtime.api import Request, Response
+from actors.faults.writes import SHORTEST_FLAP, concerns, silence, theft
+from actors.simulation.processes import Processes
+from protocols.objects import decode_object, name_of
+from protocols.resources import NODES, resource_path
+from runtime.api import Request
 from runtime.simulation.faults import Fault, Kind
 from runtime.simulation.injection import Injector
+from runtime.simulation.network import SimulatedNetwork
 
-if TYPE_CHECKING:
-    from actors.simulation import SimulatedCluster
-
-ZONE = "topology.kubernetes.io/zone"
-THIEF = "somebody-else"
 LEASE = ("kube-system", "kube-controller-manager")
 
 
 class Calendar:
-    """Enters every such fault of a plan into the cluster's clock."""
+    """Enters every such fault of a plan into the world's clock."""
 
-    def __init__(self, cluster: SimulatedCluster, injector: Injector) -> None:
-        self._cluster, self._injector = cluster, injector
+    def __init__(
+        self,
+        injector: Injector,
+        *,
+        processes: Processes,
+        network: SimulatedNetwork,
+        restart_server: Callable[[], None],
+    ) -> None:
+        self._injector, self._processes, self._network = injector, processes, network
+        self._world, self._clock = processes.world, processes.world.clock
+        self._restart_server = restart_server
 
     def enter(self) -> None:
         for fault in self._injector.faults:
@@ -38,15 +41,15 @@ class Calendar:
 
     def _at(self, when: float, fault: Fault, what: str, act: Callable[[], None]) -> None:
         def happen() -> None:
-            self._cluster.note("", f"{fault} {what}")
+            self._processes.note("", f"{fault} {what}")
             if what == "begins":
                 self._injector.struck[fault.kind] += 1
             act()
 
-        self._cluster.clock.call_after(when - self._cluster.clock.monotonic(), happen)
+        self._clock.call_after(when - self._clock.monotonic(), happen)
 
     def _ends(self, fault: Fault) -> tuple[Callable[[], None] | None, Callable[[], None] | None]:
-        cluster = self._cluster
+        processes = self._processes
         match fault.kind:
             case Kind.SERVER_RESTARTED:
                 return (self._server_goes, lambda: self._server_comes(anew=True))
@@ -56,8 +59,8 @@ class Calendar:
                 return (lambda: self._skew(fault, fault.seconds), lambda: self._skew(fault, 0.0))
             case Kind.PROCESS_CRASHED:
                 return (
-                    lambda: self._each_process(fault, cluster.crash),
-                    lambda: self._each_process(fault, cluster.start_again),
+                    lambda: self._each_process(fault, processes.crash),
+                    lambda: self._each_process(fault, processes.start_again),
                 )
             case Kind.PROCESS_PAUSED:
                 return (lambda: self._pause(fault), None)
@@ -72,55 +75,43 @@ class Calendar:
     # Server and processes.
 
     def _server_goes(self) -> None:
-        self._cluster.network.server_is_down = True
-        self._cluster.network.break_streams()
+        self._network.server_is_down = True
+        self._network.break_streams()
 
     def _server_comes(self, *, anew: bool) -> None:
-        self._cluster.network.server_is_down = False
+        self._network.server_is_down = False
         if anew:
-            self._cluster.restart_server()
+            self._restart_server()
 
     def _each_process(self, fault: Fault, act: Callable[[str], None]) -> None:
-        for name in list(self._cluster.processes):
+        for name in list(self._processes.running):
             if fault.concerns(process=name):
                 act(name)
 
     def _skew(self, fault: Fault, seconds: float) -> None:
-        for name, running in self._cluster.processes.items():
+        for name, running in self._processes.running.items():
             if fault.concerns(process=name):
                 running.process.clock.skew = seconds
 
     def _pause(self, fault: Fault) -> None:
-        for name, running in self._cluster.processes.items():
+        for name, running in self._processes.running.items():
             if fault.concerns(process=name) and fault.until is not None:
-                self._cluster.world.pause(running.process, fault.until - fault.start)
+                self._world.pause(running.process, fault.until - fault.start)
 
     # Objects: written past the network, as other clients of the server do.
 
-    def _write(self, method: str, path: str, body: Object) -> Response:
-        request = Request(
-            method=method,
-            path=path,
-            body=encode_object(body),
-            content_type="application/merge-patch+json" if method == "PATCH" else "application/json",
-        )
-        return self._cluster.server.handle(request)
-
     def _steal(self, fault: Fault) -> None:
-        stamp = format_micro_time(self._cluster.clock.now())
-        spec = {"holderIdentity": THIEF, "leaseDurationSeconds": max(1, int(fault.seconds)), "renewTime": stamp}
-        self._write("PATCH", resource_path(LEASES.id, *LEASE), {"spec": spec})
+        self._network.server.handle(theft(fault, LEASE, now=self._clock.now()))
 
     def _silence(self, fault: Fault, *, silent: bool) -> None:
-        for node in self._cluster.list(NODES):
-            what = labels_of(node).get(ZONE, "") if fault.kind is Kind.ZONE_SILENT else name_of(node)
-            if fnmatchcase(what, fault.object):
-                annotations = {SILENT: "true" if silent else None}
-                path = resource_path(NODES.id, "", name_of(node))
-                self._write("PATCH", path, {"metadata": {"annotations": annotations}})
+        server = self._network.server
+        listed = server.handle(Request(method="GET", path=resource_path(NODES.id)))
+        for node in decode_object(listed.body)["items"]:
+            if concerns(fault, node):
+                server.handle(silence(name_of(node), silent=silent))
 
     def _flap(self, fault: Fault, *, silent: bool) -> None:
-        if not fault.is_on(self._cluster.clock.monotonic()):
+        if not fault.is_on(self._clock.monotonic()):
             return
         self._silence(fault, silent=silent)
-        self._cluster.clock.call_after(max(fault.seconds, 0.1), lambda: self._flap(fault, silent=not silent))
+        self._clock.call_after(max(fault.seconds, SHORTEST_FLAP), lambda: self._flap(fault, silent=not silent))

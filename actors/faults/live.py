@@ -1,19 +1,14 @@
-"""A fault plan in a running system: what stands between it and the world, and what happens at a time of its own.
-
-Nodes fall silent by an annotation that hollow kubelets obey; a lease is stolen by writing it. Both are written past the
-faulty transport, as other clients of the server do.
-"""
+"""A fault plan in a running system: what stands between it and the world, and what happens at a time of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from actors.faults.writes import SHORTEST_FLAP, TIMEOUT, concerns, silence, theft
 from actors.hollow.behaviour import SILENT
-from protocols.objects import Object, annotations_of, decode_object, encode_object, labels_of, name_of
-from protocols.resources import LEASES, NODES, resource_path
-from protocols.times import format_micro_time
+from protocols.objects import annotations_of, decode_object, name_of
+from protocols.resources import NODES, resource_path
 from runtime.api import Request, Response, Transport
 from runtime.clock import Clock
 from runtime.cloud.calls import CloudCalls
@@ -27,10 +22,7 @@ from runtime.simulation.faults import Fault, Kind
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-ZONE = "topology.kubernetes.io/zone"
 CLIENT = "fault-plan"
-TIMEOUT = 10.0  # seconds
-SHORTEST_FLAP = 0.1  # seconds
 LOOK_AGAIN = 2.0  # seconds after which nodes that have come meanwhile fall silent as well
 
 
@@ -72,7 +64,7 @@ class LiveFaults:
         """Nothing more happens, and whoever is silent may speak again."""
         self._stopped = True
         for name in sorted(self._silenced):
-            self._annotate(name, None)
+            self._say(name, silent=False)
         self._log.info("faults are over", struck={str(kind): count for kind, count in self.strikes.struck.items()})
 
     def _at(self, when: float, fault: Fault, what: str, act: Callable[[], None] | None) -> None:
@@ -119,9 +111,9 @@ class LiveFaults:
                 return
             for node in decode_object(response.body)["items"]:
                 if concerns(fault, node) and annotations_of(node).get(SILENT) != wanted and not self._stopped:
-                    self._annotate(name_of(node), wanted)
+                    self._say(name_of(node), silent=silent)
 
-        self._send("GET", resource_path(NODES.id), {}, on_nodes)
+        self._send(Request(method="GET", path=resource_path(NODES.id), timeout=TIMEOUT), on_nodes)
 
     def _flap(self, fault: Fault, *, silent: bool) -> None:
         if self._stopped or not fault.is_on(self.strikes.monotonic()):
@@ -130,33 +122,19 @@ class LiveFaults:
         when = self._real_clock.monotonic() + max(fault.seconds, SHORTEST_FLAP)
         self._real_clock.call_at((self, fault, "flaps"), when, lambda: self._flap(fault, silent=not silent))
 
-    def _annotate(self, node: str, value: str | None) -> None:
-        if value is None:
-            self._silenced.discard(node)
-        else:
+    def _say(self, node: str, *, silent: bool) -> None:
+        if silent:
             self._silenced.add(node)
-        body = {"metadata": {"annotations": {SILENT: value}}}
-        self._send("PATCH", resource_path(NODES.id, "", node), body, self._written)
+        else:
+            self._silenced.discard(node)
+        self._send(silence(node, silent=silent), self._written)
 
     # The lease.
 
     def _steal(self, fault: Fault) -> None:
-        stamp = format_micro_time(self._real_clock.now())
-        spec = {
-            "holderIdentity": "somebody-else",
-            "leaseDurationSeconds": max(1, int(fault.seconds)),
-            "renewTime": stamp,
-        }
-        self._send("PATCH", resource_path(LEASES.id, *self._lease), {"spec": spec}, self._written)
+        self._send(theft(fault, self._lease, now=self._real_clock.now()), self._written)
 
-    def _send(self, method: str, path: str, body: Object, on_response: Callable[[Response], None]) -> None:
-        request = Request(
-            method=method,
-            path=path,
-            body=encode_object(body) if body else b"",
-            content_type="application/merge-patch+json",
-            timeout=TIMEOUT,
-        )
+    def _send(self, request: Request, on_response: Callable[[Response], None]) -> None:
         self._plain.send(request, client=CLIENT, on_response=on_response)
 
     def _written(self, response: Response) -> None:
@@ -165,8 +143,3 @@ class LiveFaults:
 
     def _failed(self, what: str, response: Response) -> None:
         self._log.error(what, status=response.status, error=response.error or response.body.decode(errors="replace"))
-
-
-def concerns(fault: Fault, node: Object) -> bool:
-    what = labels_of(node).get(ZONE, "") if fault.kind is Kind.ZONE_SILENT else name_of(node)
-    return fnmatchcase(what, fault.object)

@@ -9,11 +9,10 @@ assert len(cluster.list(PODS, "default")) == 3
 
 from __future__ import annotations
 
-import itertools
 import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -22,11 +21,11 @@ from actors.actor_names import MANAGER
 from actors.catalogue import BUILT_IN
 from actors.controller_system import ControllerSystem
 from actors.elector import Election
-from actors.fault_calendar import Calendar
 from actors.hollow.catalogue import hollow_specs
 from actors.options import Options
+from actors.simulation.calendar import Calendar
+from actors.simulation.processes import Observer, Processes, Running
 from actors.specs import ControllerSpec
-from actors.tables import frozen_table
 from protocols.messages.lifecycle import Describe, Drain
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
 from protocols.resources import Resource, resource_path
@@ -39,29 +38,10 @@ from runtime.simulation.faults import Fault
 from runtime.simulation.injection import Injector
 from runtime.simulation.network import SimulatedNetwork
 from runtime.simulation.trace import Trace
-from runtime.simulation.world import Process, World
+from runtime.simulation.world import World
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
-
-
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """A process, what runs in it, and all that is needed to start it again. starts: how often it was, this one too."""
-
-    process: Process
-    system: ControllerSystem
-    specs: tuple[ControllerSpec, ...]
-    options: Options | None
-    election: Election | None
-    seed: int
-    starts: int
-
-
-def _is_stuck(system: ControllerSystem) -> bool:
-    """What a liveness probe goes by."""
-    trouble = system.checks()["infrastructure"]()
-    return trouble is not None and trouble.startswith(f"{MANAGER} is stuck")
 
 
 TICK = 1.0  # seconds between two looks of the server at what time has made due
@@ -94,23 +74,33 @@ class SimulatedCluster:
         )
         self.transport = self.network.transport("outside")
         self.cloud = None if cloud is None else SimulatedCalls(cloud, clock=self.clock)
-        self.processes: dict[str, _Running] = {}  # by name, as they run now
-        self.started: list[Callable[[str, ControllerSystem], None]] = []  # told of every process before it starts
-        self._kept: list[str] = []
-        self._seed, self._log = seed, log
+        self._processes = Processes(world=self.world, network=self.network, cloud=self.cloud, trace=self.trace, log=log)
+        self._seed = seed
         self.world.trace = self.network.trace = self.trace
         self.injector = Injector(faults, seed=seed, clock=self.clock)
         if faults:
             self.world.injector = self.network.injector = self.injector
             if self.cloud is not None:
                 self.cloud.injector = self.injector
-            Calendar(self, self.injector).enter()
+            Calendar(
+                self.injector, processes=self._processes, network=self.network, restart_server=self.restart_server
+            ).enter()
         self._tick()
 
     @property
     def server(self) -> ApiServer:
         """The one that answers now."""
         return self.network.server
+
+    @property
+    def processes(self) -> Mapping[str, Running]:
+        """By name, as they run now."""
+        return self._processes.running
+
+    @property
+    def started(self) -> list[Observer]:
+        """Told of every process before it starts."""
+        return self._processes.started
 
     def manager(
         self,
@@ -125,33 +115,24 @@ class SimulatedCluster:
         Its process is called "manager", the next one "manager-2". keep: when it ends by itself, as after a lost lease,
         or says that its manager is stuck, it is started again, as a kubelet would; `processes` then has the new one.
         """
-        name = self._free_name("manager")
-        if keep:
-            self._kept.append(name)
-        return self._run(name, tuple(controllers), options, election, seed=self._seed)
+        return self._processes.start(
+            "manager", tuple(controllers), options=options, election=election, seed=self._seed, keep=keep
+        )
 
     def hollow_nodes(self, *, nodes: int = 3, zones: int = 2) -> ControllerSystem:
         """Nodes that run pods, and a scheduler: a system of their own, as in life."""
         options = Options()
         options = replace(options, client_limits=replace(options.client_limits, qps=-1.0))
         specs = hollow_specs(nodes=nodes, zones=zones)
-        return self._run(self._free_name("hollow"), specs, options, None, seed=self._seed + 1)
+        return self._processes.start("hollow", specs, options=options, seed=self._seed + 1)
 
     def crash(self, name: str) -> None:
         """A process is gone, all its actors at once; start_again brings it back."""
-        running = self.processes[name]
-        if running.process.alive:
-            running.process.crash()
-            self.network.hang_up(name)
-            self.note(name, "process crashed")
+        self._processes.crash(name)
 
     def start_again(self, name: str) -> None:
         """A process that crashed or ended comes back, and remembers nothing."""
-        running = self.processes[name]
-        self.crash(name)
-        starts = running.starts + 1
-        self.note(name, "process started again")
-        self._run(name, running.specs, running.options, running.election, seed=running.seed, starts=starts)
+        self._processes.start_again(name)
 
     def restart_server(self) -> None:
         """Another server on the same disk: it knows all objects, and nothing of what happened before."""
@@ -160,8 +141,7 @@ class SimulatedCluster:
 
     def note(self, process: str, text: str) -> None:
         """An entry in the trace, if one is kept."""
-        if self.trace is not None:
-            self.trace.note(self.clock.monotonic(), process, "cluster", text)
+        self._processes.note(process, text)
 
     def stop(self, system: ControllerSystem) -> bool:
         """Drain it and stop its actors; answers whether it was drained in time."""
@@ -189,38 +169,6 @@ class SimulatedCluster:
             uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
         )
-
-    def _free_name(self, first: str) -> str:
-        names = (first if number == 1 else f"{first}-{number}" for number in itertools.count(1))
-        return next(name for name in names if name not in self.processes)
-
-    def _run(
-        self,
-        name: str,
-        specs: tuple[ControllerSpec, ...],
-        options: Options | None,
-        election: Election | None,
-        *,
-        seed: int,
-        starts: int = 1,
-    ) -> ControllerSystem:
-        process = self.world.process(name)
-        system = ControllerSystem(
-            transport=self.network.transport(name),
-            log=self._log,
-            controllers=specs,
-            options=options,
-            election=election,
-            clock=process.clock,
-            spawner=process,
-            make_table=frozen_table,
-            cloud=None if self.cloud is None else self.cloud.way(name),
-            seed=seed,
-        )
-        self.processes[name] = _Running(process, system, specs, options, election, seed, starts)
-        for observe in self.started:
-            observe(name, system)
-        return system.start()
 
     # The test's own hand on the server.
 
@@ -262,10 +210,7 @@ class SimulatedCluster:
         if not self.network.server_is_down:
             self.server.tick(self.clock.now())
         self.network.remember()
-        for name in self._kept:
-            running = self.processes[name]
-            if running.process.alive and (running.system.end is not None or _is_stuck(running.system)):
-                self.start_again(name)
+        self._processes.revive()
         self.clock.call_after(TICK, self._tick)
 
 

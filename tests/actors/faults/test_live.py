@@ -7,8 +7,8 @@ from typing import Any
 
 from structlog.testing import LogCapture
 
+from actors.faults.live import LiveFaults
 from actors.hollow.behaviour import SILENT
-from actors.live_faults import LiveFaults
 from actors.simulation import SimulatedCluster
 from protocols.messages.cloud import ListRoutes
 from protocols.messages.outcomes import Done, Outcome, ServerFailure

@@ -1,0 +1,134 @@
+"""The processes of a simulated cluster: managers and hollow nodes, as they start, crash and come back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.actor_names import MANAGER
+from actors.controller_system import ControllerSystem
+from actors.elector import Election
+from actors.options import Options
+from actors.specs import ControllerSpec
+from actors.tables import frozen_table
+from runtime.simulation.cloud import SimulatedCalls
+from runtime.simulation.network import SimulatedNetwork
+from runtime.simulation.trace import Trace
+from runtime.simulation.world import Process, World
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+Observer = Callable[[str, ControllerSystem], None]  # told a process's name, and what will run in it
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process, what runs in it, and all that is needed to start it again.
+
+    keep: see SimulatedCluster.manager. starts: how often it was started, this time too.
+    """
+
+    process: Process
+    system: ControllerSystem
+    specs: tuple[ControllerSpec, ...]
+    options: Options | None
+    election: Election | None
+    seed: int
+    keep: bool
+    starts: int
+
+
+class Processes:
+    """running: by name, as they run now. started: told of every process before it starts."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        network: SimulatedNetwork,
+        cloud: SimulatedCalls | None,
+        trace: Trace | None,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self.world = world
+        self._network, self._cloud, self._trace, self._log = network, cloud, trace, log
+        self.running: dict[str, Running] = {}
+        self.started: list[Observer] = []
+
+    def start(
+        self,
+        kind: str,
+        specs: tuple[ControllerSpec, ...],
+        *,
+        seed: int,
+        options: Options | None = None,
+        election: Election | None = None,
+        keep: bool = False,
+    ) -> ControllerSystem:
+        """The first of a kind is called by it, the next one "kind-2"."""
+        names = (kind if number == 1 else f"{kind}-{number}" for number in itertools.count(1))
+        name = next(name for name in names if name not in self.running)
+        return self._run(name, specs, options, election, seed=seed, keep=keep, starts=1)
+
+    def crash(self, name: str) -> None:
+        running = self.running[name]
+        if running.process.alive:
+            running.process.crash()
+            self._network.hang_up(name)
+            self.note(name, "process crashed")
+
+    def start_again(self, name: str) -> None:
+        was = self.running[name]
+        self.crash(name)
+        self.note(name, "process started again")
+        self._run(name, was.specs, was.options, was.election, seed=was.seed, keep=was.keep, starts=was.starts + 1)
+
+    def revive(self) -> None:
+        """Start again those that are to be kept and have ended, or are stuck."""
+        for name, running in list(self.running.items()):
+            if running.keep and running.process.alive:
+                if running.system.end is not None or _is_stuck(running.system):
+                    self.start_again(name)
+
+    def note(self, process: str, text: str) -> None:
+        """An entry in the trace, if one is kept."""
+        if self._trace is not None:
+            self._trace.note(self.world.clock.monotonic(), process, "cluster", text)
+
+    def _run(
+        self,
+        name: str,
+        specs: tuple[ControllerSpec, ...],
+        options: Options | None,
+        election: Election | None,
+        *,
+        seed: int,
+        keep: bool,
+        starts: int,
+    ) -> ControllerSystem:
+        process = self.world.process(name)
+        system = ControllerSystem(
+            transport=self._network.transport(name),
+            log=self._log,
+            controllers=specs,
+            options=options,
+            election=election,
+            clock=process.clock,
+            spawner=process,
+            make_table=frozen_table,
+            cloud=None if self._cloud is None else self._cloud.way(name),
+            seed=seed,
+        )
+        self.running[name] = Running(process, system, specs, options, election, seed, keep, starts)
+        for observe in self.started:
+            observe(name, system)
+        return system.start()
+
+
+def _is_stuck(system: ControllerSystem) -> bool:
+    """What a liveness probe goes by."""
+    trouble = system.checks()["infrastructure"]()
+    return trouble is not None and trouble.startswith(f"{MANAGER} is stuck")
