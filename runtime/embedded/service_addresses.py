@@ -37,8 +37,11 @@ def allocate_addresses(cluster: Cluster, service: Object) -> None:
     spec.setdefault("ipFamilies", ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
     if spec["type"] in ("NodePort", "LoadBalancer"):
-        ports = {port.get("nodePort") for other in others for port in other.get("ports") or ()}
-        _give_node_ports(seed, spec.get("ports") or (), ports)
+        taken_ports = {port.get("nodePort") for other in others for port in other.get("ports") or ()}
+        ports = spec.get("ports") or ()
+        if errors := _unusable_node_ports(ports, taken_ports):
+            raise status_errors.invalid("", "Service", meta.get("name", ""), errors)
+        _give_node_ports(seed, ports, taken_ports)
 
 
 def _unusable(address: str, taken: set[str | None]) -> FieldError | None:
@@ -62,6 +65,23 @@ def _free_address(seed: int, taken: set[str | None]) -> str:
         if address not in taken:
             return address
     raise status_errors.internal("failed to allocate a serviceIP: range is full")
+
+
+def _unusable_node_ports(ports: Iterable[Object], taken: set[int | None]) -> list[FieldError]:
+    errors = []
+    for i, port in enumerate(ports):
+        number = port.get("nodePort")
+        if not number:
+            continue
+        if number not in NODE_PORTS:
+            valid = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            why = f"provided port is not in the valid range. The range of valid ports is {valid}"
+        elif number in taken:
+            why = "provided port is already allocated"
+        else:
+            continue
+        errors.append(invalid(f"spec.ports[{i}].nodePort", number, why))
+    return errors
 
 
 def _give_node_ports(seed: int, ports: Iterable[Object], taken: set[int | None]) -> None:

@@ -79,6 +79,22 @@ def test_a_node_port_is_given_where_one_is_needed(api):
     assert port["nodePort"] in range(30000, 32768)
 
 
+@pytest.mark.parametrize(
+    "number, why",
+    [
+        (80, "Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"),
+        (31000, "Invalid value: 31000: provided port is already allocated"),
+    ],
+)
+def test_a_node_port_that_cannot_be_had_is_refused(api, number, why):
+    asked = [{"port": 1, "nodePort": 31000}]
+    assert api.create("services", service("first", type="NodePort", ports=asked)).status == 201
+    ports = [{"port": 1, "name": "a"}, {"port": 2, "name": "b", "nodePort": number}]
+    refused = api.create("services", service("second", type="NodePort", ports=ports))
+    assert refused.status == 422
+    assert refused.causes == {"spec.ports[1].nodePort": why}
+
+
 EVENT = {
     "metadata": {"name": "e"},
     "involvedObject": {"kind": "Pod", "name": "web", "namespace": "default", "uid": "u"},
