@@ -13,6 +13,7 @@ from actors.controller_system import ControllerSystem
 from actors.invariants.knowledge import Streaks
 from actors.invariants.watching import (
     Answered,
+    Committed,
     Happening,
     LetIn,
     ObjectTo,
@@ -37,6 +38,7 @@ from protocols.objects import (
 )
 from protocols.pods import is_active, pod_facts
 from protocols.resources import PODS, REPLICASETS, REPLICATION_CONTROLLERS
+from runtime.embedded.store import ADDED
 from runtime.table import OWNER, Table
 
 OWNERS = {resource.kind: resource for resource in (REPLICASETS, REPLICATION_CONTROLLERS)}
@@ -53,8 +55,9 @@ def replicas_of(owner: Object) -> int:
 class _Pod:
     """A pod that a process has made, adopted or looked at.
 
-    version: as answered; 0 before that. epoch: of the table then: versions of before the server went back are worth
-    nothing. asker: whose creation of it has no answer; "" once it is known to be there.
+    version: as answered, or as the server has it where there is no answer; 0 before that. epoch: of the table then:
+    versions of before the server went back are worth nothing. asker: whose creation of it has no answer; "" once it is
+    known to be there.
     """
 
     owner: OwnerRef
@@ -131,6 +134,12 @@ class _Own:
             self.deleted.discard(uid_of(pod))
             self.pods[key_of(pod)] = _Pod(owner, int(resource_version_of(pod)), self.table.epoch, "")
 
+    def is_there(self, key: Key, version: int) -> None:
+        """Of a creation without an answer: its pod came with this version, so a table that is as new has shown it."""
+        pod = self.pods.get(key)
+        if pod is not None and pod.version == 0:
+            pod.version, pod.epoch = version, self.table.epoch
+
     def forget_what_was_asked(self, asker: str) -> None:
         """Another incarnation knows of it only what the tables show."""
         for key in [key for key, pod in self.pods.items() if pod.asker == asker]:
@@ -151,6 +160,11 @@ class NoPodTooMany:
             case ProcessStarted(process, system):
                 self._own[process] = _Own(system)
                 self._streaks.end(process)
+            case Committed(changes):
+                for change in changes:
+                    if change.storage == PODS.plural and change.type == ADDED:
+                        for own in self._own.values():
+                            own.is_there(change.key, int(resource_version_of(decode_object(change.raw))))
             case Submitted(process, _, submit) if submit.sender.startswith("controller:"):
                 self._submitted(process, submit, object_to)
             case Answered(process, _, sender, command, outcome) if command is not None:
