@@ -15,9 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import structlog
+from typing import Any
 
 from actors.actor_names import MANAGER
 from actors.elector import Election
@@ -31,24 +29,12 @@ from actors.simulation import SimulatedCluster
 from runtime.cloud.fake import FakeCloud
 from runtime.simulation.faults import Fault, Kind, format_faults, parse_faults
 from runtime.simulation.shrinking import shrunk
-
-if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
+from runtime.standard_log import quiet_log
 
 SETTINGS = {setting.name: setting for setting in (USUAL, NODES_TOO)}
 LOOK = 5.0  # seconds between two looks at whether it is
 LATE = 110.0  # seconds after the faults in which something may be looked at again
 QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
-
-
-def quiet_log() -> FilteringBoundLogger:
-    """A logger that drops everything before it is made."""
-
-    def drop(*_: Any) -> Any:
-        raise structlog.DropEvent
-
-    log: FilteringBoundLogger = structlog.wrap_logger(None, processors=[drop])
-    return log
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""A logger for a program that embeds us: its lines go through Python's own logging, as any library's do.
+"""Loggers that configure nothing. For a program that embeds us, lines go through Python's own logging.
 
 What is shown, and where, is the program's business: nothing is configured here, neither in logging nor in structlog.
 """
@@ -27,6 +27,16 @@ def standard_log(name: str) -> FilteringBoundLogger:
         context_class=dict,
     )
     return logger
+
+
+def quiet_log() -> FilteringBoundLogger:
+    """A logger that drops everything before it is made."""
+
+    def drop(*_: Any) -> Any:
+        raise structlog.DropEvent
+
+    log: FilteringBoundLogger = structlog.wrap_logger(None, processors=[drop])
+    return log
 
 
 def _as_record(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:

@@ -173,15 +173,18 @@ def last_run(records: Sequence[Record]) -> tuple[Opened, list[Told | Handled]]:
 
 def beginning(run: Sequence[Told | Handled], name: str, incarnation: int | None) -> int:
     """Which incarnation is wanted, the newest if None is. Raises JournalError if it is not there."""
-    messages = (message_of(record) for record in run if isinstance(record, Told) and record.sender == name)
-    begun = {message.incarnation for message in messages if isinstance(message, Attach)}
-    wanted = incarnation if incarnation is not None else max(begun, default=0)
-    if wanted in begun:
+    begun: dict[str, set[int]] = {}  # incarnations, by the controller's name
+    for record in run:
+        if isinstance(record, Told) and record.sender.startswith("controller:"):
+            message = message_of(record)
+            if isinstance(message, Attach):
+                begun.setdefault(record.sender, set()).add(message.incarnation)
+    there = begun.get(name, set())
+    wanted = incarnation if incarnation is not None else max(there, default=0)
+    if wanted in there:
         return wanted
-    senders = {record.sender for record in run if isinstance(record, Told)}
-    known = ", ".join(sorted(sender for sender in senders if is_controller(sender)))
     which = name if incarnation is None else f"incarnation {incarnation} of {name}"
-    raise JournalError(f"in this run there is no {which}; there are: {known or 'no controllers'}")
+    raise JournalError(f"in this run no {which} began; those that did: {', '.join(sorted(begun)) or 'none'}")
 
 
 def are_alike(recorded: Submit, replayed: Submit) -> bool:

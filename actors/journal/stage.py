@@ -18,6 +18,7 @@ from protocols.messages.journal import Handled, Told
 from runtime.actor import Actor, Context
 from runtime.api import Request
 from runtime.metrics import Metrics
+from runtime.standard_log import quiet_log
 from runtime.system import ActorSpec, ActorSystem
 from runtime.vitals import Vitals
 
@@ -80,7 +81,7 @@ class NoTransport:
 class Stage:
     """One system as it was built, of which single actors are played.
 
-    specs: of all its controllers, in their order. seed: that of its random choices.
+    specs: of all its controllers, in their order. seed: that of its random choices. log: the played controller's.
     """
 
     def __init__(self, specs: list[ControllerSpec], *, options: Options, seed: int, log: FilteringBoundLogger) -> None:
@@ -100,12 +101,16 @@ class Stage:
         self._specs = {spec.name: spec for spec in self.plan.informers.values()}
         self._informers: dict[str, tuple[int, Actor]] = {}  # by name: incarnation, and the actor
 
-    def build(self, spec: ActorSpec, incarnation: int, tap: Callable[[str, str, bytes], None] | None = None) -> Actor:
+    def build(self, spec: ActorSpec, incarnation: int, tap: Callable[[str, str, bytes], None]) -> Actor:
         """An actor in a system of its own, whose words go to the tap and to nobody."""
-        system = ActorSystem(clock=self.clock, log=self._log, spawner=NoSpawner())
-        if tap is not None:
-            system.taps.append(tap)
-        context = Context(name=spec.name, incarnation=incarnation, system=system, clock=self.clock, log=self._log)
+        return self._build(spec, incarnation, tap, self._log)
+
+    def _build(
+        self, spec: ActorSpec, incarnation: int, tap: Callable[[str, str, bytes], None], log: FilteringBoundLogger
+    ) -> Actor:
+        system = ActorSystem(clock=self.clock, log=log, spawner=NoSpawner())
+        system.taps.append(tap)
+        context = Context(name=spec.name, incarnation=incarnation, system=system, clock=self.clock, log=log)
         return spec.actor(context, **spec.arguments)
 
     def informer_handles(self, told: Told) -> None:
@@ -115,7 +120,8 @@ class Stage:
             return
         incarnation, informer = self._informers.get(told.receiver, (0, None))
         if informer is None or incarnation != told.incarnation:
-            informer = self.build(spec, told.incarnation)
+            # Of the controller people want to know; what its informers logged was said once.
+            informer = self._build(spec, told.incarnation, lambda *_: None, quiet_log())
             self._informers[told.receiver] = (told.incarnation, informer)
             informer.on_start()
         informer.on_receive(told.frame)

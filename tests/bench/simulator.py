@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 from actors.scenarios import workload
-from actors.simulate import quiet_log
 from actors.simulation import SimulatedCluster
 from protocols.resources import DEPLOYMENTS
+from runtime.standard_log import quiet_log
 
 ROLL_EVERY = 60.0  # virtual seconds
 ROLLS = 20

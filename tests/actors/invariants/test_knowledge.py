@@ -1,10 +1,10 @@
 import pytest
 
 from actors.invariants.knowledge import History, Streaks, handling_delay
-from actors.simulate import quiet_log
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Get
 from runtime.simulation.faults import parse_faults
+from runtime.standard_log import quiet_log
 
 
 def test_a_value_holds_until_the_next_one():

@@ -136,8 +136,12 @@ def test_the_first_difference_is_shown(journal: Path, log: Any) -> None:
 @pytest.mark.parametrize(
     "actor, incarnation, error",
     [
-        ("controller:no-controller", None, "in this run there is no controller:no-controller; there are: controller:"),
-        ("replicaset-controller", 9, "there is no incarnation 9 of controller:replicaset-controller"),
+        (
+            "controller:no-controller",
+            None,
+            "no controller:no-controller began; those that did: controller:",
+        ),
+        ("replicaset-controller", 9, "no incarnation 9 of controller:replicaset-controller began"),
     ],
 )
 def test_what_is_not_in_the_journal_is_an_error(
@@ -195,7 +199,7 @@ def test_the_command_replays_and_says_so(journal: Path, capsys: pytest.CaptureFi
     assert journal_command.main(["replay", str(journal), "--actor", "controller:deployment-controller"]) == 0
     assert "No difference." in capsys.readouterr().out
     assert journal_command.main(["replay", str(journal), "--actor", "controller:none"]) == 2
-    assert "Error: in this run there is no controller:none" in capsys.readouterr().err
+    assert "Error: in this run no controller:none began" in capsys.readouterr().err
     assert journal_command.main(["show", str(journal.parent / "other")]) == 2
     assert "Error: there is no journal" in capsys.readouterr().err
     assert journal_command.main(["show", str(journal), "--since", "yesterday"]) == 2
