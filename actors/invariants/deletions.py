@@ -21,7 +21,8 @@ class DeletesWhatItSaw:
             case Submitted(process, system, submit) if process.startswith("manager"):
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
-                        entry = system.tables[PODS.id].get(command.key)
+                        pods = system.tables.get(PODS.id)
+                        entry = pods.get(command.key) if pods is not None else None
                         shown = entry.uid if entry is not None else ""
                         self._seen[process, command.key] = command.uid or shown
             case CarriedOut(process, _, request, response) if request.method == "DELETE" and response.status < 300:

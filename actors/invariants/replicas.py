@@ -252,7 +252,8 @@ def owner_concerned(system: ControllerSystem, command: Command) -> tuple[str, Ow
             owner = controller_of(decode_object(body))
             return None if owner is None else (namespace, owner)
         case Delete(PODS.id, key) | Get(PODS.id, key) | Patch(PODS.id, key):
-            entry = system.tables[PODS.id].get(key)
+            pods = system.tables.get(PODS.id)
+            entry = pods.get(key) if pods is not None else None
             owner = entry.controller if entry is not None else None
             if owner is None and isinstance(command, Patch):
                 owner = controller_of(decode_object(command.body))  # that adopts it
