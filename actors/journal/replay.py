@@ -18,7 +18,8 @@ from actors.actor_names import controller_name, controller_of, is_controller, is
 from actors.journal.stage import Stage
 from actors.journal.table import described, message_of
 from actors.options import Options
-from actors.specs import ControllerSpec
+from actors.reconciliation import Reconciler
+from actors.specs import ControllerSpec, Surroundings
 from protocols.codec import decode
 from protocols.messages.commands import Submit
 from protocols.messages.journal import Handled, Opened, Told
@@ -136,13 +137,13 @@ def replay(
     opened, run = last_run(records)
     name = actor if is_controller(actor) else controller_name(actor)
     incarnation = beginning(run, name, incarnation)
+    wanted = controller_of(name) or ""
     by_name = {spec.name: spec for spec in specs}
-    missing = [one for one in opened.controllers if one not in by_name]
-    if missing:
-        raise JournalError(f"the run had controllers that are not here: {', '.join(missing)}")
-    chosen = [by_name[one] for one in opened.controllers]
+    if wanted not in by_name:
+        raise JournalError(f"{wanted} is not here: is the package installed that brings it?")
+    chosen = [by_name.get(one) or _absent(one) for one in opened.controllers]
     stage = Stage(chosen, options=read_options(opened.arguments), seed=opened.seed, log=log)
-    controller = stage.plan.controllers.get(controller_of(name) or "")
+    controller = stage.plan.controllers.get(wanted)
     if controller is None:
         raise JournalError(f"{name} is no controller of that run: {', '.join(opened.controllers)}")
     replayer = Replayer(stage, controller.spec, incarnation)
@@ -152,6 +153,15 @@ def replay(
         if difference is not None or replayer.over:
             break
     return Replay(replayer.handled, replayer.batches, difference)
+
+
+def _absent(name: str) -> ControllerSpec:
+    """In place of a controller that is not here: the random choices of the others follow from who came before them."""
+
+    def build(_surroundings: Surroundings) -> Reconciler:
+        raise JournalError(f"{name} is not here")
+
+    return ControllerSpec(name=name, watches=(), build=build)
 
 
 def last_run(records: Sequence[Record]) -> tuple[Opened, list[Told | Handled]]:
