@@ -1,0 +1,189 @@
+"""Mutants of what every controller stands on: watches, tables, retries, and reading one's own writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+
+import actors.workloads.replicaset as replicaset
+from actors.informer import Informer
+from actors.informer.contents import Contents
+from actors.setting import Setting
+from protocols.messages.watching import EventType
+from protocols.objects import name_of
+from runtime.backoff import Backoff
+from runtime.overlay import Overlay
+from runtime.simulation.plan import draw_unobserved_state
+from runtime.table import TableWriter
+from runtime.work_queue import WorkQueue
+from tests.faults.mutants.mutant import Mutant
+from tests.faults.mutants.oracles import NothingListedAgain
+from tests.faults.mutants.plans import forgetful_servers, stalls
+
+EXPIRED = 5.0  # seconds; upstream's expectations expire after five minutes
+
+
+def _random_names() -> Any:
+    """Pods are named anew with every try, as generateName does."""
+    numbers = count()
+
+    def names(owner: Any, wanted: int, *, taken: Any) -> list[str]:
+        return [f"{name_of(owner)}-m{next(numbers)}" for _ in range(wanted)]
+
+    return patch.object(replicaset, "pod_names", names)
+
+
+@contextmanager
+def expectations_expire() -> Iterator[None]:
+    """Own writes that the watch has not brought after a while are taken for never made."""
+    told: dict[int, float] = {}
+    current = Overlay._current
+
+    def expiring(self: Overlay, key: str) -> Any:
+        own = current(self, key)
+        if own is not None and self.table.heard is not None:
+            first = told.setdefault(id(own), self.table.heard)
+            if self.table.heard - first > EXPIRED:
+                self._own.pop(key, None)
+                return None
+        return own
+
+    with _random_names(), patch.object(Overlay, "_current", expiring):
+        yield
+
+
+@contextmanager
+def cache_only() -> Iterator[None]:
+    """Decisions rest on the cache alone, however late it is."""
+    with _random_names(), patch.object(Overlay, "wrote", lambda self, raw: None):
+        yield
+
+
+@contextmanager
+def resumed_from_an_item() -> Iterator[None]:
+    """After a list in pages the watch begins at the version of the last item in it, and not at the list's."""
+    list_anew, replace = Informer._list, TableWriter.replace
+
+    def in_pages(self: Informer) -> None:
+        self._streaming_lists = False
+        list_anew(self)
+
+    def from_item(self: TableWriter, entries: Any, version: int) -> None:
+        items: Sequence[Any] = list(entries)
+        replace(self, items, items[-1].resource_version if items else 1)
+
+    with patch.object(Informer, "_list", in_pages), patch.object(TableWriter, "replace", from_item):
+        yield
+
+
+@contextmanager
+def silent_watch_is_trusted() -> Iterator[None]:
+    """A watch that says nothing is taken for one in which nothing happens."""
+    look = Informer._look_at_the_time
+
+    def trusting(self: Informer) -> None:
+        self._table.heard = self.clock.monotonic()
+        self._server.began = self.clock.monotonic()
+        look(self)
+
+    with patch.object(Informer, "_look_at_the_time", trusting):
+        yield
+
+
+@contextmanager
+def gone_is_tried_again() -> Iterator[None]:
+    """After 410 the same watch is asked for again."""
+    with patch.object(Informer, "_gone", lambda self, why: self._back_off(why)):
+        yield
+
+
+@contextmanager
+def relist_forgets_deletions() -> Iterator[None]:
+    """A relist tells of what is new, and not of what is gone."""
+    emit = Contents._emit
+
+    def forgetful(self: Contents, type: EventType, entry: Any, previous: Any) -> None:
+        if type is EventType.DELETED and entry is previous:
+            return
+        emit(self, type, entry, previous)
+
+    with patch.object(Contents, "_emit", forgetful):
+        yield
+
+
+@contextmanager
+def failures_are_dropped() -> Iterator[None]:
+    """What fails waits for its next event."""
+
+    def dropped(self: WorkQueue, key: str, now: float) -> float:
+        return 0.0
+
+    with patch.object(WorkQueue, "add_rate_limited", dropped), patch.object(WorkQueue, "add_after", dropped_later):
+        yield
+
+
+def dropped_later(self: WorkQueue, key: str, delay: float, now: float) -> None:
+    """Nothing is looked at again after a while."""
+
+
+@contextmanager
+def retries_without_backoff() -> Iterator[None]:
+    """What fails is tried again at once."""
+    with patch.object(Backoff, "delay", lambda self, failures, chance=0.0: 0.001):
+        yield
+
+
+@contextmanager
+def subscribers_are_forgotten() -> Iterator[None]:
+    """An informer that is restarted is not told who its subscribers were."""
+    with patch("actors.controller.Controller._peer_restarted", lambda self, *_: None):
+        yield
+
+
+CLIENTS = (
+    Mutant(
+        name="expectations expire",
+        source="kubernetes/kubernetes#129795",
+        mutation=expectations_expire,
+        setting=Setting(draw=stalls),
+    ),
+    Mutant(
+        name="decisions from a late cache",
+        source="ray-project/kuberay#715",
+        mutation=cache_only,
+    ),
+    Mutant(
+        name="watch resumed from an item's resourceVersion",
+        source="kubernetes-client/python#1018",
+        mutation=resumed_from_an_item,
+        setting=Setting(draw=forgetful_servers, invariants=lambda cluster, _seed: (NothingListedAgain(cluster),)),
+    ),
+    Mutant(
+        name="a silent watch is never renewed",
+        source="kubernetes/client-go#755",
+        mutation=silent_watch_is_trusted,
+        setting=Setting(draw=stalls),
+    ),
+    Mutant(
+        name="no relist after 410",
+        source="kubernetes-client/java#1628",
+        mutation=gone_is_tried_again,
+        setting=Setting(draw=draw_unobserved_state),
+    ),
+    Mutant(
+        name="a relist forgets what is gone",
+        source="kubernetes/kubernetes#115658",
+        mutation=relist_forgets_deletions,
+        setting=Setting(draw=draw_unobserved_state),
+    ),
+    Mutant(name="a failure is not tried again", source="kubernetes/kubernetes#67662", mutation=failures_are_dropped),
+    Mutant(name="no backoff", source="kubernetes/kubernetes#30626", mutation=retries_without_backoff),
+    Mutant(
+        name="a restarted informer has no subscribers",
+        source="kubernetes-client/javascript#795",
+        mutation=subscribers_are_forgotten,
+    ),
+)

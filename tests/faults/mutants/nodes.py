@@ -1,0 +1,128 @@
+"""Mutants of the controllers of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import actors.nodes.node_lifecycle.monitor as monitor
+from actors.node_setting import NODES_TOO
+from actors.nodes.node_ipam.reconciler import NodeIpamReconciler
+from actors.nodes.node_lifecycle.health import Verdict
+from actors.nodes.pod_garbage_collector import PodGarbageCollector
+from actors.nodes.taint_eviction import TaintEvictionReconciler
+from tests.faults.mutants.mutant import Mutant
+from tests.faults.mutants.oracles import OnlySilentNodesAreGivenUp
+from tests.faults.mutants.plans import all_silent, away_when_a_node_comes, late_leases
+from tests.faults.mutants.wishes import a_node_comes_anew
+
+
+@contextmanager
+def all_down_is_like_any_other() -> Iterator[None]:
+    """When no node at all can be heard, each zone is evicted as if it alone were down."""
+    assess = monitor.assess
+
+    def zone_by_zone(zones: Any, limits: Any, *, was_all_down: bool) -> Any:
+        found = assess(zones, limits, was_all_down=was_all_down)
+        if not found.all_down:
+            return found
+        rates = dict.fromkeys(zones, limits.full_disruption_rate)
+        return replace(found, all_down=False, spared=frozenset(), rates=rates)
+
+    with patch.object(monitor, "assess", zone_by_zone):
+        yield
+
+
+@contextmanager
+def late_leases_are_believed() -> Iterator[None]:
+    """A node of which the watch says nothing is given up, whether the watch says anything at all or not."""
+    verdict = monitor.verdict
+
+    def believing(*arguments: Any, **more: Any) -> Verdict:
+        found = verdict(*arguments, **more)
+        return Verdict.SILENT if found is Verdict.DOUBTFUL else found
+
+    with patch.object(monitor, "verdict", believing):
+        yield
+
+
+@contextmanager
+def evictions_are_not_cancelled() -> Iterator[None]:
+    """A pod that was to go when its time was up goes, also when the taint has gone before."""
+
+    def kept(self: TaintEvictionReconciler, key: str) -> Any:
+        return
+        yield
+
+    judge = TaintEvictionReconciler._judge
+
+    def sticky(self: TaintEvictionReconciler, key: str) -> Any:
+        before = self._evictions.get(key)
+        found = yield from judge(self, key)
+        return before if found is None and before is not None and self._pods.entry(key) is not None else found
+
+    with (
+        patch.object(TaintEvictionReconciler, "_cancel", kept),
+        patch.object(TaintEvictionReconciler, "_judge", sticky),
+    ):
+        yield
+
+
+@contextmanager
+def a_missing_node_is_gone() -> Iterator[None]:
+    """The pods of a node that the cache does not show are removed at once."""
+
+    def at_once(self: PodGarbageCollector, pods: Any, present: Any) -> Any:
+        return {pod.facts.node for pod in pods if pod.facts.node and pod.facts.node not in present}
+        yield
+
+    with patch.object(PodGarbageCollector, "_gone_nodes", at_once):
+        yield
+
+
+@contextmanager
+def held_ranges_are_not_counted() -> Iterator[None]:
+    """A manager that has just started knows of the ranges that it has given itself, and of no others."""
+    with patch.object(NodeIpamReconciler, "_hold", lambda self, entry: None):
+        yield
+
+
+LATE_LEASES = replace(
+    NODES_TOO, draw=late_leases, invariants=lambda cluster, _seed: (OnlySilentNodesAreGivenUp(cluster),)
+)
+
+NODES = (
+    Mutant(
+        name="all nodes silent, and evicted",
+        source="kubernetes/kubernetes#28832",
+        mutation=all_down_is_like_any_other,
+        setting=replace(NODES_TOO, draw=all_silent),
+    ),
+    Mutant(
+        name="nodes given up on a late lease watch",
+        source="kubernetes/kubernetes#85221",
+        mutation=late_leases_are_believed,
+        setting=LATE_LEASES,
+    ),
+    Mutant(
+        name="an eviction outlives its taint",
+        source="kubernetes/kubernetes#90794",
+        mutation=evictions_are_not_cancelled,
+        setting=NODES_TOO,
+    ),
+    Mutant(
+        name="a node that is not shown is gone",
+        source="kubernetes/kubernetes#68071",
+        mutation=a_missing_node_is_gone,
+        setting=NODES_TOO,
+    ),
+    Mutant(
+        name="a range is given twice after a restart",
+        source="kubernetes/kubernetes#127792",
+        mutation=held_ranges_are_not_counted,
+        setting=replace(NODES_TOO, draw=away_when_a_node_comes, wishes=a_node_comes_anew),
+    ),
+)

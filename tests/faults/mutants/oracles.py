@@ -1,0 +1,180 @@
+"""Invariants for the settings of mutants: true in every run, but of use only where their bug has its occasion."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from actors.informer.list_watch import CLIENT
+from actors.invariants.watching import CarriedOut, Happening, ObjectTo, Sent, Submitted
+from actors.simulation import SimulatedCluster
+from protocols.conditions import find_condition
+from protocols.messages.commands import Create, Patch, Update
+from protocols.nodes import LEASE_NAMESPACE
+from protocols.objects import (
+    Key,
+    Object,
+    controller_of,
+    decode_object,
+    is_deleting,
+    key_of,
+    make_key,
+    metadata,
+    name_of,
+    split_key,
+    uid_of,
+)
+from protocols.pods import is_terminal
+from protocols.resources import (
+    DEPLOYMENTS,
+    LEASES,
+    NODES,
+    PODS,
+    REPLICASETS,
+    REPLICATION_CONTROLLERS,
+    Resource,
+    resource_path,
+)
+from protocols.times import parse_time
+from runtime.table import OWNER, Table
+
+CALM = 60.0  # seconds after the last fault
+FRESH = 12.0  # seconds: little more than the time between two renewals
+WINDOW, MOST_PODS = 60.0, 60
+OWNERS: dict[str, Resource] = {each.kind: each for each in (REPLICASETS, REPLICATION_CONTROLLERS)}
+
+
+class NothingListedAgain:
+    """Once all is calm an informer watches, and does not list again and again. Lists in pages are seen, no others."""
+
+    name = "who watches need not list again"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._clock = cluster.clock
+        self._calm_from = max((fault.until or 0.0 for fault in cluster.injector.faults), default=0.0) + CALM
+        self._lists: dict[tuple[str, str], int] = {}
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if isinstance(happening, Sent) and happening.client == CLIENT and self._clock.monotonic() >= self._calm_from:
+            if "watch" not in happening.request.query and "continue" not in happening.request.query:
+                path = happening.request.path
+                lists = self._lists[happening.process, path] = self._lists.get((happening.process, path), 0) + 1
+                if lists > 2:
+                    object_to(f"{path} is listed for the {lists}. time since the faults are over")
+
+
+class NoFlood:
+    """However often pods fail, their owner does not make one after the other."""
+
+    name = "no flood of pods"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._clock = cluster.clock
+        self._made: dict[str, deque[float]] = {}
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if not isinstance(happening, Submitted):
+            return
+        for command in happening.submit.commands:
+            owner = controller_of(decode_object(command.body)) if isinstance(command, Create) else None
+            if owner is not None and command.resource == PODS.id:
+                now, made = self._clock.monotonic(), self._made.setdefault(owner.uid, deque())
+                made.append(now)
+                while made[0] < now - WINDOW:
+                    made.popleft()
+                if len(made) > MOST_PODS:
+                    object_to(f"{owner.kind} {owner.name} asks for its {len(made)}. pod within {WINDOW:g} s")
+
+
+class OwnersLive:
+    """Nobody makes pods for an owner that is known to be going, nor adopts for one that is gone; but it may have been
+    there when it was last read live.
+    """
+
+    name = "pods are made and adopted for owners that live"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._looked: dict[tuple[str, str], str] = {}  # (process, path) → uid that was read live there, and not going
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        match happening:
+            case CarriedOut(process, _, request, response) if request.method == "GET" and response.status == 200:
+                obj = decode_object(response.body)
+                self._looked[process, request.path] = "" if is_deleting(obj) else uid_of(obj)
+            case Submitted(process, system, submit):
+                for command in submit.commands:
+                    if command.resource != PODS.id or not isinstance(command, Create | Patch):
+                        continue
+                    owner = controller_of(decode_object(command.body))
+                    if owner is None or owner.kind not in OWNERS:
+                        continue
+                    namespace = command.namespace if isinstance(command, Create) else command.key.split("/")[0]
+                    resource, key = OWNERS[owner.kind], make_key(namespace, owner.name)
+                    if isinstance(command, Create):
+                        shown = system.tables[resource.id].get(key)
+                        if shown is not None and shown.uid == owner.uid and is_deleting(decode_object(shown.raw)):
+                            object_to(f"a pod is made for {owner.kind} {key}, which is known to be going")
+                    elif self._is_gone(resource, key, owner.uid):
+                        path = resource_path(resource.id, namespace, owner.name)
+                        if self._looked.get((process, path)) != owner.uid:
+                            object_to(f"{command.key} is adopted for {owner.kind} {key}, which is gone")
+
+    def _is_gone(self, resource: Resource, key: Key, uid: str) -> bool:
+        live = self._cluster.get(resource, key)
+        return live is None or uid_of(live) != uid or is_deleting(live)
+
+
+class OnlySilentNodesAreGivenUp:
+    """No node is said to be silent that has renewed its Lease a moment ago. For runs in which watches are not late."""
+
+    name = "only silent nodes are given up"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if not isinstance(happening, Submitted):
+            return
+        for command in happening.submit.commands:
+            if isinstance(command, Update) and command.resource == NODES.id and command.subresource == "status":
+                ready = find_condition(decode_object(command.body)["status"]["conditions"], "Ready")
+                lease = self._cluster.get(LEASES, make_key(LEASE_NAMESPACE, command.key))
+                if ready is None or ready["status"] != "Unknown" or lease is None:
+                    continue
+                age = self._cluster.clock.now() - parse_time(lease["spec"]["renewTime"])
+                if age < FRESH:
+                    object_to(f"{command.key} is given up, and has renewed its Lease {age:.0f} s ago")
+
+
+class RecreateWaits:
+    """With the strategy Recreate no new pod is asked for while the process knows of an old one that may still run."""
+
+    name = "Recreate waits for the last old pod"
+
+    def __init__(self, _cluster: SimulatedCluster) -> None:
+        pass
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if not isinstance(happening, Submitted):
+            return
+        for command in happening.submit.commands:
+            if not isinstance(command, Create | Update) or command.resource != REPLICASETS.id or command.subresource:
+                continue
+            asked = decode_object(command.body)
+            owner = controller_of(asked)
+            if owner is None or owner.kind != DEPLOYMENTS.kind or not asked["spec"].get("replicas"):
+                continue
+            tables = happening.system.tables
+            shown = tables[DEPLOYMENTS.id].get(make_key(metadata(asked)["namespace"], owner.name))
+            if shown is None or (decode_object(shown.raw)["spec"].get("strategy") or {}).get("type") != "Recreate":
+                continue
+            for other in tables[REPLICASETS.id].indexed(OWNER, owner.uid):
+                running = [pod.key for pod in tables[PODS.id].indexed(OWNER, other.uid) if not is_terminal(pod.facts)]
+                if running and split_key(other.key)[1] != name_of(asked) and grows(asked, tables[REPLICASETS.id]):
+                    object_to(f"{name_of(asked)} is to have pods, and of {other.key} there are {running}")
+
+
+def grows(asked: Object, replica_sets: Table) -> bool:
+    """Whether it is to have more pods than it is known to have been wished."""
+    shown = replica_sets.get(key_of(asked))
+    return shown is None or asked["spec"]["replicas"] > decode_object(shown.raw)["spec"].get("replicas", 1)

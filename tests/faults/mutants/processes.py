@@ -1,0 +1,126 @@
+"""Mutants of who may write: leaders, incarnations, and what a deletion means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import actors.workloads.replicaset as replicaset
+from actors.dispatcher import Dispatcher
+from actors.reconciliation import delete
+from actors.setting import Setting
+from protocols.objects import make_key, name_of, namespace_of
+from protocols.resources import PODS
+from runtime.actor import Actor
+from tests.faults.mutants.mutant import Mutant
+from tests.faults.mutants.plans import hangs, stale_pods, takeovers
+from tests.faults.mutants.wishes import killed_and_scaled, many_pods
+
+
+@contextmanager
+def lease_is_not_looked_at() -> Iterator[None]:
+    """Who has led once writes on."""
+    refusal = Dispatcher._refusal
+
+    def any_time(self: Dispatcher, job: Any, now: float) -> str | None:
+        return None if self._may_write_until is not None or not self._limits.needs_lease else refusal(self, job, now)
+
+    with patch.object(Dispatcher, "_refusal", any_time):
+        yield
+
+
+@contextmanager
+def replaced_actors_work_on() -> Iterator[None]:
+    """An actor that was replaced while it hung handles its mail when it comes to."""
+    handle = Actor._handle  # type: ignore[attr-defined]
+    with patch.object(Actor, "on_receive", lambda self, frame: handle(self, frame)):
+        yield
+
+
+@contextmanager
+def replaced_actors_write_on() -> Iterator[None]:
+    """And a dispatcher that was replaced sends what it finds there."""
+    drain = Dispatcher._drain
+
+    def drain_on(self: Dispatcher, client: str) -> None:
+        if not self.context.fenced:
+            drain(self, client)
+            return
+        queue = self._queues[client]
+        while queue:
+            self._send(queue.popleft(), self.clock.monotonic())
+
+    with replaced_actors_work_on(), patch.object(Dispatcher, "_drain", drain_on):
+        yield
+
+
+@contextmanager
+def deleted_by_name() -> Iterator[None]:
+    """A deletion says a name and no uid."""
+
+    def by_name(resource: Any, key: str, *, uid: str | None = None, **more: Any) -> Any:
+        return delete(resource, key, uid=None if resource is PODS else uid, **more)
+
+    with patch("actors.workloads.pod_control.delete", by_name):
+        yield
+
+
+@contextmanager
+def names_come_again() -> Iterator[None]:
+    """Pods are numbered, as a StatefulSet's: the next one has the name of the one that went."""
+
+    def names(owner: Any, wanted: int, *, taken: Any) -> list[str]:
+        numbered = (f"{name_of(owner)}-{number}" for number in range(1000))
+        free = (name for name in numbered if not taken(make_key(namespace_of(owner), name)))
+        return [next(free) for _ in range(wanted)]
+
+    with patch.object(replicaset, "pod_names", names):
+        yield
+
+
+@contextmanager
+def deleted_by_name_that_comes_again() -> Iterator[None]:
+    """Both."""
+    with deleted_by_name(), names_come_again():
+        yield
+
+
+HUNG = Setting(draw=hangs)
+STALE = Setting(draw=stale_pods, elections=lambda _seed: 0, wishes=killed_and_scaled)
+
+PROCESSES = (
+    Mutant(
+        name="a deposed leader writes",
+        source="kubernetes/kubernetes#23731",
+        mutation=lease_is_not_looked_at,
+        setting=Setting(draw=takeovers, elections=lambda _seed: 2, wishes=many_pods),
+    ),
+    Mutant(
+        name="a replaced actor works on",
+        source="kubernetes/kubernetes#44887: an old leader works on, as nothing is fenced",
+        mutation=replaced_actors_work_on,
+        setting=HUNG,
+        held_by="a dispatcher that was replaced sends nothing",
+    ),
+    Mutant(
+        name="a replaced actor works on, and its second line",
+        source="kubernetes/kubernetes#44887: an old leader works on, as nothing is fenced",
+        mutation=replaced_actors_write_on,
+        setting=HUNG,
+    ),
+    Mutant(
+        name="deleted by name",
+        source="kubernetes/kubernetes#29522",
+        mutation=deleted_by_name,
+        setting=STALE,
+        held_by="no pod gets the name of another",
+    ),
+    Mutant(
+        name="deleted by name, and its second line",
+        source="kubernetes/kubernetes#29522",
+        mutation=deleted_by_name_that_comes_again,
+        setting=STALE,
+    ),
+)

@@ -1,0 +1,218 @@
+"""Mutants of ReplicaSets, ReplicationControllers and Deployments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import actors.workloads.deployment.arithmetic as arithmetic
+import actors.workloads.deployment.rolling as rolling
+import actors.workloads.deployment.scaling as scaling
+from actors.reconciliation import RequeueAfter
+from actors.setting import Setting
+from actors.workloads.deployment.fields import replicas, total_replicas
+from actors.workloads.deployment.rollout import Rollout
+from actors.workloads.replacements import Patience
+from actors.workloads.replicaset import ReplicaSetReconciler
+from protocols.messages.outcomes import CommandFailed
+from runtime.simulation.plan import draw_stale_state
+from tests.faults.mutants.mutant import Mutant
+from tests.faults.mutants.oracles import NoFlood, OwnersLive, RecreateWaits
+from tests.faults.mutants.plans import nothing
+from tests.faults.mutants.wishes import (
+    changed,
+    deleted_in_the_foreground,
+    paused_rollouts,
+    rejected,
+    rollouts,
+    scaled_while_it_rolls,
+    slow_to_be_available,
+    squatters,
+)
+
+
+@contextmanager
+def collisions_are_not_counted() -> Iterator[None]:
+    """A ReplicaSet that another has the name of is asked for under that name again and again."""
+
+    def again(self: Rollout, command: Any, outcome: Any, wanted: Any) -> Any:
+        raise CommandFailed(command, outcome)
+        yield
+
+    with patch.object(Rollout, "_existing", again):
+        yield
+
+
+@contextmanager
+def owners_are_not_read_live() -> Iterator[None]:
+    """Who adopts a pod believes the cache that it is still there itself."""
+
+    def no_obstacle(owner: Any, owners: Any) -> Any:
+        return None
+        yield
+
+    with patch("actors.workloads.ownership._obstacle_to_adoption", no_obstacle):
+        yield
+
+
+@contextmanager
+def going_owners_make_pods() -> Iterator[None]:
+    """An owner that is being deleted replaces the pods that go with it."""
+    with patch("actors.workloads.replicaset.is_deleting", lambda owner: False):
+        yield
+
+
+@contextmanager
+def availability_is_looked_at_once() -> Iterator[None]:
+    """minReadySeconds later is looked at once for an owner, and not for the pods that are ready after that."""
+    reconcile, asked = ReplicaSetReconciler.reconcile, set()
+
+    def once(self: ReplicaSetReconciler, key: str) -> Any:
+        result: RequeueAfter | None = yield from reconcile(self, key)
+        if result is None or (id(self), key) in asked:
+            return None
+        asked.add((id(self), key))
+        return result
+
+    with patch.object(ReplicaSetReconciler, "reconcile", once):
+        yield
+
+
+@contextmanager
+def failed_pods_are_replaced_at_once() -> Iterator[None]:
+    """However soon they fail, and however often."""
+    with patch("actors.workloads.replicaset.next_patience", lambda patience, **_: Patience()):
+        yield
+
+
+@contextmanager
+def surge_of_each() -> Iterator[None]:
+    """maxSurge bounds each ReplicaSet, and not all of them together."""
+    size_of = arithmetic.new_replica_set_size
+
+    def alone(deployment: Any, *, total: int, size: int) -> int:
+        return size_of(deployment, total=size, size=size)
+
+    with (
+        patch.object(rolling, "new_replica_set_size", alone),
+        patch("actors.workloads.deployment.revisions.new_replica_set_size", alone),
+    ):
+        yield
+
+
+@contextmanager
+def new_pods_count_before_they_are_available() -> Iterator[None]:
+    """Old pods go as soon as new ones are wished for."""
+
+    def hasty(deployment: Any, new: Any, old: Any) -> Any:
+        sizes = {each["metadata"]["name"]: replicas(each) for each in rolling.active(old)}
+        least = replicas(deployment) - arithmetic.max_unavailable(deployment)
+        return rolling.spread_plan(sizes, total_replicas([*old, new]) - least)
+
+    with patch("actors.workloads.deployment.reconciler.shrink_plan", hasty):
+        yield
+
+
+@contextmanager
+def recreate_does_not_wait() -> Iterator[None]:
+    """The first new pod is made while the last old one still runs."""
+    with patch("actors.workloads.deployment.reconciler.old_pods_running", lambda *_: False):
+        yield
+
+
+@contextmanager
+def history_is_what_is_old() -> Iterator[None]:
+    """Old ReplicaSets beyond the history limit are deleted, pods or not."""
+    with patch("actors.workloads.deployment.history._is_idle", lambda replica_set: True):
+        yield
+
+
+@contextmanager
+def a_size_that_fits_is_not_noted() -> Iterator[None]:
+    """A ReplicaSet that has the size which the Deployment now wishes keeps the note that it was sized for another."""
+    plan = scaling.scale_plan
+
+    def if_different(deployment: Any, new: Any, old: Any) -> Any:
+        only = scaling.active_or_latest(new, old)
+        return [] if only is not None and replicas(only) == replicas(deployment) else plan(deployment, new, old)
+
+    with patch("actors.workloads.deployment.reconciler.scale_plan", if_different):
+        yield
+
+
+# Failed pods stay, and how many there are is a matter of chance: only how fast they come is looked at.
+FAILING = Setting(
+    wishes=rejected,
+    invariants=lambda cluster, _seed: (NoFlood(cluster),),
+    end_state=lambda _cluster: {},
+    unsettled=lambda _cluster: [],
+)
+
+WORKLOADS = (
+    Mutant(
+        name="a hash collision is not resolved",
+        source="kubernetes/kubernetes#29735",
+        mutation=collisions_are_not_counted,
+        setting=Setting(wishes=squatters),
+    ),
+    Mutant(
+        name="adopted for an owner that is gone",
+        source="kubernetes/kubernetes#42639",
+        mutation=owners_are_not_read_live,
+        setting=Setting(
+            draw=draw_stale_state,
+            wishes=changed("orphan", "anew", "orphan", "anew", "scale"),
+            invariants=lambda cluster, _seed: (OwnersLive(cluster),),
+        ),
+    ),
+    Mutant(
+        name="an owner that is being deleted makes pods",
+        source="kubernetes/kubernetes#24934",
+        mutation=going_owners_make_pods,
+        setting=Setting(wishes=deleted_in_the_foreground, invariants=lambda cluster, _seed: (OwnersLive(cluster),)),
+    ),
+    Mutant(
+        name="availability is not looked at again",
+        source="kubernetes/kubernetes#108266",
+        mutation=availability_is_looked_at_once,
+        setting=Setting(wishes=slow_to_be_available),
+    ),
+    Mutant(
+        name="pods that fail at once are replaced at once",
+        source="kubernetes/kubernetes#72593",
+        mutation=failed_pods_are_replaced_at_once,
+        setting=FAILING,
+    ),
+    Mutant(
+        name="surge counted for each ReplicaSet",
+        source="kubernetes/kubernetes#22719",
+        mutation=surge_of_each,
+        setting=Setting(wishes=rollouts),
+    ),
+    Mutant(
+        name="old pods go before new ones are available",
+        source="kubernetes/kubernetes#21810",
+        mutation=new_pods_count_before_they_are_available,
+        setting=Setting(wishes=rollouts),
+    ),
+    Mutant(
+        name="Recreate does not wait for the last old pod",
+        source="kubernetes/kubernetes#27362",
+        mutation=recreate_does_not_wait,
+        setting=Setting(wishes=rollouts, invariants=lambda cluster, _seed: (RecreateWaits(cluster),)),
+    ),
+    Mutant(
+        name="ReplicaSets with pods are cleaned up as history",
+        source="kubernetes/kubernetes#19590",
+        mutation=history_is_what_is_old,
+        setting=Setting(wishes=paused_rollouts),
+    ),
+    Mutant(
+        name="a rollout is stuck after a change of size",
+        source="kubernetes/kubernetes#138036",
+        mutation=a_size_that_fits_is_not_noted,
+        setting=Setting(draw=nothing, wishes=scaled_while_it_rolls),
+    ),
+)

@@ -1,0 +1,76 @@
+"""Mutants that do no harm, and what keeps them from it: each such line is shown to hold by itself."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from actors.actor_names import DISPATCHER
+from actors.dispatcher import Dispatcher, DispatchLimits
+from actors.workloads.pod_control import pod_names
+from protocols.messages.commands import Create, Submit
+from runtime.ledger import Ledger
+from runtime.simulation.world import World
+from runtime.system import ActorSpec
+from tests.actors.scripted import Probe, ScriptedTransport
+from tests.faults.mutants.catalogue import MUTANTS
+from tests.faults.mutants.matrix import Hunt
+from tests.faults.mutants.mutant import Mutant, Mutation
+from tests.faults.mutants.processes import (
+    STALE,
+    names_come_again,
+    replaced_actors_work_on,
+    replaced_actors_write_on,
+)
+
+SEEDS = 10
+NUMBERED = Mutant(
+    name="pods are numbered", source="StatefulSets name them so", mutation=names_come_again, setting=STALE
+)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "mutant", [*(mutant for mutant in MUTANTS if mutant.held_by), NUMBERED], ids=lambda mutant: mutant.name
+)
+def test_what_a_second_line_holds_does_no_harm(mutant: Mutant) -> None:
+    assert Hunt(mutant).search(range(SEEDS)).found == {}
+
+
+@pytest.mark.parametrize(
+    ("mutation", "sent"),
+    [(replaced_actors_work_on, 0), (replaced_actors_write_on, 1)],
+    ids=["it handles its mail", "and does not look whether it was replaced"],
+)
+def test_a_dispatcher_that_was_replaced_sends_nothing_that_it_finds_in_its_mail(
+    mutation: Mutation, sent: int, log: FilteringBoundLogger
+) -> None:
+    world, transport = World(log=log), ScriptedTransport()
+    system = world.system()
+    limits = DispatchLimits(needs_lease=False)
+    spec = ActorSpec(
+        name=DISPATCHER,
+        actor=Dispatcher,
+        arguments={"transport": transport, "ledger": Ledger(), "limits": limits},
+    )
+    system.spawn(ActorSpec(name="me", actor=Probe, arguments={"kept": []}))
+    system.spawn(spec)
+    world.run_for(1.0)
+    world.hang(system, DISPATCHER, seconds=50.0)
+    system.tell(DISPATCHER, Submit("me", 1, "client", 1, (Create("v1/pods", "default", b"{}"),)))
+    system.spawn(spec)
+    with mutation():
+        world.run_for(60.0)
+    assert len(transport.sent) == sent
+
+
+def test_a_pod_does_not_get_the_name_of_one_that_an_older_version_of_its_owner_made() -> None:
+    """A deletion is decided on by a version of the owner that wishes for less, and so is never meant for the pods of a
+    later one: not even a name is left to hit them by.
+    """
+    names: list[str] = []
+    for uid in ("first", "second"):
+        for version in range(100):
+            meta = {"name": "set", "namespace": "default", "uid": uid, "resourceVersion": str(version)}
+            names += pod_names({"metadata": meta}, 4, taken=lambda _key: False)
+    assert len(set(names)) == len(names) == 800
