@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,9 @@ def test_the_light_parts_bring_along_no_heavy_library(modules: tuple[str, ...]) 
 def test_reading_flags_needs_neither_actors_nor_logs() -> None:
     imported = imported_with("actors.options")
     assert [name for name in ("pykka", "structlog", "msgpack", "asyncio") if name in imported] == []
+
+
+@pytest.mark.parametrize("module", ["actors.public", "runtime.public", "protocols.public", "actors.testing"])
+def test_the_public_names_are_those_that_the_docs_list(module: str) -> None:
+    documented = "".join((ROOT / "docs" / name).read_text() for name in ("embedding.md", "testing.md"))
+    assert [name for name in import_module(module).__all__ if f"`{name}`" not in documented] == []
