@@ -20,16 +20,36 @@ from runtime.embedded.registry import ResourceDefinition
 Check = Callable[[Any], None]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+# The models say only that a number is whole. These have 64 bits in upstream's schema, in some kind at least.
 _INT64 = {
     "activeDeadlineSeconds",
+    "count",
     "deletionGracePeriodSeconds",
+    "expirationSeconds",
     "fsGroup",
     "generation",
+    "gid",
+    "gracePeriodSeconds",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "nodeAllocatableUpdatePeriodSeconds",
     "observedGeneration",
+    "remainingItemCount",
+    "resourceSliceCount",
+    "revision",
     "runAsGroup",
     "runAsUser",
+    "seconds",
+    "sizeBytes",
+    "startingDeadlineSeconds",
+    "supplementalGroups",
     "terminationGracePeriodSeconds",
     "tolerationSeconds",
+    "uid",
 }
 # The models say only that these are maps; all other maps are of strings.
 _QUANTITY_MAPS = {
@@ -195,6 +215,18 @@ def _one_of(wanted: str, *types: type) -> Check:
     return check
 
 
+def _integer(wanted: str, *, bits: int) -> Check:
+    largest = (1 << (bits - 1)) - 1
+
+    def check(value: Any) -> None:
+        if type(value) is not int:
+            raise ShapeError(json_type(value), wanted)
+        if not -largest - 1 <= value <= largest:
+            raise ShapeError(f"number {value}", wanted)
+
+    return check
+
+
 def _anything(_value: Any) -> None:
     return None
 
@@ -204,7 +236,7 @@ def _time(value: Any) -> None:
         raise ShapeError(json_type(value), "v1.Time")
 
 
-_string, _int32, _int64 = _one_of("string", str), _one_of("int32", int), _one_of("int64", int)
+_string, _int32, _int64 = _one_of("string", str), _integer("int32", bits=32), _integer("int64", bits=64)
 _quantity = _one_of("resource.Quantity", str, int, float)
 _KINDS: dict[str, Check] = {
     "string": _string,
@@ -220,7 +252,7 @@ _KINDS: dict[str, Check] = {
 
 
 # The kinds all of whose values of one type are right.
-_PLAIN = {"string": str, "boolean": bool, "integer": int}
+_PLAIN = {"string": str, "boolean": bool}
 
 
 def _is_plain(field: Field) -> bool:

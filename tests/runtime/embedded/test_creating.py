@@ -188,6 +188,14 @@ def test_the_first_namespaces_are_there_from_the_start(api):
             "json: cannot unmarshal number 1.5 into Go struct field PodSpec.spec.priority of type int32",
         ),
         (
+            b'{"spec":{"priority":2147483648}}',
+            "json: cannot unmarshal number 2147483648 into Go struct field PodSpec.spec.priority of type int32",
+        ),
+        (
+            b'{"spec":{"terminationGracePeriodSeconds":9223372036854775808}}',
+            "number 9223372036854775808 into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64",
+        ),
+        (
             b'{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"much"}}}]}}',
             "quantities must match the regular expression",
         ),

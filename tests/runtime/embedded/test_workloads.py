@@ -150,6 +150,10 @@ def test_scale_shows_and_sets_the_replicas(api, resource):
     stored = api.get(resource, "web")
     assert (stored.obj["spec"]["replicas"], stored.meta["generation"]) == (5, 2)
 
+    too_many = api.patch(resource, "web", {"spec": {"replicas": 2**31}}, subresource="scale")
+    assert too_many.status == 422
+    assert "into Go struct field ScaleSpec.spec.replicas of type int32" in too_many.message
+
     stale = api.put(resource, scale, "scale")
     assert (stale.status, stale.reason) == (409, "Conflict")
 
