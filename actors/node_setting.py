@@ -47,7 +47,7 @@ def options_of(scenario: int) -> Options:
 
 
 def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """Of the faults of nodes twice as many as of others. Sometimes all zones are silent together."""
+    """Faults of nodes and of the cloud are twice as likely as others. Sometimes all zones are silent together."""
     return draw_plan(
         seed,
         seconds=seconds,
