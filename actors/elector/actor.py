@@ -60,6 +60,7 @@ class Elector(Actor):
         self._lost = ""  # why we do not lead any more; there is no way back
 
     def started(self) -> None:
+        self.log.info("attempting to acquire leader lease", lease=self._lease.key)
         self._try()
 
     def receive(self, message: Any) -> None:

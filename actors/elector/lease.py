@@ -151,7 +151,8 @@ class ObservedLease:
             self._observed_at = self._clock.monotonic()
         if (before or {}).get("holderIdentity") != after.get("holderIdentity"):
             holder = after.get("holderIdentity") or ""
-            self._log.info("new leader elected", lease=self.key, identity=holder)
+            if holder:
+                self._log.info("new leader elected", lease=self.key, identity=holder)
             self._new_holder(holder)
         self._observed = lease
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from actors.controller_system import ControllerSystem
@@ -158,6 +159,23 @@ def test_an_empty_holder_is_taken_at_once(cluster: SimulatedCluster) -> None:
     second = cluster.manager(election=election("two"))
     cluster.run_for(1.0)
     assert leads(cluster, second)
+
+
+def test_the_log_says_that_the_lease_is_sought_and_who_has_it(cluster: SimulatedCluster, logs: LogCapture) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    crash(cluster, first)
+    cluster.merge(LEASES, LEASE, {"spec": {"holderIdentity": ""}})
+    cluster.manager(election=election("two"))
+    cluster.run_for(1.0)
+    said = [(line["event"], line.get("identity")) for line in logs.entries if line.get("lease") == LEASE]
+    attempt = ("attempting to acquire leader lease", None)
+    assert [line for line in said if line == attempt or line[0] == "new leader elected"] == [
+        attempt,
+        ("new leader elected", "one"),
+        attempt,
+        ("new leader elected", "two"),
+    ]
 
 
 def test_a_lease_is_judged_by_our_own_clock_and_not_by_the_time_written_in_it(cluster: SimulatedCluster) -> None:
