@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import re
 
 from protocols.objects import Object
@@ -35,7 +36,18 @@ def validate_node(node: Object) -> list[FieldError]:
         if (key, effect) in seen:
             errors.append(duplicate(field, taint)._replace(detail="taints must be unique by key and effect pair"))
         seen.add((key, effect))
+    detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+    ranges = enumerate(node["spec"].get("podCIDRs") or ())
+    errors += [invalid(f"spec.podCIDRs[{i}]", cidr, detail) for i, cidr in ranges if not _is_cidr(cidr)]
     return errors
+
+
+def _is_cidr(text: str) -> bool:
+    try:
+        ipaddress.ip_interface(text)
+    except ValueError:
+        return False
+    return "/" in text
 
 
 def validate_node_update(new: Object, old: Object) -> list[FieldError]:
@@ -55,6 +67,8 @@ def validate_service(service: Object) -> list[FieldError]:
     ports = spec.get("ports") or []
     if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
         errors.append(required("spec.ports"))
+    if spec["type"] == "ExternalName" and not spec.get("externalName"):
+        errors.append(required("spec.externalName"))
     names: set[str] = set()
     for i, port in enumerate(ports):
         number, name = port.get("port") or 0, port.get("name") or ""

@@ -47,6 +47,13 @@ def test_a_node_keeps_its_pod_network(api):
     assert refused.causes == {"spec.podCIDRs": detail}
 
 
+@pytest.mark.parametrize("text", ["x", "10.0.0.0", "10.0.0.0/33", "/24"])
+def test_a_pod_network_that_is_none_is_refused(api, text):
+    refused = api.create("nodes", {"metadata": {"name": "n"}, "spec": {"podCIDR": text}})
+    detail = f'Invalid value: "{text}": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)'
+    assert (refused.status, refused.causes) == (422, {"spec.podCIDRs[0]": detail})
+
+
 def test_the_taints_of_a_node_are_unique_by_key_and_effect(api):
     taint = {"key": "a", "effect": "NoExecute"}
     refused = api.create("nodes", {"metadata": {"name": "n"}, "spec": {"taints": [taint, taint]}})
@@ -72,6 +79,12 @@ def test_a_service_gets_an_address_of_its_own(api):
     assert api.create("services", service("e", clusterIP="None")).obj["spec"]["clusterIPs"] == ["None"]
     moved = api.patch("services", "a", {"spec": {"clusterIP": "10.96.9.9"}})
     assert moved.causes == {"spec.clusterIPs[0]": 'Invalid value: ["10.96.9.9"]: may not change once set'}
+
+
+def test_a_service_by_another_name_needs_one(api):
+    refused = api.create("services", service(type="ExternalName"))
+    assert (refused.status, refused.causes) == (422, {"spec.externalName": "Required value"})
+    assert api.create("services", service(type="ExternalName", externalName="example.com")).status == 201
 
 
 def test_a_node_port_is_given_where_one_is_needed(api):
