@@ -43,9 +43,7 @@ def _scope(fixture_name: str, config: pytest.Config) -> Scope:  # noqa: ARG001 (
 def world() -> SimulatedCluster:
     """A cluster in one thread on virtual time: world.create(...), world.manager(...), world.run_for(60)."""
     # Imported here: it is the whole API server, and most runs of pytest where we are installed do not ask for it.
-    simulation = import_module("actors.simulation")
-    log = import_module("runtime.standard_log").standard_log("kcm")
-    made: SimulatedCluster = simulation.SimulatedCluster(log=log)
+    made: SimulatedCluster = import_module("actors.simulation").SimulatedCluster()
     return made
 
 

@@ -39,6 +39,7 @@ from runtime.simulation.injection import Injector
 from runtime.simulation.network import SimulatedNetwork
 from runtime.simulation.trace import Trace
 from runtime.simulation.world import World
+from runtime.standard_log import standard_log
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -50,20 +51,21 @@ TICK = 1.0  # seconds between two looks of the server at what time has made due
 class SimulatedCluster:
     """The server, the way to it, and whoever works on it. Requests of the test itself take no time.
 
-    faults: what goes wrong, see runtime/simulation/faults.py. traced: keep a trace of what happens.
-    cloud: what managers with --cloud-provider find; calls take `self.cloud.latency` virtual seconds.
+    log: as ControllerSystem has it. faults: what goes wrong, see runtime/simulation/faults.py. traced: keep a trace of
+    what happens. cloud: what managers with --cloud-provider find; calls take `self.cloud.latency` virtual seconds.
     """
 
     def __init__(
         self,
         *,
-        log: FilteringBoundLogger,
+        log: FilteringBoundLogger | None = None,
         seed: int = 0,
         latency: float = 0.001,
         faults: Sequence[Fault] = (),
         traced: bool = False,
         cloud: CloudProvider | None = None,
     ) -> None:
+        log = log if log is not None else standard_log("kcm")
         self.world = World(log=log, seed=seed)
         self.clock = self.world.clock
         self.disk = SimulatedDisk()
