@@ -3,6 +3,9 @@
 Apart from public.py, because they bring the API server and the simulator along.
 """
 
+from actors.campaign.checking import must_hold
+from actors.campaign.scenarios import Wish, end_state, unsettled
+from actors.campaign.setting import Fleet, Setting
 from actors.invariants.watching import (
     Answered,
     CarriedOut,
@@ -16,9 +19,6 @@ from actors.invariants.watching import (
     Submitted,
 )
 from actors.local_cluster import LocalCluster
-from actors.scenarios import Wish, end_state, unsettled
-from actors.setting import Fleet, Setting
-from actors.simulate import must_hold
 from actors.simulation import SimulatedCluster
 
 __all__ = [

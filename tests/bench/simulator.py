@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from actors.scenarios import workload
+from actors.campaign.scenarios import workload
 from actors.simulation import SimulatedCluster
 from protocols.resources import DEPLOYMENTS
 from runtime.standard_log import quiet_log

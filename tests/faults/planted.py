@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from actors.campaign.scenarios import draw_wishes
+from actors.campaign.setting import WISHES, Setting
 from actors.reconciliation import (
     Change,
     Reconciliation,
@@ -18,8 +20,6 @@ from actors.reconciliation import (
     update,
 )
 from actors.reconciliation.steps import is_done
-from actors.scenarios import draw_wishes
-from actors.setting import WISHES, Setting
 from actors.specs import ControllerSpec, Surroundings
 from protocols.messages.outcomes import CommandFailed, NotFound, Outcome
 from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of

@@ -13,9 +13,9 @@ import random
 
 import pytest
 
-from actors.node_setting import NODES_TOO
-from actors.setting import USUAL, Setting
-from actors.simulate import check, report, small
+from actors.campaign.checking import check, report, small
+from actors.campaign.node_setting import NODES_TOO
+from actors.campaign.setting import USUAL, Setting
 from runtime.simulation.faults import IN_A_CLOUD, Fault, Kind
 from runtime.simulation.plan import draw_fault
 

@@ -9,7 +9,8 @@ from unittest.mock import patch
 
 import pytest
 
-from actors.node_setting import NODES_TOO
+from actors.campaign.node_setting import NODES_TOO
+from actors.campaign.runs import run
 from actors.nodes import node_route, taint_eviction
 from actors.nodes.cloud_node_lifecycle import CloudNodeLifecycleReconciler
 from actors.nodes.node_ipam.holdings import Holdings
@@ -17,7 +18,6 @@ from actors.nodes.node_lifecycle import monitor
 from actors.nodes.pod_garbage_collector import PodGarbageCollector
 from actors.nodes.taint_eviction import Stay, TaintEvictionReconciler
 from actors.nodes.zone_eviction_queue import ZoneEvictionQueue
-from actors.simulate import run
 from protocols.messages.eviction import SetEvictionRate
 from runtime.simulation.faults import parse_faults
 

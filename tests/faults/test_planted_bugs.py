@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.setting import Setting
-from actors.simulate import Run, check
+from actors.campaign.checking import check
+from actors.campaign.runs import Run
+from actors.campaign.setting import Setting
 from runtime.simulation.faults import Fault
 from runtime.simulation.plan import draw_intermediate_state, draw_plan, draw_stale_state, draw_unobserved_state
 from tests.faults.planted import Flaws, planted

@@ -8,9 +8,11 @@ import types
 
 import pytest
 
-from actors.node_setting import NODES_TOO
-from actors.setting import SCENARIOS, Setting
-from actors.simulate import check, main, must_hold, report, run, setting_named, small
+from actors.campaign.checking import check, must_hold, report, small
+from actors.campaign.node_setting import NODES_TOO
+from actors.campaign.runs import run
+from actors.campaign.setting import SCENARIOS, Setting
+from actors.simulate import main, setting_named
 from actors.simulation import SimulatedCluster
 from runtime.simulation.faults import Kind, parse_faults
 from tests.faults.planted import Flaws, planted

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
+from actors.campaign.runs import run
 from actors.reconciliation import get_live, perform
-from actors.simulate import run
 from actors.workloads.deployment import arithmetic, reconciler
 from actors.workloads.deployment.scaling import Resize
 from actors.workloads.replicaset import ReplicaSetReconciler

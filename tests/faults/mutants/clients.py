@@ -9,9 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 import actors.workloads.replicaset as replicaset
+from actors.campaign.setting import Setting
 from actors.informer import Informer
 from actors.informer.contents import Contents
-from actors.setting import Setting
 from protocols.messages.watching import EventType
 from protocols.objects import name_of
 from runtime.backoff import Backoff

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import actors.nodes.node_lifecycle.monitor as monitor
-from actors.node_setting import NODES_TOO
+from actors.campaign.node_setting import NODES_TOO
 from actors.nodes.node_ipam.reconciler import NodeIpamReconciler
 from actors.nodes.node_lifecycle.health import Verdict
 from actors.nodes.pod_garbage_collector import PodGarbageCollector

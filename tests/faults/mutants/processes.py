@@ -8,9 +8,9 @@ from typing import Any
 from unittest.mock import patch
 
 import actors.workloads.replicaset as replicaset
+from actors.campaign.setting import Setting
 from actors.dispatcher import Dispatcher
 from actors.reconciliation import delete
-from actors.setting import Setting
 from protocols.objects import make_key, name_of, namespace_of
 from protocols.resources import PODS
 from runtime.actor import Actor

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from actors.campaign.scenarios import NAMESPACE, Wish, draw_wishes, pods_of, workload
+from actors.campaign.setting import SCENARIOS, WISHES
 from actors.hollow.behaviour import REJECT
-from actors.scenarios import NAMESPACE, Wish, draw_wishes, pods_of, workload
-from actors.setting import SCENARIOS, WISHES
 from actors.simulation import SimulatedCluster
 from actors.workloads.deployment.revisions import new_replica_set
 from protocols.objects import Object, is_deleting, key_of, labels_of
@@ -45,7 +45,7 @@ def with_image(image: str) -> Object:
 
 
 def changed(*changes: str) -> Callable[[int], tuple[Wish, ...]]:
-    """ReplicaSets and ReplicationControllers to which nothing happens but these changes (see actors.scenarios)."""
+    """ReplicaSets and ReplicationControllers to which nothing happens but these changes (campaign/scenarios.py)."""
     kinds = (REPLICASETS, REPLICATION_CONTROLLERS)
     return lambda seed: draw_wishes(seed % SCENARIOS, seconds=WISHES, kinds=kinds, changes=changes)
 

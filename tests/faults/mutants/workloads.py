@@ -10,8 +10,8 @@ from unittest.mock import patch
 import actors.workloads.deployment.arithmetic as arithmetic
 import actors.workloads.deployment.rolling as rolling
 import actors.workloads.deployment.scaling as scaling
+from actors.campaign.setting import Setting
 from actors.reconciliation import RequeueAfter
-from actors.setting import Setting
 from actors.workloads.deployment.fields import replicas, total_replicas
 from actors.workloads.deployment.rollout import Rollout
 from actors.workloads.replacements import Patience

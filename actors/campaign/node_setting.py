@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.campaign.node_outcome import node_end_state, node_unsettled
+from actors.campaign.node_scenarios import draw_node_wishes, fake_cloud
+from actors.campaign.setting import Fleet, Setting
 from actors.catalogue import BUILT_IN
 from actors.invariants.evictions import EvictionsHaveACause, TaintsWithinTheRate
 from actors.invariants.nodes import NodesOfTheCloudStay, OnlyGarbageIsRemoved, RangesAreUnique, RoutesOfNodesStay
 from actors.invariants.watching import Invariant
-from actors.node_outcome import node_end_state, node_unsettled
-from actors.node_scenarios import draw_node_wishes, fake_cloud
 from actors.nodes.node_lifecycle.settings import lifecycle_settings
 from actors.options import Options, parse_options
-from actors.setting import Fleet, Setting
 from actors.simulation import SimulatedCluster
 from runtime.simulation.faults import IN_A_CLOUD, Fault, Kind
 from runtime.simulation.plan import draw_plan

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from actors.campaign.node_scenarios import fake_cloud, is_patient, is_silent
+from actors.campaign.scenarios import NAMESPACE
 from actors.invariants.zone_rates import eviction_rates
-from actors.node_scenarios import fake_cloud, is_patient, is_silent
 from actors.nodes.cloud_node_lifecycle import SHUTDOWN
 from actors.nodes.node_lifecycle.settings import lifecycle_settings
 from actors.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
 from actors.nodes.taint_eviction import no_execute_taints
 from actors.nodes.ttl import ANNOTATION
 from actors.options import Options
-from actors.scenarios import NAMESPACE
 from actors.simulation import SimulatedCluster
 from protocols.conditions import find_condition
 from protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, UNREACHABLE, node_facts

@@ -10,12 +10,12 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from actors.campaign.scenarios import NAMESPACE, Wish, draw_wishes
+from actors.campaign.setting import Fleet
 from actors.hollow.behaviour import FLAP, RUN_SECONDS
 from actors.hollow.fleet import HollowNode, make_fleet
 from actors.hollow.node_objects import new_node
 from actors.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
-from actors.scenarios import NAMESPACE, Wish, draw_wishes
-from actors.setting import Fleet
 from actors.simulation import SimulatedCluster
 from protocols.nodes import NO_EXECUTE, NOT_READY, UNREACHABLE
 from protocols.objects import Object, name_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
+from actors.campaign.scenarios import Wish, draw_wishes, end_state, unsettled
 from actors.invariants.watching import Invariant
 from actors.options import Options
-from actors.scenarios import Wish, draw_wishes, end_state, unsettled
 from actors.simulation import SimulatedCluster
 from actors.specs import ControllerSpec
 from actors.workloads.catalogue import WORKLOADS
