@@ -10,6 +10,7 @@ verbosity 4. `source` names who speaks and stands where klog has the file.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import logging
 import os
@@ -27,6 +28,7 @@ from structlog.typing import FilteringBoundLogger
 
 from runtime.log_lines import DEBUG_VERBOSITY, JsonLines, TextLines, stack
 from runtime.log_settings import LogSettings
+from runtime.standard_streams import write_or_forget
 
 __all__ = ["LogControl", "LogSettings", "Sink", "configure_logging", "logger_for"]
 
@@ -43,7 +45,10 @@ LINES_OF_LIBRARIES = {0: logging.WARNING, DEBUG_VERBOSITY: logging.INFO, DEBUG_V
 
 
 class Sink:
-    """Where lines go, whole, from any thread. Raises OSError when made with a directory that cannot be written."""
+    """Where lines go, whole, from any thread. Raises OSError when made with a directory that cannot be written.
+
+    Lines that cannot be written later are lost: nobody who logs is to fail because nobody reads.
+    """
 
     def __init__(self, *, stderr: TextIO | None, directory: str, now: Callable[[], float]) -> None:
         self._lock = threading.Lock()
@@ -59,15 +64,16 @@ class Sink:
         text = line + "\n"
         with self._lock:
             if self._stderr is not None:
-                self._stderr.write(text)
-                self._stderr.flush()
+                write_or_forget(self._stderr, text)
             for file in self._files[: RANKS[level] + 1]:
-                file.write(text)
+                with contextlib.suppress(OSError):  # a disk that is full now may have room for a later line
+                    file.write(text)
 
     def close(self) -> None:
         with self._lock:
             for file in self._files:
-                file.close()
+                with contextlib.suppress(OSError):
+                    file.close()
             self._files = []
 
     def _open(self, severity: str) -> TextIO:

@@ -3,6 +3,8 @@
 import sys
 
 from actors.command.run_kcm import main
+from runtime.standard_streams import open_closed_streams
 
 if __name__ == "__main__":
+    open_closed_streams()
     sys.exit(main())

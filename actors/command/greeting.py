@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
+from runtime.standard_streams import write_or_forget
 from runtime.table import Table
 
 SHOWN: tuple[tuple[Resource, str], ...] = (
@@ -67,13 +68,11 @@ class LiveLine:
     def show(self, text: str) -> None:
         """To be called again and again, whether or not the text has changed: what was logged has taken its place."""
         columns = shutil.get_terminal_size().columns
-        self._stream.write(f"\x1b[K{text[: columns - 1]}\r")
-        self._stream.flush()
+        write_or_forget(self._stream, f"\x1b[K{text[: columns - 1]}\r")
         self._shown = True
 
     def end(self) -> None:
         """Leave nothing of it."""
         if self._shown:
-            self._stream.write("\x1b[K")
-            self._stream.flush()
+            write_or_forget(self._stream, "\x1b[K")
             self._shown = False

@@ -43,6 +43,7 @@ from runtime.metrics import Metrics
 from runtime.serving.certificates import CertificateError
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import ServingError
+from runtime.standard_streams import write_or_forget
 from runtime.version import this_version
 
 GLANCE = 0.2  # seconds between two looks at whether it is over
@@ -143,7 +144,7 @@ def run(launch: Launch) -> int:
         system = build_system(launch, closing, transport=transport, metrics=metrics, cloud=calls, plan=plan)
         health.set(system.checks())
         if local is not None:
-            print(_greeting(local, options, applied), flush=True)
+            write_or_forget(sys.stdout, _greeting(local, options, applied) + "\n")
         return work(system, launch, local)
 
 
