@@ -1,4 +1,4 @@
-"""What a run is held against, and what a person is told of one that fails: its shrunk plan, and its replay in a line."""
+"""What a run is held against, and what a person is told of one that fails: its shrunk plan, and how to replay it."""
 
 from __future__ import annotations
 
