@@ -7,6 +7,7 @@ import os
 import ssl
 
 import aiohttp
+from aiohttp.http import HttpProcessingError
 
 from runtime.api import Response
 from runtime.client.tls import reason
@@ -51,7 +52,7 @@ def describe(err: BaseException, *, server: str) -> str:
             return f"the answer of {server} was cut off"
         case OSError():
             return f"the connection to {server} broke: {_os_reason(err)}"
-        case aiohttp.ClientResponseError():
+        case HttpProcessingError():
             return f"{server} does not speak HTTP: {_one_line(err.message)}"
     return f"{server}: {type(err).__name__}: {_one_line(str(err))}"
 

@@ -132,6 +132,29 @@ def test_an_answer_that_is_none_is_no_answer(connect: Connect, loopback: Any, an
     assert "\n" not in response.error
 
 
+def test_answers_before_the_answer_are_passed_over(connect: Connect, loopback: Any) -> None:
+    early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+    client = connect(loopback.serve_raw(Script(b"HTTP/1.1 100 Continue\r\n\r\n" + early + OK)))
+    assert client.ask("POST", body=b"{}") == Response(status=200, body=b"{}")
+    assert client.ask("POST", body=b"{}") == Response(status=200, body=b"{}")
+
+
+def test_an_answer_that_never_ends_is_none(connect: Connect, loopback: Any) -> None:
+    url = loopback.serve_raw(Script(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}"))
+    assert connect(url).ask("POST", timeout=0.05) == Response(
+        status=0, error=f"no answer from {url} in time", sent=True
+    )
+
+
+def test_a_connection_that_does_not_come_about_in_time_carried_nothing(connect: Connect) -> None:
+    with socket.socket() as deaf:  # its backlog takes one connection; nobody says anything there
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        url = f"https://127.0.0.1:{deaf.getsockname()[1]}"
+        response = connect(url, config={"verify": False}).ask("POST", timeout=0.05)
+    assert response == Response(status=0, error=f"cannot connect to {url}: timed out", sent=False)
+
+
 def throttled(retry_after: int, *, status: int = 429) -> bytes:
     return f"HTTP/1.1 {status} Wait\r\nRetry-After: {retry_after}\r\nContent-Length: 4\r\n\r\nbusy".encode()
 

@@ -1,0 +1,156 @@
+"""One request over one connection of aiohttp's pool, and its answer.
+
+aiohttp's connector makes and keeps the connections (names, proxies, TLS), and its protocol reads what comes. Its
+session is left out: it would follow redirects, keep cookies, read the environment, and repeat a PUT or DELETE whose
+connection broke. Here a request goes out once, for two thirds of the CPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Mapping
+
+import aiohttp
+from aiohttp.connector import Connection
+from aiohttp.http import RawResponseMessage
+from yarl import URL
+
+# Less than what servers and balancers allow (kube-apiserver 90 s, many balancers 60 s), so that we close first and a
+# write seldom meets a connection that is about to be closed.
+KEEP_ALIVE = 30.0
+READ_BUFFER = 1 << 18
+SWITCHING_PROTOCOLS = 101  # the only status below 200 that is an answer
+
+
+class Attempt:
+    """What is known of a request that failed. sent: whether the server may have seen it."""
+
+    __slots__ = ("sent",)
+
+    def __init__(self) -> None:
+        self.sent = False
+
+
+class Answer:
+    """An answer whose head has come. To be read to its end, or closed."""
+
+    __slots__ = ("_connection", "_deadline", "_payload", "headers", "status")
+
+    def __init__(
+        self,
+        message: RawResponseMessage,
+        payload: aiohttp.StreamReader,
+        connection: Connection,
+        deadline: float | None,
+    ) -> None:
+        """deadline: by the loop's clock, for all of the body; None for no limit."""
+        self.status = message.code
+        self.headers: Mapping[str, str] = message.headers
+        self._payload, self._connection, self._deadline = payload, connection, deadline
+
+    async def read(self) -> bytes:
+        """All of the body; then the connection is free for the next request. Raises ClientError or OSError."""
+        payload = self._payload
+        try:
+            if payload.is_eof():  # a small body comes with its head
+                body = payload.read_nowait()
+            else:
+                async with asyncio.timeout_at(self._deadline):
+                    body = await payload.read()
+        except BaseException:
+            self.close()
+            raise
+        self._connection.release()
+        return body
+
+    async def chunk(self) -> bytes:
+        """What has come of the body since the last time, or comes next; b"" at its end. Raises as read() does."""
+        return await self._payload.readany()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class Connections:
+    """To one server. Belongs to the loop's thread, where it must be made too. Opens one whenever none is free."""
+
+    def __init__(self, server: str, *, proxy: str, tls_server_name: str, connect_timeout: float) -> None:
+        """server, proxy: URLs; "" for no proxy. tls_server_name: "" for the server's host. connect_timeout: seconds."""
+        self._loop = asyncio.get_running_loop()
+        self._url, self._proxy = URL(server), URL(proxy) if proxy else None
+        self._tls_server_name = tls_server_name or None
+        self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_socket)
+        self._connect_timeout = connect_timeout
+        self._timeout = aiohttp.ClientTimeout(connect=connect_timeout)
+        self._destination: aiohttp.ClientRequest | None = None  # in the words of the connector
+        self._tls: ssl.SSLContext | None = None  # the destination's
+
+    def deadline(self, timeout: float | None) -> float | None:
+        """In so many seconds, by the loop's clock."""
+        return None if timeout is None else self._loop.time() + timeout
+
+    async def ask(
+        self, request: bytes, *, tls: ssl.SSLContext | None, deadline: float | None, attempt: Attempt
+    ) -> Answer:
+        """Send the request and receive the answer's head.
+
+        request: as it goes on the wire. tls: for new connections; None for plain HTTP. deadline: as deadline() says it,
+        for the body too. attempt: notes how far it came. Raises ClientError, HttpProcessingError or OSError.
+        """
+        connection = await self._connect(tls, deadline)
+        alarm: asyncio.TimerHandle | None = None
+        try:
+            protocol, transport = connection.protocol, connection.transport
+            if protocol is None or transport is None or transport.is_closing():
+                raise aiohttp.ClientConnectionResetError("closed as soon as it was open")
+            protocol.set_response_params(read_until_eof=True, read_bufsize=READ_BUFFER)
+            if deadline is not None:  # as asyncio.timeout_at does, but that costs as much as a parser
+                alarm = self._loop.call_at(deadline, protocol.set_exception, TimeoutError())
+            attempt.sent = True
+            transport.write(request)
+            message, payload = await protocol.read()
+            while message.code < 200 and message.code != SWITCHING_PROTOCOLS:
+                message, payload = await protocol.read()
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+        return Answer(message, payload, connection, deadline)
+
+    async def close(self) -> None:
+        await self._connector.close()
+
+    async def _connect(self, tls: ssl.SSLContext | None, deadline: float | None) -> Connection:
+        if self._destination is None or tls is not self._tls:
+            self._tls = tls
+            self._destination = aiohttp.ClientRequest(
+                "GET",
+                self._url,
+                proxy=self._proxy,
+                ssl=tls if tls is not None else True,
+                server_hostname=self._tls_server_name,
+                loop=self._loop,
+            )
+        timeout = self._timeout
+        if deadline is not None:
+            remaining = deadline - self._loop.time()
+            if remaining < self._connect_timeout:
+                timeout = aiohttp.ClientTimeout(connect=max(remaining, 0.001))  # 0 would be no limit at all
+        try:
+            return await self._connector.connect(self._destination, traces=[], timeout=timeout)
+        except TimeoutError as err:
+            raise aiohttp.ConnectionTimeoutError from err
+
+
+def _socket(address: tuple[int, int, int, str, tuple[str, int]]) -> socket.socket:
+    """A socket on which the kernel notices a peer that is gone: after 30 s of silence, and four probes 15 s apart."""
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, option):  # not every system has all of them
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made
