@@ -59,6 +59,7 @@ def run(*arguments: str, within: float = 60.0) -> subprocess.CompletedProcess[st
 
 
 SERVING = "--secure-port=0"
+NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"
 REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
     "an unknown flag": (lambda _: ["--nope"], "Error: unknown flag: --nope"),
     "a flag that is no number": (
@@ -103,7 +104,7 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
     ),
     "a port in use": (
         lambda around: [SERVING, "--address=127.0.0.1", f"--port={around.taken}"],
-        "address already in use",
+        "Address already in use",
     ),
     "an embedded directory in use": (
         lambda around: [SERVING, f"--embedded-dir={around.embedded_directory}"],
@@ -130,7 +131,7 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
         "the server knows no Unheard in v1",
     ),
     "a manifest for somebody else's cluster": (
-        lambda around: [around.kubeconfig("good"), SERVING, f"--apply={around.file('y.yml', '')}"],
+        lambda around: [around.kubeconfig("good"), SERVING, f"--apply={around.file('y.yml', NAMESPACE)}"],
         "--apply is for the embedded cluster",
     ),
 }
