@@ -76,6 +76,12 @@ def test_a_manager_that_is_shown_the_past_takes_no_living_node_its_route() -> No
     assert check(0, parse_faults(plan), setting=NODES_TOO).violations == []
 
 
+def test_a_rollback_does_not_count_on_pods_that_are_about_to_go() -> None:
+    """It came while the ReplicaSet that was to grow again was being scaled down, and its status was from before."""
+    plan = "watch-lagging 6.99..44.26 rate=0.5 seconds=0.5 process=manager*"
+    assert check(5063, parse_faults(plan), setting=NODES_TOO).violations == []
+
+
 def test_a_pod_that_came_and_went_while_its_creation_had_no_answer_is_no_pod_too_many() -> None:
     """A false alarm: its node's taints made it go, and the answer was still to come."""
     plan = "zone-silent 19.62..52.58 object=zone-a; outcome-lost 18.54..89.72 rate=0.3 seconds=0.05 process=manager*"

@@ -27,20 +27,28 @@ def shrink_plan(deployment: Mapping[str, Any], new: Object, old: Sequence[Object
     """The old ReplicaSets' next sizes, one after the other; the same one may come twice.
 
     First their pods that are not available: they hold up a rollout and nobody misses them. Then available ones, as many
-    as may be missing. Pods of the new ReplicaSet that are not available yet count as missing. Source:
+    as may be missing. Pods of the new ReplicaSet that are not available yet count as missing.
+
+    Differs: a rollback may come while the ReplicaSet that it makes the new one is still being scaled down, and its
+    status counts pods that are about to go. Upstream counts on them, and too few are left. Source:
     reconcileOldReplicaSets.
     """
     with_pods = oldest_first(active(old))
     least = replicas(deployment) - max_unavailable(deployment)
-    to_remove = total_replicas([*old, new]) - least - (replicas(new) - available(new))
+    to_remove = total_replicas([*old, new]) - least - (replicas(new) - staying(new))
     if not with_pods or to_remove <= 0:
         return []
     plan, complete = unavailable_plan(with_pods, to_remove)
     if not complete:
         return plan
     sizes = {name_of(each): replicas(each) for each in with_pods} | dict(plan)
-    spare = sum(map(available, [*with_pods, new])) - least
+    spare = sum(map(staying, [*with_pods, new])) - least
     return plan + spread_plan(sizes, spare)
+
+
+def staying(replica_set: Mapping[str, Any]) -> int:
+    """How many available pods a ReplicaSet keeps: those beyond spec.replicas are on their way out."""
+    return min(available(replica_set), replicas(replica_set))
 
 
 def unavailable_plan(old: Sequence[Object], at_most: int) -> tuple[list[Resize], bool]:

@@ -38,6 +38,22 @@ def test_old_replica_sets_shrink_as_far_as_pods_may_be_missing(
     assert plan == [Resize("old", size) for size in sizes]
 
 
+@pytest.mark.parametrize(
+    "new, old, sizes",
+    [
+        ((2, 3), (3, 2), [2]),  # the one that is not available; the third of the new one's is about to go
+        ((2, 3), (3, 3), [2]),
+        ((2, 5), (2, 2), []),
+        ((4, 5), (1, 1), [0]),
+    ],
+)
+def test_pods_that_a_replica_set_is_losing_are_not_counted_on(new, old, sizes):
+    """A rollback to a ReplicaSet that was scaled down just now, and whose status is from before."""
+    d = deployment(5, max_surge=0, max_unavailable=1)
+    plan = shrink_plan(d, with_available("new", *new), [with_available("old", *old)])
+    assert plan == [Resize("old", size) for size in sizes]
+
+
 @pytest.mark.parametrize("available, at_most, size", [(8, 1, 9), (8, 3, 8), (8, 0, None), (10, 3, None)])
 def test_unavailable_pods_are_removed_up_to_a_limit(available, at_most, size):
     plan = [] if size is None else [Resize("old", size)]
@@ -73,7 +89,10 @@ def test_the_oldest_go_first_and_each_is_emptied_before_the_next():
 pods = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda each: (max(each), min(each)))  # (size, available)
 
 
-@given(pods, st.lists(pods, max_size=3), st.integers(0, 12), st.integers(0, 4), st.integers(0, 4))
+late = st.tuples(st.integers(0, 12), st.integers(0, 12))  # likewise; pods beyond the size are about to go
+
+
+@given(late, st.lists(pods, max_size=3), st.integers(0, 12), st.integers(0, 4), st.integers(0, 4))
 def test_a_step_keeps_to_both_limits(new, old, desired, surge, unavailable):
     """The new ReplicaSet grows no higher than surge allows; no available pod goes where they are too few."""
     d = deployment(desired, max_surge=surge, max_unavailable=unavailable)
@@ -86,5 +105,5 @@ def test_a_step_keeps_to_both_limits(new, old, desired, surge, unavailable):
 
     shrunk = dict(shrink_plan(d, the_new, the_old))
     lost = sum(max(0, available - shrunk[f"v{i}"]) for i, (_, available) in enumerate(old) if f"v{i}" in shrunk)
-    available = new[1] + sum(available for size, available in old if size > 0)
+    available = min(new) + sum(available for size, available in old if size > 0)
     assert lost <= max(0, available - (desired - max_unavailable(d)))
