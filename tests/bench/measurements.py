@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,17 +44,23 @@ class Bench:
     def create(self, namespace: str, plural: str, body: bytes) -> None:
         self._must("POST", f"/apis/apps/v1/namespaces/{namespace}/{plural}", body)
 
-    def replicas(self, namespace: str, plural: str) -> int:
-        """Σ status.replicas."""
-        items = orjson.loads(self._must("GET", f"/apis/apps/v1/namespaces/{namespace}/{plural}"))["items"]
-        return sum(item.get("status", {}).get("replicas", 0) for item in items)
-
     def wait_for(self, namespace: str, plural: str, replicas: int, *, within: float = 180.0) -> None:
-        deadline = time.monotonic() + within
-        while (seen := self.replicas(namespace, plural)) != replicas:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{seen} of {replicas} replicas after {within:.0f} s on {self.cluster.name}")
-            time.sleep(0.02)
+        """Until Σ status.replicas is that. A watch tells: to ask again and again would take the server's time."""
+        seen: dict[str, int] = {}
+        reached = threading.Event()
+
+        def on_lines(lines: bytes) -> None:
+            for line in lines.splitlines():
+                item = orjson.loads(line)["object"]
+                seen[item["metadata"]["name"]] = item.get("status", {}).get("replicas", 0)
+            if sum(seen.values()) == replicas:
+                reached.set()
+
+        path = f"/apis/apps/v1/namespaces/{namespace}/{plural}"
+        with self.hand.watching(path, on_lines):
+            if not reached.wait(within):
+                seen_now = sum(seen.values())
+                raise TimeoutError(f"{seen_now} of {replicas} replicas after {within:.0f} s on {self.cluster.name}")
 
     def _must(self, method: str, path: str, body: bytes = b"") -> bytes:
         response = self.hand.ask(method, path, body)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +65,16 @@ class Hand:
         )
         return self._transport.request(request, client="bench", timeout=60.0)
 
+    @contextlib.contextmanager
+    def watching(self, path: str, on_lines: Callable[[bytes], None]) -> Iterator[None]:
+        """on_lines: as runtime.api.Transport.watch has it; first what is there is told as ADDED."""
+        request = Request(method="GET", path=path, query={"watch": "true"}, timeout=60.0)
+        stream = self._transport.watch(request, client="bench", on_lines=on_lines, on_end=lambda _end: None)
+        try:
+            yield
+        finally:
+            stream.cancel()
+
     def close(self) -> None:
         self._transport.close(1.0)
         self._clock.close()
@@ -98,7 +108,8 @@ class Process:
 
 def our_manager(cluster: Cluster, directory: Path, *flags: str) -> Process:
     argv = [sys.executable, "-P", "-m", "actors.command", f"--kubeconfig={cluster.kubeconfig}"]
-    return Process([*argv, "--leader-elect=false", "--secure-port=0", *flags], log=directory / "ours.log")
+    more = ["--leader-elect=false", "--secure-port=0", f"--controllers={CONTROLLERS}"]
+    return Process([*argv, *more, *flags], log=directory / "ours.log")
 
 
 def real_manager(cluster: Cluster, directory: Path, *flags: str) -> Process:
