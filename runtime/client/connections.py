@@ -2,7 +2,7 @@
 
 aiohttp's connector makes and keeps the connections (names, proxies, TLS), and its protocol reads what comes. Its
 session is left out: it would follow redirects, keep cookies, read the environment, and repeat a PUT or DELETE whose
-connection broke. Here a request goes out once, for two thirds of the CPU.
+connection broke. Here a request goes out once, for three quarters of the CPU.
 """
 
 from __future__ import annotations
