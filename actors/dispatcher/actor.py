@@ -22,6 +22,7 @@ from protocols.messages.cloud import CLOUD_CALLS, CloudCall
 from protocols.messages.commands import (
     Command,
     Create,
+    Delete,
     Get,
     Patch,
     Submit,
@@ -41,7 +42,7 @@ from runtime.cloud.calls import CloudCalls
 from runtime.ledger import Ledger, Passage, Statement
 from runtime.limiters import TokenBucket
 
-SHOWN = (Create, Update, Patch, Get)  # what they are answered with is the object as it is
+SHOWN = (Create, Update, Patch, Get, Delete)  # what they are answered with is the object as it is, or was at its end
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 

@@ -146,6 +146,16 @@ def test_a_new_incarnation_hears_of_what_the_old_one_has_only_looked_at(log: Fil
     assert setting.kept[-1] == Attached(2, {"v1/pods": 41}, [])
 
 
+def test_a_new_incarnation_hears_of_what_the_old_one_has_deleted(log: FilteringBoundLogger) -> None:
+    """While the table still shows it, another would be deleted instead."""
+    setting = setting_of(log)
+    setting.submit(Delete("v1/pods", "d/a"))
+    setting.transport.answer(200, POD)
+    setting.system.tell("dispatcher", Attach("me", 2))
+    setting.world.run_for(0)
+    assert setting.kept[-1] == Attached(2, {"v1/pods": 41}, [])
+
+
 def test_what_was_sent_before_the_dispatcher_failed_is_answered_all_the_same(log: FilteringBoundLogger) -> None:
     setting = setting_of(log, qps=1.0, burst=1)
     setting.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))
