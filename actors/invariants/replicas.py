@@ -7,6 +7,7 @@ when that makes more than its owner wants has not looked; so has whoever deletes
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.controller_system import ControllerSystem
@@ -140,10 +141,13 @@ class _Own:
         if pod is not None and pod.version == 0:
             pod.version, pod.epoch = version, self.table.epoch
 
-    def forget_what_was_asked(self, asker: str) -> None:
-        """Another incarnation knows of it only what the tables show."""
+    def forget_what_was_asked(self, asker: str, lost: Sequence[Command]) -> None:
+        """It was lost with a mailbox, or asked for by another incarnation: what the tables show counts."""
         for key in [key for key, pod in self.pods.items() if pod.asker == asker]:
             del self.pods[key]
+        for command in lost:
+            if isinstance(command, Delete) and command.resource == PODS.id:
+                self.deleted.discard(command.uid or "")
 
 
 class NoPodTooMany:
@@ -171,9 +175,8 @@ class NoPodTooMany:
                 room = self._streaks.answered(command)
                 if sender.startswith(MANAGERS_OF_PODS):
                     _learn(self._own[process], command, outcome, room)
-            case LetIn(process, name, _):
-                # What it had asked for and is not answered yet may have been lost with a mailbox.
-                self._own[process].forget_what_was_asked(name)
+            case LetIn(process, name, _, lost):
+                self._own[process].forget_what_was_asked(name, lost)
                 self._streaks.end(process, name)
 
     def _submitted(self, process: str, submit: Submit, object_to: ObjectTo) -> None:

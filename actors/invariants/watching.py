@@ -54,11 +54,15 @@ class Answered(NamedTuple):
 
 
 class LetIn(NamedTuple):
-    """The dispatcher lets a new incarnation write, and none that is older."""
+    """The dispatcher lets an incarnation write, and none that is older; be it that the dispatcher itself is new.
+
+    lost: what was asked for under that name and will not be answered any more.
+    """
 
     process: str
     name: str
     incarnation: int
+    lost: Sequence[Command]
 
 
 class Sent(NamedTuple):
@@ -161,9 +165,14 @@ class Watchman:
                     known = self._commands.pop(asked) if asked in self._commands else None
                     self._tell(Answered(process, system, receiver, known, message.outcome))
                 elif isinstance(message, Attached):
-                    self._tell(LetIn(process, receiver, message.incarnation))
+                    lost = self._lost(process, receiver, message)
+                    self._tell(LetIn(process, receiver, message.incarnation, lost))
 
         system.actors.taps.append(tap)
+
+    def _lost(self, process: str, name: str, attached: Attached) -> list[Command]:
+        asked = [key for key in self._commands if key[:2] == (process, name) and [*key[2:]] not in attached.under_way]
+        return [self._commands.pop(key) for key in asked]
 
     # The network's Witness.
 
