@@ -59,6 +59,7 @@ class WorkQueue:
         self._delayed: dict[Key, float] = {}  # keys due later, when; the heap may hold outdated times of theirs
         self._heap: list[tuple[float, Key]] = []
         self._failures: dict[Key, int] = {}
+        self._backoffs: dict[Key, float] = {}  # of keys that failed, until when
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -92,18 +93,28 @@ class WorkQueue:
             heapq.heappush(self._heap, (due, key))
 
     def add_rate_limited(self, key: Key, now: float) -> float:
-        """Add it after its backoff, and count the failure. Answers the delay in seconds."""
+        """Add it after its backoff, and count the failure. Answers the delay in seconds.
+
+        Differs: one that failed before its backoff was over, as something changed meanwhile, keeps that backoff, and is
+        not counted. A burst of changes while the server answers nothing but errors is no reason to wait for minutes.
+        """
+        rest = self._backoffs.get(key, now) - now
+        if rest > 0:
+            self.add_after(key, rest, now)
+            return rest
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = self._per_key.delay(failures, self._chance())
         if not self._bucket.try_take(now):
             delay = max(delay, self._bucket.next_token(now) - now)
+        self._backoffs[key] = now + delay
         self.add_after(key, delay, now)
         return delay
 
     def forget(self, key: Key) -> None:
         """It went well: its next failure is its first."""
         self._failures.pop(key, None)
+        self._backoffs.pop(key, None)
 
     def failures(self, key: Key) -> int:
         return self._failures.get(key, 0)

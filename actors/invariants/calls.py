@@ -128,8 +128,10 @@ class CallsInProportion:
                 self._pending = ()
                 ours = process.startswith("manager") and client in CLIENTS
                 self._take(changes, ours=ours)
-                if ours:
-                    self._written("pods" if changes[0].storage == "pods" else "workloads", object_to)
+                if ours and changes[0].storage == "pods":
+                    self._written("pods", object_to)
+                elif ours and changes[0].storage in WORKLOADS:  # and no event
+                    self._written("workloads", object_to)
             case LetIn(_, name, _) if name.startswith(SENDERS):
                 self.granted["workloads"] += self._objects
 

@@ -61,11 +61,22 @@ def test_no_delay_is_now() -> None:
 
 def test_failures_back_off_by_key_and_start_over_after_forget() -> None:
     q = queue(per_key=Backoff(first=0.001, factor=2.0, most=1000.0))
-    assert [q.add_rate_limited("a", 0.0) for _ in range(5)] == [0.001, 0.002, 0.004, 0.008, 0.016]
-    assert q.add_rate_limited("b", 0.0) == 0.001
+    assert [q.add_rate_limited("a", float(second)) for second in range(5)] == [0.001, 0.002, 0.004, 0.008, 0.016]
+    assert q.add_rate_limited("b", 4.0) == 0.001
     assert q.failures("a") == 5
     q.forget("a")
-    assert q.add_rate_limited("a", 0.0) == 0.001
+    assert q.add_rate_limited("a", 4.0) == 0.001
+
+
+def test_failures_before_a_backoff_is_over_make_it_no_longer() -> None:
+    """Events had it tried early, twenty times."""
+    q = queue(per_key=Backoff(first=8.0, factor=2.0, most=1000.0))
+    assert q.add_rate_limited("a", 0.0) == 8.0
+    assert [q.add_rate_limited("a", 2.0) for _ in range(20)] == [6.0] * 20
+    assert (q.failures("a"), q.next_due()) == (1, 8.0)
+    assert q.take(8.0) == "a"
+    q.done("a", 8.0)
+    assert q.add_rate_limited("a", 8.0) == 16.0
 
 
 def test_a_backoff_never_overflows() -> None:
