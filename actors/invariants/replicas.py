@@ -23,7 +23,7 @@ from actors.invariants.watching import (
 )
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
-from protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Unknown
+from protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Refused, Unknown
 from protocols.objects import (
     Key,
     Object,
@@ -58,13 +58,14 @@ class _Pod:
 
     version: as answered, or as the server has it where there is no answer; 0 before that. epoch: of the table then:
     versions of before the server went back are worth nothing. asker: whose creation of it has no answer; "" once it is
-    known to be there.
+    known to be there. unsure: its creation was sent, and will not be answered any more.
     """
 
     owner: OwnerRef
     version: int
     epoch: int
     asker: str
+    unsure: bool = False
 
 
 @dataclass(slots=True)
@@ -278,8 +279,11 @@ def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) ->
             asked = decode_object(command.body)
             key = make_key(command.namespace, name_of(asked)) if name_of(asked) else _unnamed(own, asked)
             # What has no answer may be there, and so is what was there already: whoever knows its name can ask again.
-            if not isinstance(outcome, Unknown | AlreadyExists) or not name_of(asked):
-                own.pods.pop(key, None)
+            known = own.pods.get(key)
+            if known is not None and name_of(asked) and isinstance(outcome, Unknown | AlreadyExists):
+                known.unsure = True
+            elif known is not None and not (known.unsure and isinstance(outcome, Refused)):  # that was never sent
+                del own.pods[key]
             if isinstance(outcome, Done):
                 own.saw(decode_object(outcome.body))
         case Get(PODS.id), Done(body):

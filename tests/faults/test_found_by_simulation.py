@@ -92,6 +92,18 @@ def test_events_are_no_writes_of_workloads() -> None:
     assert check(305091, parse_faults(plan)).violations == []
 
 
+def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -> None:
+    """A false alarm: a pod was asked for again, under its name, and the lease was not held."""
+    plan = (
+        "partition 10.75..30.88 rate=0.3 seconds=0.05 process=manager*; "
+        "actor-broken 3.23..37.35 rate=0.1 most=1 process=manager* actor=elector; "
+        "actor-vanished 0.46..16.09 rate=0.3 most=2 process=manager* actor=informer:v1/pods; "
+        "command-lost 0.25..17.52 rate=0.5 seconds=0.5 process=manager* resource=pods; "
+        "process-crashed 9.68..21.08 process=manager*"
+    )
+    assert check(300642, parse_faults(plan)).violations == []
+
+
 def test_a_pod_that_came_and_went_while_its_creation_had_no_answer_is_no_pod_too_many() -> None:
     """A false alarm: its node's taints made it go, and the answer was still to come."""
     plan = "zone-silent 19.62..52.58 object=zone-a; outcome-lost 18.54..89.72 rate=0.3 seconds=0.05 process=manager*"
