@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from runtime.api import Request, Response
 from runtime.client.config import ClientConfig
 from runtime.client.fair_queue import FairQueue
+from runtime.client.handover import Handover
 from runtime.client.http_session import HttpSession, host_of
 from runtime.client.loop_thread import LoopThread
 from runtime.client.request_metrics import RequestMetrics
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 CLOSED = "the client is closed"
+MANY = 16  # requests under way from which on answers may be held a moment to be handed over together
 GRACE = 5.0  # seconds by which an answer may be later than its timeout before request() gives it up
 
 
@@ -57,6 +59,7 @@ class HttpTransport:
         # From here on: the loop's thread only.
         self._session: HttpSession | None = None
         self._queue: FairQueue[_Call] = FairQueue(connections)
+        self._handover = Handover()
         self._running: dict[asyncio.Task[None], _Call] = {}
         self._delayed: dict[str, tuple[_Call, Response]] = {}  # by alarm: what is tried again later
         self._delays = 0
@@ -126,6 +129,7 @@ class HttpTransport:
         for task, call in list(self._running.items()):
             task.cancel()
             self._answer(call, Response(status=0, error=CLOSED))
+        self._handover.flush()
         if session is not None:
             await session.close()
 
@@ -204,6 +208,10 @@ class HttpTransport:
                 sent=len(call.request.body),
                 received=len(response.body),
             )
+        more = self._session is not None and len(self._running) >= MANY
+        self._handover.add(partial(self._call_back, call, response), more=more)
+
+    def _call_back(self, call: _Call, response: Response) -> None:
         try:
             call.on_response(response)
         except Exception:

@@ -1,0 +1,38 @@
+"""Answers on their way to those who asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+MOST = 16  # answers that are held
+LONGEST = 0.002  # seconds that one is held
+
+
+class Handover:
+    """Hands answers over, several at once where many are expected.
+
+    To wake the thread of whoever asked costs as much as a third of the request itself, and while it reads the answer
+    ours waits for the interpreter. So what comes within a moment is handed over together. Belongs to the loop's thread.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Callable[[], None]] = []
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def add(self, answer: Callable[[], None], *, more: bool) -> None:
+        """answer: hands one over; must not raise. more: others are soon to come, so that it may be held a moment."""
+        self._held.append(answer)
+        if not more or len(self._held) >= MOST:
+            self.flush()
+        elif self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_later(LONGEST, self.flush)
+
+    def flush(self) -> None:
+        """Hand over all that is held, in the order in which it came."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        held, self._held = self._held, []
+        for answer in held:
+            answer()
