@@ -122,6 +122,8 @@ class Table:
         self._decoded: deque[Entry] = deque()
         self._decoded_bound = decoded_bound
         self._writer: TableWriter | None = None
+        self._subscribers: dict[str, None] = {}
+        self._untold: dict[Key, Entry] = {}  # what was there before a change that is not told yet
         self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
 
     # Reading: any thread.
@@ -221,10 +223,12 @@ class TableWriter:
 
     def put(self, entry: Entry) -> Entry | None:
         """Set one object; answers the entry that was there."""
+        self._will_tell(entry.key)
         return self._own()._state.put(entry)
 
     def remove(self, key: Key) -> Entry | None:
         """Forget one object; answers the entry that was there."""
+        self._will_tell(key)
         return self._own()._state.remove(key)
 
     def replace(self, entries: Iterable[Entry], version: int) -> None:
@@ -235,6 +239,10 @@ class TableWriter:
         table = self._own()
         if version < table.version:
             table.epoch += 1
+        for key, known in table._state.entries.items():
+            now = state.entries.get(key)
+            if now is None or now.resource_version != known.resource_version or now.uid != known.uid:
+                table._untold.setdefault(key, known)
         table._state = state
         table.version = version
         table.synced = True
@@ -248,3 +256,24 @@ class TableWriter:
     def hear(self, now: float) -> None:
         """The server gave a sign of life."""
         self._own().heard = now
+
+    # Those who are told of changes, and what they have not been told yet.
+
+    @property
+    def subscribers(self) -> dict[str, None]:
+        """Their names; to be changed by the writer alone."""
+        return self._own()._subscribers
+
+    def untold(self) -> list[Entry]:
+        """What was there before changes that the writer, or one before it, put in and did not live to tell."""
+        return list(self._own()._untold.values())
+
+    def told(self, key: Key) -> None:
+        """Everybody was told how this object changed."""
+        self._own()._untold.pop(key, None)
+
+    def _will_tell(self, key: Key) -> None:
+        table = self._own()
+        known = table._state.entries.get(key)
+        if known is not None:
+            table._untold.setdefault(key, known)

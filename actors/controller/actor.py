@@ -179,7 +179,7 @@ class Controller(Actor):
         self._readiness.unsynced.discard(resource_id)
         if not self._begun:
             self._begin_if_ready()
-        else:  # the informer is new: of what has gone meanwhile nobody tells, but the rest shows it
+        else:  # the informer is new: it tells of what has gone, and of what has come it need not
             self._keys.add_all()
 
     def _take_attached(self, attached: Attached) -> None:

@@ -18,15 +18,23 @@ class Contents:
     """A list is gathered aside and put in at once; then what differs from before is told, but not of the first list.
 
     A malformed object is skipped with a warning that names it: it stalls nobody else.
+
+    Who has subscribed, and what they have not been told yet, is known beyond the end of an informer: else nobody would
+    hear of what was deleted meanwhile, as whoever subscribes anew looks at what is there.
     """
 
     def __init__(self, informer: Actor, table: Table) -> None:
-        """From now on nobody else writes the table."""
+        """From now on nobody else writes the table. What an earlier informer did not live to tell is told."""
         self._informer, self._table, self._log = informer, table, informer.log
         self._resource = table.resource
         self._writer = table.claim()
-        self._subscribers: dict[str, None] = {}
+        self._subscribers = self._writer.subscribers
         self._gathered: dict[Key, Entry] = {}  # of a list that is not complete
+        for name in [name for name in self._subscribers if not informer.context.system.is_alive(name)]:
+            self.unsubscribe(name)  # should it come again, it says so
+        for before in self._writer.untold():
+            now = table.get(before.key)
+            self._emit(EventType.DELETED if now is None else EventType.MODIFIED, now or before, before)
 
     def subscribe(self, name: str) -> None:
         self._subscribers[name] = None
@@ -103,8 +111,11 @@ class Contents:
         self._log.warning("malformed object skipped", resource=self._resource.name, key=key, error=why)
 
     def _emit(self, type: EventType, entry: Entry, previous: Entry | None) -> None:
-        if not self._subscribers:
-            return
+        if self._subscribers:
+            self._tell_subscribers(type, entry, previous)
+        self._writer.told(entry.key)
+
+    def _tell_subscribers(self, type: EventType, entry: Entry, previous: Entry | None) -> None:
         event = WatchEvent(
             type,
             self._resource.id,

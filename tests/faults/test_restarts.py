@@ -14,9 +14,10 @@ from actors.catalogue import BUILT_IN
 from actors.controller_system import ControllerSystem
 from actors.reconciliation import Reconciliation, Watch, itself
 from actors.simulation import SimulatedCluster
-from actors.specs import ControllerSpec
+from actors.specs import ControllerSpec, Surroundings
 from protocols.objects import Key
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS
+from runtime.simulation.faults import Fault, Kind
 
 ACTORS = (
     "controller-manager",
@@ -162,6 +163,47 @@ def test_a_reconciler_that_raises_on_one_object_serves_the_others_and_retries_th
     warnings = [entry for entry in logs.entries if entry["event"] == "reconcile failed, trying again"]
     assert warnings[0]["key"] == "default/bad"
     assert warnings[0]["attempt"] == 1
+
+
+class Remembering:
+    """Knows which ReplicaSets there are from nothing but being asked to look at them."""
+
+    watches = (Watch(REPLICASETS, to=itself),)
+
+    def __init__(self, surroundings: Surroundings, known: set[Key]) -> None:
+        self._replica_sets, self._known = surroundings.tables[REPLICASETS], known
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        if self._replica_sets.entry(key) is None:
+            self._known.discard(key)
+        else:
+            self._known.add(key)
+        yield from ()
+
+
+@pytest.mark.parametrize("away", [0.001, 0.1, 1.0, 3.0])
+def test_what_goes_while_an_informer_is_down_is_looked_at(
+    make_cluster: Callable[..., SimulatedCluster], away: float
+) -> None:
+    """The controller hears of the new informer long after that has shown the table what is gone."""
+    me = "controller:remembering-controller"
+    late = Fault(kind=Kind.MESSAGE_DELAYED, start=4.9, until=9.0, seconds=5.0, actor=me)
+    cluster = make_cluster(faults=[late])
+    known: set[Key] = set()
+    spec = ControllerSpec(
+        name="remembering-controller", watches=Remembering.watches, build=lambda s: Remembering(s, known)
+    )
+    manager = cluster.manager(controllers=[spec])
+    cluster.run_for(3.0)
+    for name in ("gone", "stays"):
+        cluster.create(REPLICASETS, replica_set(name, 1))
+    cluster.run_for(2.0)
+    assert known == {"default/gone", "default/stays"}
+    cluster.world.kill(manager.actors, "informer:apps/v1/replicasets")
+    cluster.run_for(away)
+    cluster.delete(REPLICASETS, "default/gone")
+    cluster.run_for(20.0)
+    assert known == {"default/stays"}
 
 
 def test_a_controller_is_switched_off_and_on_while_the_others_work(cluster: SimulatedCluster) -> None:

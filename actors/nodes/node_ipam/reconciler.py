@@ -128,7 +128,7 @@ class NodeIpamReconciler:
             raise
 
     def _release_what_is_gone(self) -> None:
-        """Nodes that went while the informer was down, and of which nobody told us."""
+        """Nodes that the live list showed, and that went before the table ever did: nobody tells us of those."""
         for name in self._holdings.holders():
             if name not in self._assigning and self._nodes.entry(name) is None:
                 self._release(name)

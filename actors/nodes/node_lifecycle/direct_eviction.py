@@ -123,7 +123,7 @@ class DirectEviction:
         """
         uid, since = self._since.get(name, ("", 0.0))
         if uid != facts.uid:
-            self._since.pop(name, None)  # another one went, of which nobody may have told us
+            self._since.pop(name, None)  # another one went, and this one came, between two looks
             return None
         elapsed = self._clock.monotonic() - since
         terminating = [pod for pod in pods() if is_deleting(pod)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
@@ -335,6 +336,54 @@ def test_a_new_incarnation_shuts_the_old_one_out_of_the_table(setting: Setting) 
     setting.settle()
     setting.sync(pod("b", 130), version=140)
     assert setting.keys() == ["d/b"]
+
+
+OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "Set", "name": "s", "uid": "uid-s", "controller": True}]}
+
+
+@pytest.mark.parametrize("change", [("DELETED", pod("a", 101)), ("MODIFIED", pod("a", 101))], ids=["gone", "released"])
+def test_what_it_did_not_live_to_tell_its_successor_tells(setting: Setting, change: tuple[str, dict[str, Any]]) -> None:
+    """It fails between the table and the subscribers, and nobody else would ever tell the owner."""
+    setting.sync(pod("a", 7, **OWNED), pod("b", 8))
+
+    def fail(_sender: str, to: str, _frame: bytes) -> None:
+        if to == "probe":
+            raise RuntimeError("it cannot tell")
+
+    setting.system.taps.append(fail)
+    setting.transport.stream.say(change)
+    assert setting.events == []
+    assert not setting.system.is_alive("informer:v1/pods")
+    setting.system.taps.remove(fail)
+    setting.system.spawn(setting.spec)
+    told = [message for message in setting.told if isinstance(message, WatchEvent)]
+    assert [(one.type, one.key) for one in told] == [(change[0], "d/a")]
+    assert orjson.loads(told[0].previous)["metadata"]["ownerReferences"] == OWNED["ownerReferences"]
+    setting.system.spawn(setting.spec)
+    assert len(setting.events) == 1, "and once is enough"
+
+
+def test_what_is_deleted_while_there_is_none_is_told_before_anybody_subscribes_anew(setting: Setting) -> None:
+    setting.sync(pod("gone", 7), pod("anew", 8), pod("same", 9))
+    setting.world.kill(setting.system, "informer:v1/pods")
+    setting.settle()
+    setting.system.spawn(setting.spec)
+    setting.settle()
+    setting.sync(pod("anew", 120, uid="another"), pod("same", 9), version=130)
+    assert setting.events == [("DELETED", "d/gone", "7"), ("MODIFIED", "d/anew", "120")]
+
+
+def test_a_successor_tells_nothing_to_those_who_are_gone(setting: Setting) -> None:
+    setting.sync(pod("a", 7))
+    setting.world.kill(setting.system, "informer:v1/pods")
+    setting.world.kill(setting.system, "probe")
+    setting.settle()
+    setting.system.spawn(setting.spec)
+    setting.settle()
+    told: list[str] = []
+    setting.system.taps.append(lambda _sender, to, _frame: told.append(to))
+    setting.sync(version=130)
+    assert "probe" not in told
 
 
 def test_frames_are_readable_by_anybody(setting: Setting) -> None:

@@ -209,7 +209,7 @@ def test_kubelets_delete_pods_gracefully_since_1_1(version: str, gracefully: boo
 
 
 def test_a_namesake_of_an_evicted_node_is_not_taken_for_it(log: FilteringBoundLogger) -> None:
-    """Nobody need have told us that the first is gone: an informer that fails may lose that."""
+    """The first need not have been seen to be gone: between two looks it went, and the other came."""
     clock = VirtualClock()
     direct = DirectEviction(clock=clock, log=log)
     first, second = ({"metadata": {"name": "n1", "uid": uid}} for uid in ("first", "second"))

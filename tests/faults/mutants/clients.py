@@ -17,7 +17,7 @@ from protocols.objects import name_of
 from runtime.backoff import Backoff
 from runtime.overlay import Overlay
 from runtime.simulation.plan import draw_unobserved_state
-from runtime.table import TableWriter
+from runtime.table import Table, TableWriter
 from runtime.work_queue import WorkQueue
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NothingListedAgain
@@ -138,8 +138,16 @@ def retries_without_backoff() -> Iterator[None]:
 
 @contextmanager
 def subscribers_are_forgotten() -> Iterator[None]:
-    """An informer that is restarted is not told who its subscribers were."""
-    with patch("actors.controller.Controller._peer_restarted", lambda self, *_: None):
+    """An informer that is restarted does not know who its subscribers were, nor is told."""
+    claim = Table.claim
+
+    def claim_anew(self: Table) -> TableWriter:
+        writer = claim(self)
+        writer.subscribers.clear()
+        return writer
+
+    deaf = patch("actors.controller.Controller._peer_restarted", lambda self, *_: None)
+    with deaf, patch.object(Table, "claim", claim_anew):
         yield
 
 

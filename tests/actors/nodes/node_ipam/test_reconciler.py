@@ -267,7 +267,7 @@ def test_what_a_predecessor_has_given_counts_although_the_table_is_late(
 def test_the_range_of_a_node_that_went_unnoticed_is_given_again(
     make_cluster: Callable[..., SimulatedCluster], down: float
 ) -> None:
-    """The informer is another one before we know of it, and tells nobody that the node is deleted."""
+    """The informer is another one long before we know of it, and lists without the node that is deleted."""
     late = Fault(kind=Kind.MESSAGE_DELAYED, start=8.0, until=14.0, seconds=5.0, actor=NAME)
     cluster = make_cluster(faults=[late])
     manager = start(cluster, options("10.0.0.0/28", mask=30))
