@@ -36,7 +36,8 @@ class Kind(StrEnum):
     OUTCOME_REPEATED = "outcome-repeated"  # the answer comes twice
     # One opportunity a watch that is opened.
     WATCH_REWOUND = "watch-rewound"  # begins `amount` revisions before the one asked for
-    LIST_STALE = "list-stale"  # a list that shows the state of `seconds` ago, and a watch that stays so far behind
+    # A list that shows the state of `seconds` ago, if no newer one was asked for, and a watch that stays so far behind.
+    LIST_STALE = "list-stale"
     # One opportunity a delivery of a watch.
     WATCH_DROPPED = "watch-dropped"  # the connection breaks, what is on its way is lost
     WATCH_STALLED = "watch-stalled"  # nothing comes any more, and nobody says so

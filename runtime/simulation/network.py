@@ -313,7 +313,9 @@ class SimulatedStream:
         if query.get("sendInitialEvents") == "true":
             stale = network.strike(Kind.LIST_STALE, self.scope)
             revision = network.revision_before(stale.seconds) if stale is not None else None
-            if stale is None or revision is None or not self._list(request, revision):
+            if stale is None or revision is None or revision < int(query.get("resourceVersion") or 0):
+                return request  # a server that is behind waits until it is no older than what is asked for
+            if not self._list(request, revision):
                 return request
             self._lag = stale.seconds
             kept = {name: query[name] for name in ("watch", "allowWatchBookmarks", "timeoutSeconds") if name in query}

@@ -62,6 +62,14 @@ FOUND = {
             "actor-hung 17.04..39.55 rate=0.5 most=1 seconds=50 process=manager* actor=informer:*"
         ),
     ),
+    "a controller was started anew, and its table still showed pods that the one before had deleted": (
+        305162,
+        (
+            "actor-vanished 19.23..30.9 rate=0.3 most=1 process=manager* actor=controller:*; "
+            "watch-lagging 15.26..30.83 rate=0.1 seconds=20 process=manager*; "
+            "process-paused 20.71..35.85 process=manager*"
+        ),
+    ),
 }
 
 

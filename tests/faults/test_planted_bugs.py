@@ -15,6 +15,8 @@ from tests.faults.planted import Flaws, planted
 
 MOST = 200  # seeds
 
+pytestmark = pytest.mark.timeout(60 + MOST)  # on a machine that is busy with other things too
+
 Draw = Callable[..., tuple[Fault, ...]]
 
 
