@@ -92,7 +92,9 @@ class Contents:
     # A watch.
 
     def take(self, line: WatchLine) -> None:
-        """What an event shows."""
+        """What an event shows. The table says how far it has come before anybody is told: should this informer fail in
+        the middle of that, the next one lists nothing older.
+        """
         entry = self._entry(line.object)
         shown = self._table.get(entry.key) if entry is not None else None
         if entry is None or (shown is not None and entry.resource_version < shown.resource_version):
@@ -100,9 +102,11 @@ class Contents:
         elif line.type == EventType.DELETED:
             # Taken out by key alone: the event may show a later state of the object than we ever saw.
             known = self._writer.remove(entry.key)
+            self.advance(entry.resource_version)
             self._emit(EventType.DELETED, entry, known)
         elif line.type in (EventType.ADDED, EventType.MODIFIED):
             known = self._writer.put(entry)
+            self.advance(entry.resource_version)
             self._emit(EventType.ADDED if known is None else EventType.MODIFIED, entry, known)
         else:
             self.warn_malformed(f"a watch event of unknown type {line.type!r}")

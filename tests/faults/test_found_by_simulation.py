@@ -70,6 +70,14 @@ FOUND = {
             "process-paused 20.71..35.85 process=manager*"
         ),
     ),
+    "an informer failed as it told of a pod, and the next one's list was from before that pod": (
+        400954,
+        (
+            "actor-hung 4.14..16.57 rate=0.1 most=1 seconds=50 process=manager*; "
+            "list-stale 18.43..33.1 rate=0.5 seconds=0.05 process=manager* resource=pods; "
+            "actor-broken 16.39..24.44 rate=0.1 most=2 process=manager*"
+        ),
+    ),
 }
 
 
