@@ -15,8 +15,8 @@ from runtime.table import Entry
 class Change:
     """A changed object as a `to` function sees it: what is asked for is decoded, and nothing else.
 
-    type: ADDED, MODIFIED or DELETED (EventType). version: its resourceVersion, where an event told it. controller, previous_controller: the controller owner reference after
-    and before the change.
+    type: ADDED, MODIFIED or DELETED (EventType). version: its resourceVersion, where an event told it; else "".
+    controller, previous_controller: the controller owner reference after and before the change.
     """
 
     __slots__ = ("_new", "_old", "_previous", "_raw", "controller", "key", "previous_controller", "type", "version")
