@@ -30,19 +30,21 @@ class FrozenList(list[Any]):
     reverse = sort = _refuse
 
 
-_CONTAINERS = (dict, list)
-
-
 def freeze(obj: Object) -> Object:
     """A copy of a decoded object, frozen all the way down."""
     frozen = FrozenDict(obj)
     for key, value in obj.items():
-        if isinstance(value, _CONTAINERS):  # most are neither, and need no call
-            dict.__setitem__(frozen, key, _freeze(value))
+        if type(value) is dict:
+            dict.__setitem__(frozen, key, freeze(value))
+        elif type(value) is list:
+            dict.__setitem__(frozen, key, _frozen_list(value))
     return frozen
 
 
-def _freeze(value: Any) -> Any:
-    if isinstance(value, dict):
-        return freeze(value)
-    return FrozenList([_freeze(inner) if isinstance(inner, _CONTAINERS) else inner for inner in value])
+def _frozen_list(values: list[Any]) -> FrozenList:
+    return FrozenList(
+        [
+            freeze(value) if type(value) is dict else _frozen_list(value) if type(value) is list else value
+            for value in values
+        ]
+    )

@@ -121,7 +121,8 @@ class WorkQueue:
 
     def take(self, now: float) -> Key | None:
         """The next key, to be given back by done(); None when there is nothing to do now."""
-        self._release(now)
+        if self._heap:
+            self._release(now)
         if not self._ready:
             return None
         key = self._ready.popleft()

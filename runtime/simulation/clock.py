@@ -26,17 +26,17 @@ class VirtualClock:
 
     def __init__(self, *, start: float = START) -> None:
         self._start = start
-        self._elapsed = 0.0
+        self.elapsed = 0.0  # what monotonic() says; only advance_to changes it
         self.skew = 0.0
         self._alarms: dict[Hashable, _Alarm] = {}  # those that can be replaced
         self._due: list[tuple[float, int, _Alarm]] = []  # a heap of all, and of some that were replaced or cancelled
         self._count = 0
 
     def monotonic(self) -> float:
-        return self._elapsed
+        return self.elapsed
 
     def now(self) -> float:
-        return self._start + self._elapsed + self.skew
+        return self._start + self.elapsed + self.skew
 
     def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
         self.cancel(who)
@@ -51,7 +51,7 @@ class VirtualClock:
 
     def call_after(self, delay: float, what: Callable[[], None]) -> None:
         """An alarm of its own, which replaces none and cannot be cancelled."""
-        self.call_once(self._elapsed + delay, what)
+        self.call_once(self.elapsed + delay, what)
 
     def call_once(self, when: float, what: Callable[[], None]) -> None:
         """The same at a time: those of one time sound in the order in which they were set."""
@@ -69,12 +69,12 @@ class VirtualClock:
 
     def advance_to(self, when: float) -> None:
         """Time never goes back; earlier than now is now."""
-        self._elapsed = max(self._elapsed, when)
+        self.elapsed = max(self.elapsed, when)
 
     def sound_due(self) -> bool:
         """Sound the next alarm if it is due; answers whether there was one."""
         due = self._due
-        while due and due[0][0] <= self._elapsed:
+        while due and due[0][0] <= self.elapsed:
             _, _, alarm = heapq.heappop(due)
             what = alarm.what
             if what is None:
@@ -99,7 +99,7 @@ class ProcessClock:
         self._stopped = False
 
     def monotonic(self) -> float:
-        return self._base.monotonic()
+        return self._base.elapsed
 
     def now(self) -> float:
         return self._base.now() + self.skew

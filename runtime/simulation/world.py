@@ -7,6 +7,7 @@ to the next alarm. The same seed gives the same run. Faults are part of the sche
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import deque
 from collections.abc import Callable
@@ -70,8 +71,6 @@ class Process:
                 if fault is not None:
                     self._hold(actor, frame, sender, fault.seconds * injector.share(fault))
                     return
-        if actor.actor_stopped.is_set():
-            raise pykka.ActorDeadError(f"{actor.name} is dead")
         self.world.put(actor, frame)
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
@@ -89,7 +88,7 @@ class Process:
 
         def release() -> None:
             for one in self._held.pop((sender, actor), ()):
-                if not actor.actor_stopped.is_set():
+                with contextlib.suppress(pykka.ActorDeadError):
                     self.world.put(actor, one)
 
         self.world.clock.call_after(seconds, release)
@@ -151,9 +150,15 @@ class World:
         self.delivered(actor)
 
     def put(self, actor: Actor, frame: bytes) -> None:
-        """Into the mailbox, as it is: pykka's envelope is for those who wait for an answer, see `ask`."""
+        """Into the mailbox, as it is: pykka's envelope is for those who wait for an answer, see `ask`.
+
+        Raises pykka.ActorDeadError if it does not live.
+        """
+        if actor not in self._actors:
+            raise pykka.ActorDeadError(f"{actor.name} is dead")
         actor.actor_inbox.put(frame)  # type: ignore[arg-type]
-        self.delivered(actor)
+        if actor not in self._is_ready:
+            self.delivered(actor)
 
     def delivered(self, actor: Actor) -> None:
         """There is something for it to do."""
@@ -198,17 +203,18 @@ class World:
         """Let one actor take one message, or start. Answers False if there is nothing to do before time goes on."""
         if not self._ready:
             return self.clock.sound_due()
-        index = int(self.random.random() * len(self._ready))
-        actor = self._ready[index]
-        self._ready[index] = self._ready[-1]
-        self._ready.pop()
+        ready = self._ready
+        index = int(self.random.random() * len(ready))
+        actor = ready[index]
+        ready[index] = ready[-1]
+        ready.pop()
         self._is_ready.discard(actor)
         self.steps += 1
         process = self._actors.get(actor)
         if process is None or (self.injector is not None and self._disturbed(actor, process)):
             return True
         self._let(actor, process)
-        if actor in self._actors and (not actor.actor_inbox.empty() or actor in self._ending):
+        if (not actor.actor_inbox.empty() or actor in self._ending) and actor in self._actors:
             self.delivered(actor)
         return True
 
@@ -254,13 +260,13 @@ class World:
     def _let(self, actor: Actor, process: Process) -> None:
         if actor in self._unstarted:
             self._unstarted.discard(actor)
-            self._guard(actor, None, None)
+            self._guard(actor, None)
         elif not actor.actor_inbox.empty():
             item: Any = actor.actor_inbox.get()
-            frame, reply_to = (item, None) if isinstance(item, bytes) else (item.message, item.reply_to)
             if self.trace is not None:
+                frame = item if isinstance(item, bytes) else item.message
                 self.trace.handled(self.clock.monotonic(), process.name, actor.name, frame)
-            self._guard(actor, frame, reply_to)
+            self._guard(actor, item)
         elif actor in self._ending:
             self._end(actor)
             actor.on_stop()
@@ -301,20 +307,20 @@ class World:
         if actor in self._actors:
             self.delivered(actor)
 
-    def _guard(self, actor: Actor, frame: bytes | None, reply_to: pykka.Future[Any] | None) -> None:
-        """Have it handle a message, or start if there is none, as pykka's loop does."""
+    def _guard(self, actor: Actor, item: Any) -> None:
+        """Have it handle what was in its mailbox, or start if that is None, as pykka's loop does."""
         self.current = actor
         try:
-            if frame is None:
+            if item is None:
                 actor.on_start()
+            elif type(item) is bytes:
+                actor.on_receive(item)
             else:
-                response = actor.on_receive(frame)
-                if reply_to is not None:
-                    reply_to.set(response)
+                item.reply_to.set(actor.on_receive(item.message))
         except CrashedError as err:
             self.current = None
             self._end(actor)
-            if frame is not None:  # on_start reports by itself, since pykka does not
+            if item is not None:  # on_start reports by itself, since pykka does not
                 actor.on_failure(type(err), err, err.__traceback__)
         except Exception as err:
             self.current = None

@@ -17,16 +17,17 @@ INT32_MAX = 2**31 - 1
 def section(obj: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """obj's "spec" or "status"; empty where it has none. Raises ValueError if it is something else than a map."""
     value = obj.get(name)
+    if isinstance(value, dict):
+        return value
     if value is None:
         return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"{key_of(obj)}: {name} is not an object: {value!r}")
-    return value
+    raise ValueError(f"{key_of(obj)}: {name} is not an object: {value!r}")
 
 
 def number(obj: Mapping[str, Any], where: str, field: str, default: int = 0) -> int:
     """The whole number obj[where][field]. Raises ValueError if it is something else."""
-    value = section(obj, where).get(field)
+    part = obj.get(where)
+    value = (part if isinstance(part, dict) else section(obj, where)).get(field)
     if value is None:
         return default
     if type(value) is not int:
