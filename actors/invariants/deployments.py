@@ -130,18 +130,64 @@ class SizesWithinBounds:
             view.sizes.pop(gone, None)
 
 
-class _Begun(NamedTuple):
+class Begun(NamedTuple):
     """Up to which versions the tables showed everything, as a streak began."""
 
     deployments: int
     replica_sets: int
 
 
-class _Decision(NamedTuple):
+class Decision(NamedTuple):
     """To write a ReplicaSet. newest: the newest version of its Deployment that could be known."""
 
-    begun: _Begun
+    begun: Begun
     newest: int
+
+
+class Decisions:
+    """What writes of a Deployment's ReplicaSets may rest on, by the versions that the tables had reached."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._streaks: Streaks[Begun] = Streaks(cluster)
+        self._answered: dict[tuple[str, str], int] = {}  # (process, uid of a Deployment) → version it was answered
+        self._decisions: dict[tuple[str, bytes], Decision] = {}  # by process and what it asks for
+
+    def see(self, happening: Happening) -> None:
+        match happening:
+            case ProcessStarted(process, _):
+                self._streaks.end(process)
+            case Submitted(process, system, submit) if submit.sender.startswith(SENDER):
+                self._submitted(process, system, submit)
+            case Answered(process, _, sender, command, outcome) if command is not None and sender.startswith(SENDER):
+                self._streaks.answered(command)
+                if command.resource == DEPLOYMENTS.id and isinstance(outcome, Done):
+                    deployment = decode_object(outcome.body)
+                    self._answered[process, uid_of(deployment)] = int(resource_version_of(deployment))
+            case LetIn():
+                self._streaks.end(happening.process, happening.name)
+
+    def behind(self, written: CarriedOut) -> Decision | None:
+        """The one that has just been carried out; None if that was something else."""
+        if written.request.method not in ("POST", "PUT") or written.response.status >= 300:
+            return None
+        return self._decisions.get((written.process, written.request.body))
+
+    def _submitted(self, process: str, system: ControllerSystem, submit: Submit) -> None:
+        deployments, replica_sets = system.tables[DEPLOYMENTS.id], system.tables[REPLICASETS.id]
+
+        def now() -> Begun:
+            return Begun(deployments.version, replica_sets.version)
+
+        for command in submit.commands:
+            uid = deployment_concerned(system, command)
+            if not uid:
+                continue
+            begun = self._streaks.submitted(process, submit.sender, uid, (command,), now)
+            if command.resource == REPLICASETS.id and isinstance(command, Create | Update):
+                # An informer that fails in the middle of an event may have put in what it has not counted yet.
+                shown = (entry.resource_version for entry in deployments.entries() if entry.uid == uid)
+                newest = max(deployments.version, self._answered.get((process, uid), 0), *shown)
+                self._decisions[process, command.body] = Decision(begun, newest)
 
 
 class NeverLargerThanAllowed:
@@ -154,52 +200,21 @@ class NeverLargerThanAllowed:
     name = "never larger than a Deployment allows"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        self._streaks: Streaks[_Begun] = Streaks(cluster)
+        self._decisions = Decisions(cluster)
         self._most: History[int] = History()  # by the Deployment's uid
         self._sizes: History[int] = History()  # by the ReplicaSet's uid; 0 once it is gone
         self._sets: dict[str, list[str]] = {}  # uids of the ReplicaSets by that of their Deployment
-        self._answered: dict[
-            tuple[str, str], int
-        ] = {}  # (process, uid of a Deployment) → version it was answered of it
-        self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and what it asks for
 
     def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        self._decisions.see(happening)
         match happening:
-            case ProcessStarted(process, _):
-                self._streaks.end(process)
-            case Submitted(process, system, submit) if submit.sender.startswith(SENDER):
-                self._submitted(process, system, submit)
-            case Answered(process, _, sender, command, outcome) if command is not None and sender.startswith(SENDER):
-                self._streaks.answered(command)
-                if command.resource == DEPLOYMENTS.id and isinstance(outcome, Done):
-                    deployment = decode_object(outcome.body)
-                    self._answered[process, uid_of(deployment)] = int(resource_version_of(deployment))
-            case LetIn(process, name, _):
-                self._streaks.end(process, name)
             case Committed(changes):
                 for change in changes:
                     self._committed(change)
-            case CarriedOut(process, _, request, response) if request.method in ("POST", "PUT"):
-                decision = self._decisions.get((process, request.body))
-                if decision is not None and response.status < 300:
-                    self._grown(decision, decode_object(response.body), object_to)
-
-    def _submitted(self, process: str, system: ControllerSystem, submit: Submit) -> None:
-        deployments, replica_sets = system.tables[DEPLOYMENTS.id], system.tables[REPLICASETS.id]
-
-        def now() -> _Begun:
-            return _Begun(deployments.version, replica_sets.version)
-
-        for command in submit.commands:
-            uid = deployment_concerned(system, command)
-            if not uid:
-                continue
-            begun = self._streaks.submitted(process, submit.sender, uid, (command,), now)
-            if command.resource == REPLICASETS.id and isinstance(command, Create | Update):
-                # An informer that fails in the middle of an event may have put in what it has not counted yet.
-                shown = (entry.resource_version for entry in deployments.entries() if entry.uid == uid)
-                newest = max(deployments.version, self._answered.get((process, uid), 0), *shown)
-                self._decisions[process, command.body] = _Decision(begun, newest)
+            case CarriedOut():
+                decision = self._decisions.behind(happening)
+                if decision is not None:
+                    self._grown(decision, decode_object(happening.response.body), object_to)
 
     def _committed(self, change: Change) -> None:
         if change.storage == "deployments.apps":
@@ -213,7 +228,7 @@ class NeverLargerThanAllowed:
             wanted = 0 if change.type == DELETED else size_of(replica_set).wanted
             self._sizes.note(uid_of(replica_set), change.revision, wanted)
 
-    def _grown(self, decision: _Decision, replica_set: Object, object_to: ObjectTo) -> None:
+    def _grown(self, decision: Decision, replica_set: Object, object_to: ObjectTo) -> None:
         uid, owner = uid_of(replica_set), controller_of(replica_set)
         version, wanted = int(resource_version_of(replica_set)), size_of(replica_set).wanted
         before = self._sizes.between(uid, version - 1, version - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.invariants.availability import NeverFewerThanAllowed
 from actors.invariants.calls import CallsInProportion, NoLookWithoutReason, NothingWrittenTwice
 from actors.invariants.deletions import DeletesWhatItSaw
 from actors.invariants.deployments import NeverLargerThanAllowed, SizesWithinBounds
@@ -20,6 +21,7 @@ def usual_invariants(cluster: SimulatedCluster) -> tuple[Invariant, ...]:
         NeverMorePodsThanWanted(cluster),
         SizesWithinBounds(cluster),
         NeverLargerThanAllowed(cluster),
+        NeverFewerThanAllowed(cluster),
         DeletesWhatItSaw(),
         NoWriteByTheReplaced(),
         NoWriteByTheDeposed(cluster),
