@@ -45,6 +45,7 @@ def workload(
 KINDS = (DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS)
 NAMES = {DEPLOYMENTS: "web", REPLICASETS: "set", REPLICATION_CONTROLLERS: "old"}
 CHANGES = ("image", "scale", "scale", "kill", "anew", "orphan")
+HISTORIES = (0, 1, None)  # how many old ReplicaSets a Deployment keeps; None is the default
 
 
 def draw_wishes(
@@ -57,22 +58,30 @@ def draw_wishes(
 ) -> tuple[Wish, ...]:
     """One workload of each kind, then three to six changes to them within so many seconds. pod: see `workload`."""
     chance = random.Random(f"wishes {seed}")
-    wishes = [_first(chance, 1.0 + 0.5 * i, kind, pod) for i, kind in enumerate(kinds)]
+    kept = random.Random(f"revisions kept {seed}").choice(HISTORIES)
+    wishes = [_first(chance, 1.0 + 0.5 * i, kind, pod, kept) for i, kind in enumerate(kinds)]
     times = sorted(round(chance.uniform(3.0, seconds), 2) for _ in range(chance.randint(3, 6)))
-    wishes += [_draw_change(chance, at, chance.choice(kinds), chance.choice(changes)) for at in times]
+    wishes += [_draw_change(chance, at, chance.choice(kinds), chance.choice(changes), kept) for at in times]
     return tuple(wishes)
 
 
-def _first(chance: random.Random, at: float, kind: Resource, pod: Mapping[str, Any]) -> Wish:
+def _first(chance: random.Random, at: float, kind: Resource, pod: Mapping[str, Any], kept: int | None) -> Wish:
+    """kept: see _history."""
     more: Object = {}
     if kind == DEPLOYMENTS:
         surge = {"maxSurge": chance.randint(0, 2), "maxUnavailable": 1}
         strategy = chance.choice(({"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": surge}, None))
         more = {} if strategy is None else {"strategy": strategy}
+    more |= _history(kind, kept)
     return _create(at, kind, workload(kind, NAMES[kind], chance.randint(1, 5), "v1", pod=pod, **more))
 
 
-def _draw_change(chance: random.Random, at: float, kind: Resource, change: str) -> Wish:
+def _history(kind: Resource, kept: int | None) -> Object:
+    """How many old ReplicaSets a Deployment keeps. kept: None is the default."""
+    return {"revisionHistoryLimit": kept} if kind == DEPLOYMENTS and kept is not None else {}
+
+
+def _draw_change(chance: random.Random, at: float, kind: Resource, change: str, kept: int | None) -> Wish:
     name = NAMES[kind]
     match change:
         case "image" if kind == DEPLOYMENTS:
@@ -82,7 +91,7 @@ def _draw_change(chance: random.Random, at: float, kind: Resource, change: str) 
         case "kill":
             return _kill(at, name, chance.randrange(6))
         case "anew":
-            return _anew(at, kind, name, replicas=chance.randint(1, 4))
+            return _anew(at, kind, workload(kind, name, chance.randint(1, 4), "v1", **_history(kind, kept)))
         case "orphan" if kind != DEPLOYMENTS:
             return _orphan(at, name)
     replicas = chance.randint(0, 6)
@@ -124,15 +133,16 @@ def _kill(at: float, app: str, index: int) -> Wish:
     return Wish(at, f"delete a pod of {app}", act)
 
 
-def _anew(at: float, resource: Resource, name: str, *, replicas: int) -> Wish:
+def _anew(at: float, resource: Resource, other: Object) -> Wish:
     """Another object of the same name takes the place of the first."""
+    name = name_of(other)
 
     def act(cluster: SimulatedCluster) -> bool:
         cluster.delete(resource, f"{NAMESPACE}/{name}")
-        cluster.create(resource, workload(resource, name, replicas, "v1"))
+        cluster.create(resource, other)
         return True
 
-    return Wish(at, f"{resource.kind} {name} is deleted, and another made with {replicas}", act)
+    return Wish(at, f"{resource.kind} {name} is deleted, and another made with {other['spec']['replicas']}", act)
 
 
 def _orphan(at: float, app: str) -> Wish:

@@ -99,8 +99,8 @@ class CallsInProportion:
     Of workloads and their status: a pod that comes, goes, begins or ceases to be ready changes the status of its set,
     and of the Deployment that this belongs to. A wish is noted in the status of a set as it begins and ends (SET). For
     a Deployment a ReplicaSet is made, or annotated, and it notes the beginning, the revision and the end (DEPLOYMENT
-    in all); each pod by which it is to change may be a step: a size, and two statuses that note it (STEP). A new
-    incarnation of a controller looks at everything once.
+    in all); each pod by which it is to change may be a step: a size, and two statuses that note it (STEP). Its
+    ReplicaSets go once. A new incarnation of a controller looks at everything once.
 
     Of pods: those that a wish may make or remove, and those that others made or took away, twice, as one comes for one
     that goes. For each fault of the plan, which may make somebody act on the past or not hear what he has done, as many
@@ -170,6 +170,7 @@ class CallsInProportion:
         self._objects += {ADDED: 1, DELETED: -1}.get(change.type, 0)
         if change.storage == "replicasets.apps" and controller_of(after) is not None:
             self._rolled.add(uid_of(after))
+            self.granted["workloads"] += change.type == ADDED
             return
         before = after if change.type in (ADDED, DELETED) else decode_object(change.previous)
         same = metadata(before).get("generation") == metadata(after).get("generation")

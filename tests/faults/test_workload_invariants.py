@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
 from actors.campaign.runs import run
+from actors.invariants.deployments import SizesWithinBounds
 from actors.reconciliation import get_live, perform
-from actors.workloads.deployment import arithmetic, reconciler
+from actors.workloads.deployment import arithmetic, history, reconciler
 from actors.workloads.deployment.scaling import Resize
 from actors.workloads.replicaset import ReplicaSetReconciler
 from protocols.objects import name_of
@@ -72,17 +74,16 @@ def no_trust() -> Any:
 
 
 def no_haste() -> Any:
-    """A status goes up by one at a time, and each write is the next one's event."""
-    right = ReplicaSetReconciler.reconcile.__globals__["next_status"]
+    """A status is written ten times, now with and now without what is available."""
+    right = ReplicaSetReconciler.reconcile.__globals__["write_status"]
 
-    def slowly(status: Any, counts: Any, **more: Any) -> Any:
-        changed = right(status, counts, **more)
-        for field in ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"):
-            if changed is not None and changed.get(field, 0) > status.get(field, 0):
-                return {**status, field: status.get(field, 0) + 1}
-        return changed
+    def slowly(resource: Any, obj: Any, status: Any) -> Any:
+        available = status.get("availableReplicas", 0)
+        for count in (available, 0) * 5 if available else ():
+            yield from right(resource, obj, {**status, "availableReplicas": count})
+        return (yield from right(resource, obj, status))
 
-    return patch(f"{REPLICA_SETS}.next_status", slowly)
+    return patch(f"{REPLICA_SETS}.write_status", slowly)
 
 
 def no_pods_shown() -> Any:
@@ -108,6 +109,19 @@ def no_siblings_shown() -> Any:
     return patch.object(TableWriter, "put", put)
 
 
+def no_end() -> Any:
+    """Each step of a rollout is taken for its last, and what was scaled down just now for history."""
+    ended = patch.object(reconciler, "is_complete", lambda *_: True)
+    idle = patch.object(history, "_is_idle", lambda replica_set: not replica_set["spec"]["replicas"])
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with ended, idle:
+            yield
+
+    return both()
+
+
 @pytest.mark.parametrize(
     ("spoil", "invariant", "seed"),
     [
@@ -118,6 +132,7 @@ def no_siblings_shown() -> Any:
         (no_trust, "a live look has a reason", 0),
         (no_haste, "calls are in proportion", 0),
         (no_pods_shown, "never more pods than wanted", 0),
+        (no_end, "only empty ReplicaSets are deleted", 9),
         (no_siblings_shown, "never larger than a Deployment allows", 9),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -128,3 +143,10 @@ def test_what_is_spoilt_is_objected_to(spoil: Spoil, invariant: str, seed: int) 
         violations = run(seed, ()).violations
     assert {violation.invariant for violation in violations} == {invariant}
     assert run(seed, ()).violations == []
+
+
+def test_too_few_available_pods_are_objected_to_by_what_is_really_there() -> None:
+    """Also where nothing is held against what the controller's tables show."""
+    with no_patience(), patch.object(SizesWithinBounds, "see", lambda *_: None):
+        violations = run(9, ()).violations
+    assert {violation.invariant for violation in violations} == {"never fewer than a Deployment needs"}
