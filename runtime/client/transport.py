@@ -52,8 +52,7 @@ class HttpTransport:
     ) -> None:
         """user_agent_base: as base_user_agent() makes it. timeout, connect_timeout: seconds; timeout is for requests
         that name none. connections: the more there are, the more writes etcd commits at once, which saves the
-        server CPU; but each begins with a handshake: with 128 that costs a burst of a thousand writes more than it saves.
-        """
+        server CPU; but each begins with a handshake: 128 cost a burst of a thousand writes more than they save."""
         self._config, self._user_agent_base = config, user_agent_base
         self._clock, self._log = clock, log
         self._timeout, self._connect_timeout = timeout, connect_timeout
