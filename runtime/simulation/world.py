@@ -313,7 +313,7 @@ class World:
         try:
             if item is None:
                 actor.on_start()
-            elif type(item) is bytes:
+            elif isinstance(item, bytes):  # a numbered frame of a journal is one too
                 actor.on_receive(item)
             else:
                 item.reply_to.set(actor.on_receive(item.message))
