@@ -100,7 +100,8 @@ class CallsInProportion:
     and of the Deployment that this belongs to. A wish is noted in the status of a set as it begins and ends (SET). For
     a Deployment a ReplicaSet is made, or annotated, and it notes the beginning, the revision and the end (DEPLOYMENT
     in all); each pod by which it is to change may be a step: a size, and two statuses that note it (STEP). Its
-    ReplicaSets go once. A new incarnation of a controller looks at everything once.
+    ReplicaSets go once. A new incarnation of a controller looks at everything once. What another process wrote is
+    written over: while a lease is stolen there are two leaders, who need not see the same.
 
     Of pods: those that a wish may make or remove, and those that others made or took away, twice, as one comes for one
     that goes. For each fault of the plan, which may make somebody act on the past or not hear what he has done, as many
@@ -116,6 +117,7 @@ class CallsInProportion:
         self._pending: Sequence[Change] = ()
         self._rolled: set[str] = set()  # uids of ReplicaSets that belong to a Deployment
         self._objects = self._largest = 0
+        self._writers: dict[str, str] = {}  # by the uid of a workload, which process wrote it last
         self.written: Counter[str] = Counter()
         self.granted: Counter[str] = Counter()
 
@@ -131,6 +133,9 @@ class CallsInProportion:
                 if ours and changes[0].storage == "pods":
                     self._written("pods", object_to)
                 elif ours and changes[0].storage in WORKLOADS:  # and no event
+                    uid = uid_of(decode_object(changes[0].raw))
+                    self.granted["workloads"] += self._writers.get(uid, process) != process
+                    self._writers[uid] = process
                     self._written("workloads", object_to)
             case LetIn(_, name, _) if name.startswith(SENDERS):
                 self.granted["workloads"] += self._objects

@@ -120,6 +120,12 @@ def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -
     assert check(300642, parse_faults(plan)).violations == []
 
 
+def test_two_leaders_who_do_not_see_the_same_write_over_each_other() -> None:
+    """A false alarm: a lease was stolen, and only one of the two saw all pods."""
+    plan = "partition 8.07..37.5 rate=0.1 seconds=0.5 process=manager* resource=pods; lease-stolen 15.11.. seconds=1"
+    assert check(480355, parse_faults(plan)).violations == []
+
+
 def test_a_pod_that_came_and_went_while_its_creation_had_no_answer_is_no_pod_too_many() -> None:
     """A false alarm: its node's taints made it go, and the answer was still to come."""
     plan = "zone-silent 19.62..52.58 object=zone-a; outcome-lost 18.54..89.72 rate=0.3 seconds=0.05 process=manager*"
