@@ -178,6 +178,9 @@ def test_a_message_comes_back_as_it_was_sent(message_type: type) -> None:
         received = decode(encode(message))
         assert type(received) is message_type
         assert received == message
+        for field in dataclasses.fields(message_type):
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(received, field.name, None)
 
     round_trip()
 
