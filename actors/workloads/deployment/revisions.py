@@ -48,23 +48,23 @@ def comparable(obj: Mapping[str, Any]) -> bytes:
 class Templates:
     """What `comparable` made of objects that are looked at again and again: a Deployment's whole history each time."""
 
-    MOST = 256  # objects; some 4 kB each
+    MOST = 256  # objects; some 8 kB each
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Object, bytes]] = {}  # uid → (the very template, what was made of it)
+        self._known: dict[str, tuple[Mapping[str, Any], bytes]] = {}  # uid → (the very object, what was made of it)
 
     def __len__(self) -> int:
         return len(self._known)
 
     def comparable(self, obj: Mapping[str, Any]) -> bytes:
-        uid, current = uid_of(obj), template(obj)
+        uid = uid_of(obj)
         known = self._known.get(uid)
-        if known is not None and known[0] is current:
+        if known is not None and known[0] is obj:
             return known[1]
         made = comparable(obj)
         if len(self._known) >= self.MOST:
             self._known.clear()
-        self._known[uid] = current, made
+        self._known[uid] = obj, made
         return made
 
 
