@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.greeting import LiveLine, greeting
+from actors.command.greeting import LiveLine, greeting
 
 
 class Screen(io.StringIO):
