@@ -11,6 +11,18 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.simulation import SimulatedCluster
 
+SIMULATED = "tests/faults/"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several workers run the tests, those of a file stay together, as they share what they started; seeded runs
+    start nothing, and are dealt to all workers.
+    """
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        if not file.startswith(SIMULATED):
+            item.add_marker(pytest.mark.xdist_group(file))
+
 
 @pytest.fixture
 def logs() -> LogCapture:

@@ -1,6 +1,6 @@
 """Seeded runs with every fault there is: over ReplicationControllers, ReplicaSets and Deployments, and over nodes too.
 
-KCM_SEEDS (bin/run-tests --seeds N) says how many of the first, and a fifth of it is how many of the second; they are
+KCM_SEEDS (bin/run-tests --seeds N) says how many of the first, and a tenth of it is how many of the second; they are
 dealt to a few tests, so that several workers share them. The seeds are the same in every run of the suite: what fails
 is replayed by the line that it prints.
 """
@@ -26,7 +26,7 @@ PARTS = 12
 @pytest.mark.timeout(60 + SEEDS * 5)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
-    ("setting", "seeds"), [(USUAL, SEEDS), (NODES_TOO, SEEDS // 5)], ids=[USUAL.name, NODES_TOO.name]
+    ("setting", "seeds"), [(USUAL, SEEDS), (NODES_TOO, SEEDS // 10)], ids=[USUAL.name, NODES_TOO.name]
 )
 def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: int, part: int) -> None:
     for seed in range(part, seeds, PARTS):

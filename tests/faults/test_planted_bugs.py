@@ -20,14 +20,15 @@ pytestmark = pytest.mark.timeout(60 + MOST)  # on a machine that is busy with ot
 Draw = Callable[..., tuple[Fault, ...]]
 
 
-def first_violation(setting: Setting, seeds: int = MOST) -> Run | None:
-    runs = (check(seed, setting=setting) for seed in range(seeds))
+def first_violation(setting: Setting, seeds: int = MOST, *, first: int = 0) -> Run | None:
+    """first: tried before all others, where it is known to be quick."""
+    runs = (check(seed, setting=setting) for seed in [first, *range(seeds)])
     return next((run for run in runs if run.violations), None)
 
 
 @pytest.mark.parametrize("draw", [draw_plan, draw_stale_state, draw_unobserved_state, draw_intermediate_state])
 def test_nothing_is_found_in_a_reconciler_without_a_bug(draw: Draw) -> None:
-    run = first_violation(planted(Flaws(), draw=draw), seeds=12)
+    run = first_violation(planted(Flaws(), draw=draw), seeds=8)
     assert run is None, run and run.violations
 
 
@@ -39,9 +40,9 @@ PLANTED = {
 }
 
 PATTERNS = {
-    "stale state": (Flaws(no_uid_check=True), draw_stale_state),
-    "unobserved state": (Flaws(waits_for_the_end=True), draw_unobserved_state),
-    "intermediate state": (Flaws(says_first=True), draw_intermediate_state),
+    "stale state": (Flaws(no_uid_check=True), draw_stale_state, 14),
+    "unobserved state": (Flaws(waits_for_the_end=True), draw_unobserved_state, 8),
+    "intermediate state": (Flaws(says_first=True), draw_intermediate_state, 67),
 }
 
 
@@ -50,10 +51,10 @@ def test_a_planted_bug_is_found_within_200_seeds(flaws: Flaws, draw: Draw) -> No
     assert first_violation(planted(flaws, draw=draw)) is not None
 
 
-@pytest.mark.parametrize(("flaws", "draw"), PATTERNS.values(), ids=PATTERNS.keys())
-def test_each_pattern_of_sieve_finds_the_bug_that_it_is_about(flaws: Flaws, draw: Draw) -> None:
+@pytest.mark.parametrize(("flaws", "draw", "first"), PATTERNS.values(), ids=PATTERNS.keys())
+def test_each_pattern_of_sieve_finds_the_bug_that_it_is_about(flaws: Flaws, draw: Draw, first: int) -> None:
     """And not because the bug shows without any fault."""
     setting = planted(flaws, draw=draw)
-    run = first_violation(setting)
+    run = first_violation(setting, first=first)
     assert run is not None
     assert check(run.seed, (), setting=setting).violations == []
