@@ -30,13 +30,6 @@ class _Tombstone(NamedTuple):
     epoch: int
 
 
-class _Status(NamedTuple):
-    """A status of our own. on: the resourceVersion of the object that it was written to."""
-
-    on: str
-    epoch: int
-
-
 class Overlay:
     """Our own writes to one resource that its table does not show yet.
 
@@ -44,13 +37,12 @@ class Overlay:
     the watch came back): no event tells whom that concerned. Whoever drives the reconciler takes it from here.
     """
 
-    __slots__ = ("_own", "_statuses", "table", "unseen")
+    __slots__ = ("_own", "table", "unseen")
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.unseen: list[Entry] = []
         self._own: dict[Key, _Written | _Tombstone] = {}
-        self._statuses: dict[str, _Status] = {}  # by the resourceVersion that it was answered with
 
     def __len__(self) -> int:
         return len(self._own)
@@ -66,19 +58,6 @@ class Overlay:
             self._own[entry.key] = _Written(entry, self.table.epoch)
         return entry
 
-    def wrote_status(self, raw: bytes, *, on: str) -> None:
-        """An update of the status was answered with this object. on: the resourceVersion without which it would have
-        been refused; "" if it would not. Raises ValueError as wrote does.
-        """
-        entry = self.wrote(raw)
-        if on:
-            self._statuses[str(entry.resource_version)] = _Status(on, self.table.epoch)
-
-    def status_written_on(self, version: str) -> str | None:
-        """On which resourceVersion we wrote the status that made it this one; None if it was not us, or long ago."""
-        own = self._statuses.get(version)
-        return own.on if own is not None and own.epoch == self.table.epoch else None
-
     def deleted(self, key: Key, uid: str, *, version: int = 0) -> None:
         """A delete was answered with a Status, or with NotFound: what had this uid is gone."""
         own = self._own.get(key)
@@ -93,8 +72,6 @@ class Overlay:
         """Let go of all that the table shows by now."""
         for key in list(self._own):
             self._current(key)
-        shown = self.table.version
-        self._statuses = {version: own for version, own in self._statuses.items() if int(version) > shown}
 
     def get(self, key: Key) -> Entry | None:
         known = self.table.get(key)
@@ -202,10 +179,6 @@ class Lister:
 
     def orphan_entries(self, namespace: str) -> list[Entry]:
         return self._overlay.indexed(OWNER, owner_value(namespace=namespace, controller=None))
-
-    def status_written_on(self, version: str) -> str | None:
-        """See Overlay."""
-        return self._overlay.status_written_on(version)
 
     def object_of(self, entry: Entry) -> Object:
         return self._table.object_of(entry)

@@ -19,9 +19,7 @@ def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
     if overlay is None:
         return
     match command, outcome:
-        case (Update(subresource="status", body=asked), Done(body)):
-            overlay.wrote_status(body, on=resource_version_of(decode_object(asked)))
-        case (Create(subresource="" | "status") | Update(subresource=""), Done(body)):
+        case (Create(subresource="" | "status") | Update(subresource="" | "status"), Done(body)):
             overlay.wrote(body)
         case (Patch(subresource="" | "status") | Get(subresource="" | "status"), Done(body)):
             overlay.wrote(body)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from protocols.messages.watching import EventType, WatchEvent
-from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, resource_version_of, split_key
+from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from protocols.resources import Resource
 from runtime.overlay import Tables
 from runtime.table import Entry
@@ -15,11 +15,11 @@ from runtime.table import Entry
 class Change:
     """A changed object as a `to` function sees it: what is asked for is decoded, and nothing else.
 
-    type: ADDED, MODIFIED or DELETED (EventType). version: its resourceVersion, where an event told it; else "".
-    controller, previous_controller: the controller owner reference after and before the change.
+    type: ADDED, MODIFIED or DELETED (EventType). controller, previous_controller: the controller owner reference after
+    and before the change.
     """
 
-    __slots__ = ("_new", "_old", "_previous", "_raw", "controller", "key", "previous_controller", "type", "version")
+    __slots__ = ("_new", "_old", "_previous", "_raw", "controller", "key", "previous_controller", "type")
 
     def __init__(
         self,
@@ -30,9 +30,8 @@ class Change:
         controller: OwnerRef | None,
         previous: bytes = b"",
         previous_controller: OwnerRef | None = None,
-        version: str = "",
     ) -> None:
-        self.type, self.key, self.version = type, key, version
+        self.type, self.key = type, key
         self.controller, self.previous_controller = controller, previous_controller
         self._raw, self._previous = raw, previous
         self._new: Object | None = None
@@ -47,7 +46,6 @@ class Change:
             controller=event.controller,
             previous=event.previous,
             previous_controller=event.previous_controller,
-            version=event.resource_version,
         )
 
     @classmethod
@@ -91,22 +89,6 @@ class Watch:
 def itself(change: Change, _tables: Tables) -> Iterable[Key]:
     """The changed object's own key."""
     return (change.key,)
-
-
-def itself_but_for_own_status(resource: Resource) -> Callable[[Change, Tables], Iterable[Key]]:
-    """The changed object's own key, unless all that has changed is a status that this very controller wrote.
-
-    For reconcilers that have nothing left to do once they have written a status. It must have been written on what the
-    event says was there before: whatever else changed the object has then had its own event.
-    """
-
-    def keys(change: Change, tables: Tables) -> Iterable[Key]:
-        on = tables[resource].status_written_on(change.version)
-        if on is None or change.deleted or change.old is None or resource_version_of(change.old) != on:
-            return (change.key,)
-        return ()
-
-    return keys
 
 
 def its_controller(owners: Resource) -> Callable[[Change, Tables], Iterable[Key]]:

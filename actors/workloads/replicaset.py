@@ -25,7 +25,7 @@ from actors.reconciliation import (
     Watch,
     get_live,
     its_controller,
-    itself_but_for_own_status,
+    itself,
     together,
 )
 from actors.workloads.ownership import claim
@@ -362,7 +362,7 @@ class ReplicaSetReconciler:
 def watches(kind: ReplicaKind) -> tuple[Watch, ...]:
     """What a reconciler of this kind has to hear of."""
     return (
-        Watch(kind.resource, to=itself_but_for_own_status(kind.resource)),
+        Watch(kind.resource, to=itself),
         Watch(PODS, to=its_controller(kind.resource)),
         Watch(PODS, to=matching_owners(kind)),
     )

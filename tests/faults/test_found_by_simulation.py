@@ -78,6 +78,10 @@ FOUND = {
             "actor-broken 16.39..24.44 rate=0.1 most=2 process=manager*"
         ),
     ),
+    "a status written before its own deletions was the last look: no table ever showed those pods": (
+        504252,
+        "server-restarted 0.5..8.67",
+    ),
 }
 
 

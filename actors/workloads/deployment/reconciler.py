@@ -17,7 +17,7 @@ from actors.reconciliation import (
     Step,
     Watch,
     its_controller,
-    itself_but_for_own_status,
+    itself,
     perform,
     record,
     update,
@@ -109,7 +109,7 @@ class DeploymentReconciler:
     """See the module. The key is a Deployment's."""
 
     watches: Sequence[Watch] = (
-        Watch(DEPLOYMENTS, to=itself_but_for_own_status(DEPLOYMENTS)),
+        Watch(DEPLOYMENTS, to=itself),
         Watch(REPLICASETS, to=owner_or_adopters),
         Watch(PODS, to=emptied_recreate),
     )
@@ -218,14 +218,10 @@ def _roll(rollout: Rollout) -> Reconciliation:
 
 
 def _finish(rollout: Rollout) -> Reconciliation:
-    """What comes after a rollout's last step, and whenever there is no step to take.
-
-    Differs: upstream cleans up before it writes the status, and so only when that write brings it back.
-    """
-    again = yield from rollout.sync_rollout_status()
+    """What comes after a rollout's last step, and whenever there is no step to take."""
     if is_complete(rollout.deployment, section(rollout.deployment, "status")):
         yield from rollout.clean_up()
-    return again
+    return (yield from rollout.sync_rollout_status())
 
 
 def _scale(rollout: Rollout, *, paused: bool) -> Reconciliation:

@@ -201,6 +201,7 @@ def test_a_deletion_may_find_nothing_but_may_not_fail(web, outcome, raises):
     web.set_image("web:2")
     web.roll_out()
     web.set(revisionHistoryLimit=0)
+    web.sync()  # tells of the new generation
     driven = web.sync(answer=refusing(web, outcome, to=Delete), raises=raises)
     (command,) = driven.of(Delete)
     assert command.uid == web.replica_sets()[1]["metadata"]["uid"]
