@@ -8,7 +8,6 @@ new field comes last and has a default.
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable
 from copy import copy
 from operator import attrgetter
@@ -188,19 +187,9 @@ _BY_TYPE = {message_type: _Form(tag, message_type) for tag, message_type in TAGS
 _BY_TAG = {form.tag: form for form in _BY_TYPE.values()}
 
 
-class _Packer(threading.local):
-    """One a thread, used again and again: to make one takes longer than to pack a message."""
-
-    def __init__(self) -> None:
-        self.pack = msgpack.Packer(use_bin_type=True).pack
-
-
-_PACKER = _Packer()
-
-
 def encode(message: Any) -> bytes:
     """Raises TypeError on what is no message, or holds what msgpack cannot say."""
-    frame: bytes = _PACKER.pack(_to_wire(message))
+    frame: bytes = msgpack.packb(_to_wire(message), use_bin_type=True)
     return frame
 
 
