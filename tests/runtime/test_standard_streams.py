@@ -29,16 +29,21 @@ def test_who_logs_does_not_fail_because_nobody_reads() -> None:
         sink = Sink(stderr=stderr, directory="", now=lambda: 0.0)
         sink.write("info", "first")
         sink.write("info", "second")
+        assert os.path.samestat(os.fstat(stderr.fileno()), os.stat(os.devnull))
 
 
 def test_a_full_disk_costs_lines_of_a_log_file_and_no_more(tmp_path: Path) -> None:
     sink = Sink(stderr=None, directory=str(tmp_path), now=lambda: 0.0)
-    full = os.open("/dev/full", os.O_WRONLY)
-    for file in sink._files:
-        os.dup2(full, file.fileno())
+    (info, *_) = sink._files
+    disk, full = os.dup(info.fileno()), os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, info.fileno())
+    sink.write("info", "late or lost")
+    os.dup2(disk, info.fileno())
+    os.close(disk)
     os.close(full)
-    sink.write("error", "lost")
+    sink.write("info", "there is room again")
     sink.close()
+    assert Path(info.name).read_text(encoding="utf-8").endswith("there is room again\n")
 
 
 def test_closed_streams_lead_nowhere_and_not_into_the_next_socket(tmp_path: Path) -> None:
