@@ -1,11 +1,11 @@
 """The names of this room that other programs may use; what is not here may change without notice."""
 
-from actors.arguments import read_options
-from actors.catalogue import BUILT_IN
-from actors.connection import api_transport
-from actors.controller_system import ControllerSystem
-from actors.elector import Election
-from actors.installed import installed_controllers
+from actors.app.arguments import read_options
+from actors.app.connection import api_transport
+from actors.app.installed import installed_controllers
+from actors.app.system import ControllerSystem
+from actors.controllers.built_in import BUILT_IN
+from actors.engine.elector import Election
 from actors.options import InvalidOptions, Options
 from actors.reconciliation import (
     Change,
@@ -29,7 +29,7 @@ from actors.reconciliation import (
     together,
     update,
 )
-from actors.specs import ControllerSpec, Surroundings
+from actors.reconciliation.specs import ControllerSpec, Surroundings
 
 __all__ = [
     "BUILT_IN",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from actors.local_cluster import LocalCluster, start_local_cluster
+from actors.app.local_cluster import LocalCluster, start_local_cluster
 
 if TYPE_CHECKING:
     from actors.simulation import SimulatedCluster

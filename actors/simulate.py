@@ -14,9 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from actors.campaign.checking import check, report, small
-from actors.campaign.node_setting import NODES_TOO
-from actors.campaign.setting import USUAL, Setting
+from actors.simulation.campaign.checking import check, report, small
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.setting import USUAL, Setting
 from runtime.simulation.faults import Kind, parse_faults
 
 SETTINGS = {setting.name: setting for setting in (USUAL, NODES_TOO)}

@@ -3,10 +3,12 @@
 Apart from public.py, because they bring the API server and the simulator along.
 """
 
-from actors.campaign.checking import must_hold
-from actors.campaign.scenarios import Wish, end_state, unsettled
-from actors.campaign.setting import Fleet, Setting
-from actors.invariants.watching import (
+from actors.app.local_cluster import LocalCluster
+from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.checking import must_hold
+from actors.simulation.campaign.scenarios import Wish, end_state, unsettled
+from actors.simulation.campaign.setting import Fleet, Setting
+from actors.simulation.invariants.watching import (
     Answered,
     CarriedOut,
     Committed,
@@ -18,8 +20,6 @@ from actors.invariants.watching import (
     Sent,
     Submitted,
 )
-from actors.local_cluster import LocalCluster
-from actors.simulation import SimulatedCluster
 
 __all__ = [
     "Answered",

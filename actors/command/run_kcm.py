@@ -1,6 +1,6 @@
 """`run-kcm`: the command line of the controller manager.
 
-Without a cluster given it starts one of its own (actors/local_cluster.py). Exit codes: 0 after a drained shutdown, 1
+Without a cluster given it starts one of its own (app/local_cluster.py). Exit codes: 0 after a drained shutdown, 1
 after anything else, with one line that says what was wrong.
 """
 
@@ -15,17 +15,17 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from actors.arguments import known_names, read_options
-from actors.catalogue import BUILT_IN
+from actors.app.arguments import known_names, read_options
+from actors.app.connection import ServerUnavailableError, connect, wait_for_server
+from actors.app.installed import installed_controllers
+from actors.app.local_cluster import LocalCluster
+from actors.app.system import ControllerSystem
 from actors.command.greeting import LiveLine, greeting, summary
+from actors.command.journal import command as journal_command
 from actors.command.manifests import ManifestError, apply, read_manifest
 from actors.command.serving import build_server
 from actors.command.starting import Launch, StartError, build_system, fault_plan, local_cluster
-from actors.connection import ServerUnavailableError, connect, wait_for_server
-from actors.controller_system import ControllerSystem
-from actors.installed import installed_controllers
-from actors.journal import command as journal_command
-from actors.local_cluster import LocalCluster
+from actors.controllers.built_in import BUILT_IN
 from actors.options import InvalidOptions, Options, help_text
 from runtime.client.config import ConfigError
 from runtime.client.loading import load_config

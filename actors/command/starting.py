@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actors.catalogue import BUILT_IN
-from actors.controller_system import ControllerSystem
-from actors.elector import Election
+from actors.app.installed import Installed
+from actors.app.local_cluster import LocalCluster, start_local_cluster
+from actors.app.system import ControllerSystem
+from actors.controllers.built_in import BUILT_IN
+from actors.engine.elector import Election
 from actors.faults.live import LiveFaults
-from actors.installed import Installed
-from actors.local_cluster import LocalCluster, start_local_cluster
 from actors.options import Options
-from actors.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.transport import HttpTransport
 from runtime.clock import SystemClock

@@ -7,7 +7,7 @@ from actors.hollow.kubelet import HollowKubelet, kubelet_watches
 from actors.hollow.nodes import HollowNodes, node_watches
 from actors.hollow.scheduler import SCHEDULER_NAME, HollowScheduler, scheduler_watches
 from actors.options import Options
-from actors.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec
 
 CONCURRENCY = 64  # keys in work at once: they wait for the server, hardly for the processor
 

@@ -18,7 +18,7 @@ from actors.hollow.fleet import HollowNode
 from actors.hollow.pod_status import PodPlan, status_patch
 from actors.hollow.timing import look_again
 from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, delete, must, patch, record
-from actors.tables import NODE
+from actors.reconciliation.derived import NODE
 from protocols.messages.outcomes import Conflict, NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, metadata, name_of

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
-from actors.connection import connect
-from actors.controller_system import ControllerSystem
+from actors.app.connection import connect
+from actors.app.system import ControllerSystem
 from actors.hollow.catalogue import hollow_specs
 from actors.options import Options
 from runtime.client.config import ConfigError

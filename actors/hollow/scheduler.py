@@ -29,7 +29,7 @@ from actors.hollow.fitting import (
 from actors.hollow.placements import Placement, Placements
 from actors.hollow.timing import look_again
 from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, must, patch, record
-from actors.tables import NODE
+from actors.reconciliation.derived import NODE
 from protocols.conditions import find_condition
 from protocols.messages.commands import Create
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection, Iterator, Mapping
 
-from actors.names import is_enabled
 from actors.options.infrastructure import CertificateSigning
 from actors.options.node_ranges import cluster_ranges, node_ranges
 from actors.options.table import Options
+from actors.reconciliation.controller_names import is_enabled
 from runtime.cloud.loading import has_provider, is_known
 from runtime.flag_values import quote
 

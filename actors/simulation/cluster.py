@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from actors.actor_names import MANAGER
-from actors.catalogue import BUILT_IN
-from actors.controller_system import ControllerSystem
-from actors.elector import Election
+from actors.app.system import ControllerSystem
+from actors.controllers.built_in import BUILT_IN
+from actors.engine.elector import Election
 from actors.hollow.catalogue import hollow_specs
 from actors.options import Options
+from actors.reconciliation.actor_names import MANAGER
+from actors.reconciliation.specs import ControllerSpec
 from actors.simulation.calendar import Calendar
 from actors.simulation.processes import Observer, Processes, Running
-from actors.specs import ControllerSpec
 from protocols.messages.lifecycle import Describe, Drain
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
 from protocols.resources import Resource, resource_path

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.actor_names import MANAGER
-from actors.controller_system import ControllerSystem
-from actors.elector import Election
+from actors.app.system import ControllerSystem
+from actors.engine.elector import Election
 from actors.options import Options
-from actors.specs import ControllerSpec
-from actors.tables import frozen_table
+from actors.reconciliation.actor_names import MANAGER
+from actors.reconciliation.derived import frozen_table
+from actors.reconciliation.specs import ControllerSpec
 from runtime.simulation.cloud import SimulatedCalls
 from runtime.simulation.network import SimulatedNetwork
 from runtime.simulation.trace import Trace

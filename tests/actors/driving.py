@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.controller.own_writes import remember
+from actors.engine.controller.own_writes import remember
 from actors.reconciliation import Reconciler, RequeueAfter
-from actors.tables import NODE, node_of
+from actors.reconciliation.derived import NODE, node_of
 from protocols.merge_schemas import merge_schema_of
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome

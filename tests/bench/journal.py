@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from actors.controller_system import ControllerSystem
+from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
 from protocols.messages.lifecycle import Pause, Resume
 from protocols.resources import DEPLOYMENTS

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import structlog
 
-from actors.nodes.catalogue import NODES as NODE_CONTROLLERS
+from actors.controllers.nodes.catalogue import NODES as NODE_CONTROLLERS
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import PatchType
 from protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE

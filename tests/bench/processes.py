@@ -19,7 +19,7 @@ import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from actors.connection import connect
+from actors.app.connection import connect
 from runtime.api import JSON, Request, Response
 from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from actors.campaign.scenarios import workload
 from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.scenarios import workload
 from protocols.resources import DEPLOYMENTS
 from runtime.standard_log import quiet_log
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.campaign.scenarios import draw_wishes
-from actors.campaign.setting import WISHES, Setting
 from actors.reconciliation import (
     Change,
     Reconciliation,
@@ -19,8 +17,10 @@ from actors.reconciliation import (
     together,
     update,
 )
+from actors.reconciliation.specs import ControllerSpec, Surroundings
 from actors.reconciliation.steps import is_done
-from actors.specs import ControllerSpec, Surroundings
+from actors.simulation.campaign.scenarios import draw_wishes
+from actors.simulation.campaign.setting import WISHES, Setting
 from protocols.messages.outcomes import CommandFailed, NotFound, Outcome
 from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
 from protocols.pods import is_active

@@ -13,9 +13,9 @@ import random
 
 import pytest
 
-from actors.campaign.checking import check, report, small
-from actors.campaign.node_setting import NODES_TOO
-from actors.campaign.setting import USUAL, Setting
+from actors.simulation.campaign.checking import check, report, small
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.setting import USUAL, Setting
 from runtime.simulation.faults import IN_A_CLOUD, Fault, Kind
 from runtime.simulation.plan import draw_fault
 

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from actors.campaign.runs import run
+from actors.simulation.campaign.runs import run
 
 ROOT = Path(__file__).parents[2]
 SEEDS = (3, 6, 11)
-PROGRAM = f"from actors.campaign.runs import run; print(*(run(seed, traced=True).digest for seed in {SEEDS}))"
+PROGRAM = (
+    f"from actors.simulation.campaign.runs import run; print(*(run(seed, traced=True).digest for seed in {SEEDS}))"
+)
 
 
 def digests(hash_seed: str) -> str:

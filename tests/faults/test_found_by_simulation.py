@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.campaign.checking import check
-from actors.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.node_setting import NODES_TOO
 from runtime.simulation.faults import parse_faults
 
 FOUND = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.controller_system import ControllerSystem
+from actors.app.system import ControllerSystem
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS, REPLICASETS

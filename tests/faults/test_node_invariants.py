@@ -9,15 +9,16 @@ from unittest.mock import patch
 
 import pytest
 
-from actors.campaign.node_setting import NODES_TOO
-from actors.campaign.runs import run
-from actors.nodes import node_route, taint_eviction
-from actors.nodes.cloud_node_lifecycle import CloudNodeLifecycleReconciler
-from actors.nodes.node_ipam.holdings import Holdings
-from actors.nodes.node_lifecycle import monitor
-from actors.nodes.pod_garbage_collector import PodGarbageCollector
-from actors.nodes.taint_eviction import Stay, TaintEvictionReconciler
-from actors.nodes.zone_eviction_queue import ZoneEvictionQueue
+from actors.controllers.cloud import node_route
+from actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycleReconciler
+from actors.controllers.nodes import taint_eviction
+from actors.controllers.nodes.node_ipam.holdings import Holdings
+from actors.controllers.nodes.node_lifecycle import monitor
+from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
+from actors.controllers.nodes.taint_eviction import Stay, TaintEvictionReconciler
+from actors.controllers.nodes.zone_eviction_queue import ZoneEvictionQueue
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.runs import run
 from protocols.messages.eviction import SetEvictionRate
 from runtime.simulation.faults import parse_faults
 
@@ -94,7 +95,7 @@ def no_reading() -> Any:
 
 
 def no_quarantine() -> Any:
-    return patch("actors.nodes.pod_garbage_collector.QUARANTINE", -1.0)
+    return patch("actors.controllers.nodes.pod_garbage_collector.QUARANTINE", -1.0)
 
 
 def no_threshold() -> Any:

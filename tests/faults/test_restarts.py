@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from structlog.testing import LogCapture
 
-from actors.catalogue import BUILT_IN
-from actors.controller_system import ControllerSystem
+from actors.app.system import ControllerSystem
+from actors.controllers.built_in import BUILT_IN
 from actors.reconciliation import Reconciliation, Watch, itself
+from actors.reconciliation.specs import ControllerSpec, Surroundings
 from actors.simulation import SimulatedCluster
-from actors.specs import ControllerSpec, Surroundings
 from protocols.objects import Key
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS
 from runtime.simulation.faults import Fault, Kind

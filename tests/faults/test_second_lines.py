@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.actor_names import DISPATCHER
-from actors.dispatcher import Dispatcher, DispatchLimits
-from actors.workloads.pod_control import pod_names
+from actors.controllers.shared.pod_control import pod_names
+from actors.engine.dispatcher import Dispatcher, DispatchLimits
+from actors.reconciliation.actor_names import DISPATCHER
 from protocols.messages.commands import Create, Submit
 from runtime.ledger import Ledger
 from runtime.simulation.world import World

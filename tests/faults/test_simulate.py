@@ -8,12 +8,12 @@ import types
 
 import pytest
 
-from actors.campaign.checking import check, must_hold, report, small
-from actors.campaign.node_setting import NODES_TOO
-from actors.campaign.runs import run
-from actors.campaign.setting import SCENARIOS, Setting
 from actors.simulate import main, setting_named
 from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.checking import check, must_hold, report, small
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.runs import run
+from actors.simulation.campaign.setting import SCENARIOS, Setting
 from runtime.simulation.faults import Kind, parse_faults
 from tests.faults.planted import Flaws, planted
 

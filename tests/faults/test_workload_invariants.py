@@ -9,18 +9,18 @@ from unittest.mock import patch
 
 import pytest
 
-from actors.campaign.runs import run
-from actors.invariants.deployments import SizesWithinBounds
+from actors.controllers.workloads.deployment import arithmetic, history, reconciler
+from actors.controllers.workloads.deployment.scaling import Resize
+from actors.controllers.workloads.replicaset import ReplicaSetReconciler
 from actors.reconciliation import get_live, perform
-from actors.workloads.deployment import arithmetic, history, reconciler
-from actors.workloads.deployment.scaling import Resize
-from actors.workloads.replicaset import ReplicaSetReconciler
+from actors.simulation.campaign.runs import run
+from actors.simulation.invariants.deployments import SizesWithinBounds
 from protocols.objects import name_of
 from protocols.resources import PODS, REPLICASETS
 from runtime.table import OWNER, Entry, TableWriter
 
 Spoil = Callable[[], Any]
-REPLICA_SETS = "actors.workloads.replicaset"
+REPLICA_SETS = "actors.controllers.workloads.replicaset"
 
 
 def no_surge() -> Any:

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
+from actors.controllers.nodes.catalogue import NODES as NODE_CONTROLLERS
 from actors.hollow import failures
-from actors.nodes.catalogue import NODES as NODE_CONTROLLERS
 from actors.simulation import SimulatedCluster
 from protocols.conditions import find_condition
 from protocols.objects import annotations_of, name_of
 from protocols.resources import NODES
-from tests.actors.nodes.fleet import options_of
+from tests.actors.controllers.nodes.fleet import options_of
 
 ZONE_A = ["hollow-node-0", "hollow-node-2", "hollow-node-4"]
 

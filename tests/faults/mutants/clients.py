@@ -8,10 +8,10 @@ from itertools import count
 from typing import Any
 from unittest.mock import patch
 
-import actors.workloads.replicaset as replicaset
-from actors.campaign.setting import Setting
-from actors.informer import Informer
-from actors.informer.contents import Contents
+import actors.controllers.workloads.replicaset as replicaset
+from actors.engine.informer import Informer
+from actors.engine.informer.contents import Contents
+from actors.simulation.campaign.setting import Setting
 from protocols.messages.watching import EventType
 from protocols.objects import name_of
 from runtime.backoff import Backoff
@@ -146,7 +146,7 @@ def subscribers_are_forgotten() -> Iterator[None]:
         writer.subscribers.clear()
         return writer
 
-    deaf = patch("actors.controller.Controller._peer_restarted", lambda self, *_: None)
+    deaf = patch("actors.engine.controller.Controller._peer_restarted", lambda self, *_: None)
     with deaf, patch.object(Table, "claim", claim_anew):
         yield
 

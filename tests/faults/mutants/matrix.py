@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from actors.campaign.runs import run
-from actors.campaign.setting import SCENARIOS
+from actors.simulation.campaign.runs import run
+from actors.simulation.campaign.setting import SCENARIOS
 from tests.faults.mutants.catalogue import MUTANTS
 from tests.faults.mutants.mutant import Mutant
 

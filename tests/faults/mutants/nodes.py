@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-import actors.nodes.node_lifecycle.monitor as monitor
-from actors.campaign.node_setting import NODES_TOO
-from actors.nodes.node_ipam.reconciler import NodeIpamReconciler
-from actors.nodes.node_lifecycle.health import Verdict
-from actors.nodes.pod_garbage_collector import PodGarbageCollector
-from actors.nodes.taint_eviction import TaintEvictionReconciler
+import actors.controllers.nodes.node_lifecycle.monitor as monitor
+from actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
+from actors.controllers.nodes.node_lifecycle.health import Verdict
+from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
+from actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
+from actors.simulation.campaign.node_setting import NODES_TOO
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import OnlySilentNodesAreGivenUp
 from tests.faults.mutants.plans import all_silent, away_when_a_node_comes, late_leases

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from actors.informer.list_watch import CLIENT
-from actors.invariants.watching import CarriedOut, Happening, ObjectTo, Sent, Submitted
+from actors.engine.informer.list_watch import CLIENT
 from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.watching import CarriedOut, Happening, ObjectTo, Sent, Submitted
 from protocols.conditions import find_condition
 from protocols.messages.commands import Create, Patch, Update
 from protocols.nodes import LEASE_NAMESPACE

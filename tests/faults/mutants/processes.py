@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import actors.workloads.replicaset as replicaset
-from actors.campaign.setting import Setting
-from actors.dispatcher import Dispatcher
+import actors.controllers.workloads.replicaset as replicaset
+from actors.engine.dispatcher import Dispatcher
 from actors.reconciliation import delete
+from actors.simulation.campaign.setting import Setting
 from protocols.objects import make_key, name_of, namespace_of
 from protocols.resources import PODS
 from runtime.actor import Actor
@@ -63,7 +63,7 @@ def deleted_by_name() -> Iterator[None]:
     def by_name(resource: Any, key: str, *, uid: str | None = None, **more: Any) -> Any:
         return delete(resource, key, uid=None if resource is PODS else uid, **more)
 
-    with patch("actors.workloads.pod_control.delete", by_name):
+    with patch("actors.controllers.shared.pod_control.delete", by_name):
         yield
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from actors.campaign.scenarios import NAMESPACE, Wish, draw_wishes, pods_of, workload
-from actors.campaign.setting import SCENARIOS, WISHES
+from actors.controllers.workloads.deployment.revisions import new_replica_set
 from actors.hollow.behaviour import REJECT
 from actors.simulation import SimulatedCluster
-from actors.workloads.deployment.revisions import new_replica_set
+from actors.simulation.campaign.scenarios import NAMESPACE, Wish, draw_wishes, pods_of, workload
+from actors.simulation.campaign.setting import SCENARIOS, WISHES
 from protocols.objects import Object, is_deleting, key_of, labels_of
 from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource, resource_path
 

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import actors.workloads.deployment.arithmetic as arithmetic
-import actors.workloads.deployment.rolling as rolling
-import actors.workloads.deployment.scaling as scaling
-from actors.campaign.setting import Setting
+import actors.controllers.workloads.deployment.arithmetic as arithmetic
+import actors.controllers.workloads.deployment.rolling as rolling
+import actors.controllers.workloads.deployment.scaling as scaling
+from actors.controllers.shared.replacements import Patience
+from actors.controllers.workloads.deployment.fields import replicas, total_replicas
+from actors.controllers.workloads.deployment.rollout import Rollout
+from actors.controllers.workloads.replicaset import ReplicaSetReconciler
 from actors.reconciliation import RequeueAfter
-from actors.workloads.deployment.fields import replicas, total_replicas
-from actors.workloads.deployment.rollout import Rollout
-from actors.workloads.replacements import Patience
-from actors.workloads.replicaset import ReplicaSetReconciler
+from actors.simulation.campaign.setting import Setting
 from protocols.messages.outcomes import CommandFailed
 from runtime.simulation.plan import draw_stale_state
 from tests.faults.mutants.mutant import Mutant
@@ -53,14 +53,14 @@ def owners_are_not_read_live() -> Iterator[None]:
         return None
         yield
 
-    with patch("actors.workloads.ownership._obstacle_to_adoption", no_obstacle):
+    with patch("actors.controllers.shared.ownership._obstacle_to_adoption", no_obstacle):
         yield
 
 
 @contextmanager
 def going_owners_make_pods() -> Iterator[None]:
     """An owner that is being deleted replaces the pods that go with it."""
-    with patch("actors.workloads.replicaset.is_deleting", lambda owner: False):
+    with patch("actors.controllers.workloads.replicaset.is_deleting", lambda owner: False):
         yield
 
 
@@ -83,7 +83,7 @@ def availability_is_looked_at_once() -> Iterator[None]:
 @contextmanager
 def failed_pods_are_replaced_at_once() -> Iterator[None]:
     """However soon they fail, and however often."""
-    with patch("actors.workloads.replicaset.next_patience", lambda patience, **_: Patience()):
+    with patch("actors.controllers.workloads.replicaset.next_patience", lambda patience, **_: Patience()):
         yield
 
 
@@ -97,7 +97,7 @@ def surge_of_each() -> Iterator[None]:
 
     with (
         patch.object(rolling, "new_replica_set_size", alone),
-        patch("actors.workloads.deployment.revisions.new_replica_set_size", alone),
+        patch("actors.controllers.workloads.deployment.revisions.new_replica_set_size", alone),
     ):
         yield
 
@@ -111,21 +111,21 @@ def new_pods_count_before_they_are_available() -> Iterator[None]:
         least = replicas(deployment) - arithmetic.max_unavailable(deployment)
         return rolling.spread_plan(sizes, total_replicas([*old, new]) - least)
 
-    with patch("actors.workloads.deployment.reconciler.shrink_plan", hasty):
+    with patch("actors.controllers.workloads.deployment.reconciler.shrink_plan", hasty):
         yield
 
 
 @contextmanager
 def recreate_does_not_wait() -> Iterator[None]:
     """The first new pod is made while the last old one still runs."""
-    with patch("actors.workloads.deployment.reconciler.old_pods_running", lambda *_: False):
+    with patch("actors.controllers.workloads.deployment.reconciler.old_pods_running", lambda *_: False):
         yield
 
 
 @contextmanager
 def history_is_what_is_old() -> Iterator[None]:
     """Old ReplicaSets beyond the history limit are deleted, pods or not."""
-    with patch("actors.workloads.deployment.history._is_idle", lambda replica_set: True):
+    with patch("actors.controllers.workloads.deployment.history._is_idle", lambda replica_set: True):
         yield
 
 
@@ -138,7 +138,7 @@ def a_size_that_fits_is_not_noted() -> Iterator[None]:
         only = scaling.active_or_latest(new, old)
         return [] if only is not None and replicas(only) == replicas(deployment) else plan(deployment, new, old)
 
-    with patch("actors.workloads.deployment.reconciler.scale_plan", if_different):
+    with patch("actors.controllers.workloads.deployment.reconciler.scale_plan", if_different):
         yield
 
 

@@ -1,0 +1,226 @@
+"""The controller manager as an object: what bin/run-kcm runs, and what another program embeds.
+
+    with ControllerSystem(transport=transport, controllers=(*BUILT_IN, GREETER)) as system:
+        system.wait()
+
+It installs no signal handlers, keeps no global state and configures no logging; several live in one process, beside
+whatever pykka actors the process has of its own. See docs/embedding.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
+
+from actors.app.assembly import Assembly, manager_spec, plan_manager
+from actors.app.health import Check, controller_check, infrastructure_check, leader_check
+from actors.controllers.built_in import BUILT_IN
+from actors.engine.elector import Election
+from actors.engine.manager import DRAINED
+from actors.options import Options
+from actors.reconciliation.actor_names import MANAGER
+from actors.reconciliation.controller_names import is_enabled
+from actors.reconciliation.derived import new_table
+from actors.reconciliation.specs import ControllerSpec
+from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume
+from protocols.resources import Resource
+from runtime.api import Transport
+from runtime.clock import Clock, SystemClock
+from runtime.cloud.calls import CloudCalls
+from runtime.ending import Ending
+from runtime.metrics import Metrics
+from runtime.standard_log import standard_log
+from runtime.supervision import restart_delay
+from runtime.system import ActorSystem, Journal, Spawner
+from runtime.table import Table
+from runtime.vitals import Vitals
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+HALT_WITHIN = 5.0  # seconds
+
+
+class ControllerSystem:
+    """One controller manager with all its actors.
+
+    controllers: those that it may run; which of them it does, options.generic.controllers says (--controllers).
+    election: None runs without a lease. The transport is the caller's, to be closed after stop(). log: Python's own
+    logging, under the name "kcm", where it is left out. seed: makes every random choice of the actors repeatable.
+    journal: keeps what they tell each other; the caller's, to be closed after stop().
+    """
+
+    def __init__(
+        self,
+        *,
+        transport: Transport,
+        log: FilteringBoundLogger | None = None,
+        controllers: Iterable[ControllerSpec] = BUILT_IN,
+        options: Options | None = None,
+        election: Election | None = None,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        spawner: Spawner | None = None,
+        make_table: Callable[[Resource], Table] = new_table,
+        cloud: CloudCalls | None = None,
+        seed: int | None = None,
+        journal: Journal | None = None,
+    ) -> None:
+        self.options = options if options is not None else Options()
+        self.clock = clock if clock is not None else SystemClock()
+        self.metrics = metrics if metrics is not None else Metrics()
+        self.vitals = Vitals()
+        self.log = log if log is not None else standard_log("kcm")
+        self.controllers = tuple(controllers)
+        self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=MANAGER)
+        self.actors.orphaned = self._manager_failed
+        self.actors.journal = journal
+        self._owns_clock = clock is None
+        self._assembly = Assembly(
+            transport=transport,
+            clock=self.clock,
+            log=self.log,
+            options=self.options,
+            metrics=self.metrics,
+            vitals=self.vitals,
+            election=election,
+            make_table=make_table,
+            cloud=cloud,
+            seed=seed,
+        )
+        chosen = [
+            spec
+            for spec in self.controllers
+            if is_enabled(spec.name, self.options.generic.controllers, on_by_default=spec.on_by_default)
+        ]
+        self.enabled = tuple(spec.name for spec in chosen if spec.wanted(self.options))
+        self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
+        self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
+        self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)
+        self._manager_failures: list[float] = []
+        self._finished = Ending()
+        self._spent = False  # it was started, or stopped before it was
+        self.end: str | None = None
+
+    def start(self) -> Self:
+        """Raises RuntimeError on one that was started or stopped before."""
+        if self._spent:
+            raise RuntimeError("a ControllerSystem is started once; make a new one")
+        self._spent = True
+        for name in self.skipped:
+            self.log.info("Warning: skipping controller", controller=name)
+        self._start_manager()
+        return self
+
+    def stop(self, timeout: float = 15.0) -> bool:
+        """Drain, release the lease, stop every actor. Answers whether all was drained within `timeout` seconds.
+
+        An exception that comes meanwhile, as from a second Ctrl-C, ends the draining: the actors are stopped at once.
+        """
+        idle = not self._spent
+        try:
+            if self.actors.is_alive(MANAGER):
+                self.actors.tell(MANAGER, Drain())
+                self._finished.wait(timeout)
+        finally:
+            self.halt()
+        return idle or self.end == DRAINED
+
+    def halt(self) -> None:
+        """Stop every actor at once, the last started first; the lease is left to run out.
+
+        Takes HALT_WITHIN seconds at most: an actor that hangs is shut out and left to its thread, a daemon.
+        """
+        self._spent = True
+        deadline = self.clock.monotonic() + HALT_WITHIN
+        self.clock.cancel(self)  # a manager that failed is not started again
+        self._stop_actor(MANAGER, deadline)  # before anybody asks who there is: it starts others
+        for name in reversed(self.actors.names()):
+            self._stop_actor(name, deadline)
+        if self._owns_clock and isinstance(self.clock, SystemClock):
+            self.clock.close()
+
+    def wait(self, timeout: float | None = None) -> str | None:
+        """Until the manager works no more, at most so many seconds; why, or None while it does."""
+        self._finished.wait(timeout)
+        return self.end
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # Steering: the same messages that the actors use among themselves.
+
+    def enable(self, controller: str) -> None:
+        self.actors.tell(MANAGER, Enable(controller))
+
+    def disable(self, controller: str) -> None:
+        self.actors.tell(MANAGER, Disable(controller))
+
+    def restart(self, actor: str) -> None:
+        """actor: a controller's name, or any actor's ("dispatcher", "informer:v1/pods")."""
+        self.actors.tell(MANAGER, Restart(actor))
+
+    def pause(self, controller: str) -> None:
+        self.actors.tell(MANAGER, Pause(controller))
+
+    def resume(self, controller: str) -> None:
+        self.actors.tell(MANAGER, Resume(controller))
+
+    def describe(self, actor: str = MANAGER, *, timeout: float = 5.0) -> dict[str, Any]:
+        """What an actor says of itself. Raises pykka.ActorDeadError or pykka.Timeout if it does not."""
+        description = self.actors.ask(actor, Describe(), timeout=timeout)
+        facts: dict[str, Any] = orjson.loads(description.facts)
+        return facts
+
+    # Looking at it.
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """By Resource.id."""
+        return self._assembly.tables
+
+    def checks(self) -> dict[str, Check]:
+        """Health checks by name: leaderElection, infrastructure, and one for each controller that may run."""
+        silence = self.options.generic.watch_silence_limit
+        checks: dict[str, Check] = {"infrastructure": infrastructure_check(vitals=self.vitals, clock=self.clock)}
+        if self._assembly.election is not None:
+            checks["leaderElection"] = leader_check(
+                vitals=self.vitals, election=self._assembly.election, clock=self.clock
+            )
+        for spec in self.controllers:
+            tables = {resource.id: self.tables[resource.id] for resource in spec.resources}
+            checks[spec.name] = controller_check(
+                spec.name, vitals=self.vitals, tables=tables, clock=self.clock, silence_limit=silence
+            )
+        return checks
+
+    # What the manager tells.
+
+    def _end(self, why: str) -> None:
+        if self.end is None:
+            self.end = why
+        self._finished.set()
+
+    def _manager_failed(self, failure: ActorFailed) -> None:
+        """The supervisor itself failed: its children live on, and the next one finds them."""
+        now = self.clock.monotonic()
+        self._manager_failures.append(now)
+        self.log.error("controller manager failed", error=failure.error, traceback=failure.traceback)
+        delay = restart_delay(self._manager_failures, now=now, policy=self._plan.policy, chance=0.0)
+        if delay is None:
+            self._end(f"the controller manager failed too often: {failure.error}")
+        else:
+            self.clock.call_at(self, now + delay, self._start_manager)
+
+    def _stop_actor(self, name: str, deadline: float) -> None:
+        left = max(0.0, deadline - self.clock.monotonic())
+        if not self.actors.stop(name, timeout=min(1.0, left)):
+            self.log.warning("actor did not stop in time", actor=name)
+
+    def _start_manager(self) -> None:
+        self.actors.spawn(self._spec)

@@ -1,0 +1,134 @@
+"""`run-kcm journal show FILE` and `run-kcm journal replay FILE --actor controller:NAME`.
+
+Exit codes: 0, or of replay 1 where it differs; 2 when the journal cannot be read or the arguments cannot be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+from difflib import unified_diff
+from pathlib import Path
+
+import orjson
+
+from actors.app.arguments import read_options
+from actors.app.installed import installed_controllers
+from actors.command.journal.replay import Difference, command_values, replay, told_in_words
+from actors.command.journal.table import Filter, aligned, rows
+from actors.controllers.built_in import BUILT_IN
+from actors.options import InvalidOptions, Options
+from protocols.messages.commands import Submit
+from protocols.messages.journal import Opened
+from protocols.times import parse_time
+from runtime.flags import FlagError
+from runtime.journal import JournalError, read_journal
+from runtime.standard_log import standard_log
+
+
+def main(argv: Sequence[str]) -> int:
+    """argv: what follows `journal`."""
+    arguments = _parser().parse_args(argv)
+    try:
+        if arguments.what == "show":
+            return show(arguments.file, arguments)
+        return show_replay(arguments.file, arguments.actor, arguments.incarnation)
+    except JournalError as err:
+        print(f"Error: {err}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # whoever read it has seen enough
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.close()
+        return 0
+
+
+def show(file: Path, arguments: argparse.Namespace) -> int:
+    journal = read_journal(file)
+    start = next((record.wall for record in journal if isinstance(record, Opened)), 0.0)
+    journal.troubles.clear()
+    wanted = Filter(
+        actor=arguments.actor,
+        object=arguments.object,
+        since=_moment(arguments.since, start, float("-inf")),
+        until=_moment(arguments.until, start, float("inf")),
+    )
+    for line in aligned(rows(journal, wanted)):
+        print(line)
+    _tell(journal.troubles)
+    return 0
+
+
+def show_replay(file: Path, actor: str, incarnation: int | None) -> int:
+    journal = read_journal(file)
+    records = list(journal)
+    _tell(journal.troubles)
+    specs = (*BUILT_IN, *installed_controllers().specs)
+
+    def options_of(arguments: Sequence[str]) -> Options:
+        try:
+            return read_options(arguments, controllers=specs)
+        except (FlagError, InvalidOptions) as err:
+            raise JournalError(f"the run's command line is not understood: {err}") from err
+
+    done = replay(
+        records,
+        actor,
+        specs=specs,
+        read_options=options_of,
+        log=standard_log("kcm"),
+        incarnation=incarnation,
+    )
+    print(f"{done.handled} messages handled, {done.batches} batches of commands are as recorded.")
+    if done.difference is None:
+        print("No difference.")
+        return 0
+    print(f"The first difference is {told_in_words(done.difference)}:")
+    print("\n".join(difference_lines(done.difference)))
+    return 1
+
+
+def difference_lines(difference: Difference) -> list[str]:
+    """A unified diff of the commands."""
+    before, after = _lines(difference.recorded), _lines(difference.replayed)
+    return list(unified_diff(before, after, "recorded", "replayed", lineterm="", n=5))
+
+
+def _lines(submit: Submit | None) -> list[str]:
+    if submit is None:
+        return []
+    head = f"as {submit.client}, ticket {submit.ticket}"
+    values = orjson.dumps(command_values(submit), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+    return [head, *values.splitlines()]
+
+
+def _tell(troubles: Sequence[str]) -> None:
+    for trouble in troubles:
+        print(f"Warning: {trouble}", file=sys.stderr)
+
+
+def _moment(text: str, start: float, default: float) -> float:
+    """Unix seconds of an RFC 3339 time, or of "+12.5": so many seconds after the start. Raises JournalError."""
+    if not text:
+        return default
+    try:
+        return start + float(text[1:]) if text.startswith("+") else parse_time(text)
+    except ValueError as err:
+        raise JournalError(f"{text!r} is neither a time like 2026-11-21T12:00:00Z nor seconds like +12.5") from err
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="run-kcm journal", description="Read what --journal wrote.")
+    what = parser.add_subparsers(dest="what", required=True)
+    shown = what.add_parser("show", help="its messages, as a table")
+    shown.add_argument("file", type=Path, help="the newest file; older ones beside it are read too")
+    shown.add_argument("--actor", default="*", help="sender or receiver, with * and ? as in a shell")
+    shown.add_argument("--object", default="*", help="namespace/name, with * and ? as in a shell")
+    shown.add_argument("--since", default="", help="a time like 2026-11-21T12:00:00Z, or +SECONDS from the beginning")
+    shown.add_argument("--until", default="", help="the same")
+    played = what.add_parser("replay", help="feed a controller what it was told, and compare its commands")
+    played.add_argument("file", type=Path)
+    played.add_argument("--actor", required=True, help="controller:NAME")
+    played.add_argument("--incarnation", type=int, help="which one, if it was restarted; the newest by default")
+    return parser

@@ -1,0 +1,127 @@
+"""What stands around a controller that is replayed: a clock, no server, and tables as they were.
+
+The tables' informers are played along, because the journal has what they were told. While a journal is written, actors
+take turns: so a table is as its informer left it with the last message that it took before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import pykka
+
+from actors.app.assembly import Assembly, plan_manager
+from actors.options import Options
+from actors.reconciliation.specs import ControllerSpec
+from protocols.messages.journal import Handled, Told
+from runtime.actor import Actor, Context
+from runtime.api import Request
+from runtime.metrics import Metrics
+from runtime.standard_log import quiet_log
+from runtime.system import ActorSpec, ActorSystem
+from runtime.vitals import Vitals
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class RecordedClock:
+    """Implements Clock: it is as late as the journal says. Alarms are not kept: the journal has what they led to."""
+
+    def __init__(self) -> None:
+        self._monotonic = self._offset = 0.0
+
+    def set(self, record: Told | Handled) -> None:
+        self._monotonic = record.monotonic
+        if isinstance(record, Told):
+            self._offset = record.wall - record.monotonic
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def now(self) -> float:
+        return self._monotonic + self._offset
+
+    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:  # noqa: ARG002
+        """Nothing sounds by itself."""
+        return
+
+    def cancel(self, who: Hashable) -> None:  # noqa: ARG002
+        """Nothing to cancel."""
+        return
+
+
+class NoSpawner:
+    """One actor lives, and it is called by hand."""
+
+    def start(self, actor: Actor) -> None:
+        actor.on_start()
+
+    def post(self, actor: Actor, frame: bytes, sender: str) -> None:  # noqa: ARG002
+        raise pykka.ActorDeadError("what it is told comes from the journal")
+
+    def end(self, actor: Actor, timeout: float | None) -> bool:  # noqa: ARG002
+        return True
+
+
+class NoTransport:
+    """Implements Transport: what the server answered is in the journal."""
+
+    def send(self, request: Request, **_: Any) -> None:  # noqa: ARG002
+        return
+
+    def watch(self, request: Request, **_: Any) -> NoTransport:  # noqa: ARG002
+        return self
+
+    def cancel(self) -> None:
+        return
+
+
+class Stage:
+    """One system as it was built, of which single actors are played.
+
+    specs: of all its controllers, in their order. seed: that of its random choices. log: the played controller's.
+    """
+
+    def __init__(self, specs: list[ControllerSpec], *, options: Options, seed: int, log: FilteringBoundLogger) -> None:
+        self.clock = RecordedClock()
+        self._log = log
+        assembly = Assembly(
+            transport=NoTransport(),
+            clock=self.clock,
+            log=log,
+            options=options,
+            metrics=Metrics(),
+            vitals=Vitals(),
+            election=None,
+            seed=seed,
+        )
+        self.plan = plan_manager(assembly, specs, enabled=())
+        self._specs = {spec.name: spec for spec in self.plan.informers.values()}
+        self._informers: dict[str, tuple[int, Actor]] = {}  # by name: incarnation, and the actor
+
+    def build(self, spec: ActorSpec, incarnation: int, tap: Callable[[str, str, bytes], None]) -> Actor:
+        """An actor in a system of its own, whose words go to the tap and to nobody."""
+        return self._build(spec, incarnation, tap, self._log)
+
+    def _build(
+        self, spec: ActorSpec, incarnation: int, tap: Callable[[str, str, bytes], None], log: FilteringBoundLogger
+    ) -> Actor:
+        system = ActorSystem(clock=self.clock, log=log, spawner=NoSpawner())
+        system.taps.append(tap)
+        context = Context(name=spec.name, incarnation=incarnation, system=system, clock=self.clock, log=log)
+        return spec.actor(context, **spec.arguments)
+
+    def informer_handles(self, told: Told) -> None:
+        """An informer takes a message; its table shows what follows from it."""
+        spec = self._specs.get(told.receiver)
+        if spec is None:
+            return
+        incarnation, informer = self._informers.get(told.receiver, (0, None))
+        if informer is None or incarnation != told.incarnation:
+            # Of the controller people want to know; what its informers logged was said once.
+            informer = self._build(spec, told.incarnation, lambda *_: None, quiet_log())
+            self._informers[told.receiver] = (told.incarnation, informer)
+            informer.on_start()
+        informer.on_receive(told.frame)

@@ -1,9 +1,0 @@
-"""The supervisor of all other actors. Read actor.py first.
-
-plan: what it may start, and what operators asked for. children: who lives, who is restarted. shutdown: how all end.
-"""
-
-from actors.controller_manager.actor import ControllerManager
-from actors.controller_manager.shutdown import DRAINED
-
-__all__ = ["DRAINED", "ControllerManager"]

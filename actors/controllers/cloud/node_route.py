@@ -1,0 +1,169 @@
+"""node-route-controller: has the cloud route each node's podCIDRs to it, and says on the node whether it does.
+
+In: nodes and the cloud's routes, looked at every --route-reconciliation-period (counted from the start of a pass). Out:
+routes made and deleted in the cloud; nodes' condition NetworkUnavailable; events FailedToCreateRoute. One key, of the
+pass.
+
+Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go. Differences: a create
+that met a conflict is tried again at once, not after 100 ms; a cloud without routes is found out by the first pass; a
+condition is written to the node as it is after the cloud's answers, if it is still the same node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from actors.controllers.cloud.route_plan import Network, RoutePlan, is_ours, network_condition, plan_routes, pod_cidrs
+from actors.reconciliation import Reconciliation, RequeueAfter, Step, Watch, get_live, patch, record, together
+from protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
+from protocols.messages.commands import Command
+from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
+from protocols.objects import Key, Object, uid_of
+from protocols.resources import NODES
+from protocols.routes import Route, decode_routes, encode_route
+from runtime.clock import Clock
+from runtime.flag_values import format_duration
+from runtime.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+PASS = "@pass"
+TRIES = 5  # of a create that meets a conflict
+AT_ONCE = 200  # calls or patches
+
+
+class NodeRouteReconciler:
+    """See the module. cluster: --cluster-name. clusters: --cluster-cidr. period: seconds. synced: told of each pass."""
+
+    watches: Sequence[Watch] = ()
+
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        cluster: str,
+        clusters: Sequence[Network],
+        period: float,
+        synced: Callable[[], None],
+    ) -> None:
+        self._nodes, self._clock, self._log = tables[NODES], clock, log
+        self._cluster, self._clusters, self._period, self._synced = cluster, clusters, period, synced
+
+    def reconcile(self, key: Key) -> Reconciliation:  # noqa: ARG002 (there is one)
+        began = self._clock.monotonic()
+        self._synced()
+        outcome: Outcome = yield ListRoutes(self._cluster)
+        match outcome:
+            case Done(body):
+                yield from self._pass(decode_routes(body))
+            case Invalid(code=code) if code == NOT_SUPPORTED:
+                self._log.warning(
+                    "configure-cloud-routes is set, but the cloud provider does not support routes: there are none"
+                )
+                return None
+            case _:
+                self._log.error("routes could not be listed", error=outcome.message)
+        return RequeueAfter(max(0.0, began + self._period - self._clock.monotonic()))
+
+    def _pass(self, routes: Sequence[Route]) -> Step[None]:
+        unclear = yield from self._look_at_strangers(routes)
+        nodes = {entry.key: self._nodes.object_of(entry) for entry in self._nodes.entries()}
+        plan = plan_routes(nodes.values(), routes, self._clusters)
+        plan = replace(plan, deletions=[route for route in plan.deletions if route.node not in unclear])
+        deletions = [DeleteRoute(self._cluster, encode_route(route)) for route in plan.deletions]
+        if plan.in_turn:
+            self._deleted(plan, (yield from _in_parts(deletions)))
+            deletions = []
+        began = self._clock.monotonic()
+        creations = [self._creation(route, nodes) for route in plan.creations]
+        outcomes = yield from _in_parts([*deletions, *creations])
+        if deletions:
+            self._deleted(plan, outcomes[: len(deletions)])
+        made = yield from self._created(plan, nodes, creations, outcomes[len(deletions) :], began)
+        yield from self._say_on_nodes(plan, nodes, made)
+
+    def _look_at_strangers(self, routes: Sequence[Route]) -> Step[set[str]]:
+        """Read live the nodes that routes of ours lead to and that do not hold them by the table, which may be late: it
+        shows them as they are from then on. Answers those of which nothing was heard.
+        """
+        names = sorted(
+            {
+                route.node
+                for route in routes
+                if route.node
+                and is_ours(route, self._clusters)
+                and route.destination not in pod_cidrs(self._nodes.get(route.node) or {})
+            }
+        )
+        outcomes = yield from _in_parts([get_live(NODES, name) for name in names])
+        return {name for name, outcome in zip(names, outcomes, strict=True) if not isinstance(outcome, Done | NotFound)}
+
+    def _creation(self, route: Route, nodes: dict[str, Object]) -> Command:
+        return CreateRoute(self._cluster, uid_of(nodes[route.node]), encode_route(route))
+
+    def _deleted(self, plan: RoutePlan, outcomes: Sequence[Outcome]) -> None:
+        for route, outcome in zip(plan.deletions, outcomes, strict=True):
+            log = self._log.bind(route=route.name, cidr=route.destination, node=route.node)
+            if isinstance(outcome, Done):
+                log.info("route deleted")
+            else:
+                log.error("route could not be deleted", error=outcome.message)
+
+    def _created(
+        self,
+        plan: RoutePlan,
+        nodes: dict[str, Object],
+        creations: Sequence[Command],
+        outcomes: Sequence[Outcome],
+        began: float,
+    ) -> Step[set[tuple[str, str]]]:
+        """(node, destination) of those that were made."""
+        made = set()
+        for route, command, first in zip(plan.creations, creations, outcomes, strict=True):
+            outcome, tries = first, 1
+            while not isinstance(outcome, Done):
+                node = nodes[route.node]
+                after = format_duration(self._clock.monotonic() - began)
+                message = (
+                    f"Could not create route {uid_of(node)} {route.destination} for node {route.node} "
+                    f"after {after}: {outcome.message}"
+                )
+                yield record(NODES, node, "Warning", "FailedToCreateRoute", message)
+                if not isinstance(outcome, Conflict) or tries >= TRIES:
+                    break
+                outcome, tries = (yield command), tries + 1
+            if isinstance(outcome, Done):
+                self._log.info("route created", cidr=route.destination, node=route.node)
+                made.add((route.node, route.destination))
+        return made
+
+    def _say_on_nodes(self, plan: RoutePlan, nodes: dict[str, Object], made: set[tuple[str, str]]) -> Step[None]:
+        patches = []
+        for name, kept in plan.kept.items():
+            seen, node = nodes.get(name), self._nodes.get(name)
+            if seen is None or node is None or uid_of(seen) != uid_of(node):
+                continue
+            wanted = pod_cidrs(seen)
+            routed = bool(wanted) and all(one in kept or (name, one) in made for one in wanted)
+            condition = network_condition(node, routed=routed, now=self._clock.now())
+            if condition is not None:
+                body = {"status": {"conditions": [condition]}}
+                patches.append(patch(NODES, name, body, subresource="status"))
+        for command, outcome in zip(patches, (yield from _in_parts(patches)), strict=True):
+            if isinstance(outcome, Done):
+                self._log.info("network condition written", node=command.key)
+            elif not isinstance(outcome, NotFound):
+                self._log.error("network condition could not be written", node=command.key, error=outcome.message)
+
+
+def _in_parts(commands: Sequence[Command]) -> Step[list[Outcome]]:
+    """All of them, so many at once."""
+    outcomes: list[Outcome] = []
+    for start in range(0, len(commands), AT_ONCE):
+        outcomes += yield from together(commands[start : start + AT_ONCE])
+    return outcomes

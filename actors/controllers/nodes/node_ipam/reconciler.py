@@ -1,0 +1,152 @@
+"""Gives each node that has none a range of pod addresses, out of each of the cluster's ranges.
+
+In: nodes. Out: one patch of spec.podCIDR and spec.podCIDRs, events on the node. Key: a node's name. What nodes hold
+already counts before anything is given: they are listed live, as a table that is late may not show what a predecessor
+has given.
+
+Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/range_allocator.go. Differences:
+- A node that holds what the cluster does not have keeps nobody else from being served.
+- A block that was chosen for a node stays that of its name until it is gone: a patch without an answer is tried again
+  with the same one, and no block is lost to a try that failed.
+- What is reserved for services stays so, and a block that two nodes hold is free only when both are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
+from actors.controllers.nodes.node_ipam.holdings import Holding, Holdings, RangeExhaustedAt
+from actors.options.node_ranges import NodeRanges
+from actors.reconciliation import (
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    itself,
+    list_live,
+    must_object,
+    patch,
+    record,
+)
+from protocols.messages.outcomes import CommandFailed, Done, NotFound
+from protocols.messages.recording import Record
+from protocols.objects import Key, Object, is_deleting, name_of
+from protocols.resources import NODES
+from runtime.metrics import Metrics
+from runtime.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+PATCH_TRIES = 3
+COUNTING = 0.5  # seconds after which who waits for the count looks again
+
+
+def pod_cidrs(node: Object) -> list[str]:
+    """What it holds, as it stands there."""
+    spec = node.get("spec") or {}
+    several = spec.get("podCIDRs")
+    return list(several) if several else [spec["podCIDR"]] if spec.get("podCIDR") else []
+
+
+class NodeIpamReconciler:
+    """See the module."""
+
+    watches: Sequence[Watch] = (Watch(NODES, to=itself),)
+
+    def __init__(self, *, tables: Tables, log: FilteringBoundLogger, metrics: Metrics, ranges: NodeRanges) -> None:
+        self._nodes, self._log = tables[NODES], log
+        self._ranges = ranges
+        sets = [CidrSet(cluster, mask=mask) for cluster, mask in ranges.clusters]
+        self._holdings = Holdings(sets, services=ranges.services, metrics=metrics)
+        self._counting = self._counted = False  # what the nodes hold
+        self._assigning: set[Key] = set()  # nodes whose patch is on its way
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        if self._counting:
+            return RequeueAfter(COUNTING)
+        if not self._counted:
+            yield from self._count_holdings()
+        entry = self._nodes.entry(key)
+        if entry is None:
+            self._release(key)
+            return None
+        node = self._nodes.object_of(entry)
+        if pod_cidrs(node):
+            self._hold(node)
+        elif not is_deleting(node):
+            holding = yield from self._allot(node)
+            self._assigning.add(key)
+            try:
+                yield from self._assign(node, holding)
+            finally:
+                self._assigning.discard(key)
+        return None
+
+    def _count_holdings(self) -> Step[None]:
+        self._counting = True
+        try:
+            found = yield from must_object(list_live(NODES))
+        finally:
+            self._counting = False
+        for text in self._ranges.unreadable:
+            self._log.warning("service range not understood, it is not kept free", cidr=text)
+        for node in found.get("items") or ():
+            try:
+                self._hold(node)
+            except ValueError as err:
+                self._log.warning("node holds a strange range", node=name_of(node), error=str(err))
+        self._counted = True
+
+    def _hold(self, node: Object) -> None:
+        """Raises ValueError if what it holds is no part of the cluster's ranges, or no range at all."""
+        name, texts = name_of(node), pod_cidrs(node)
+        if not texts:
+            return
+        for network in self._holdings.hold(name, tuple(map(parse_network, texts))):
+            self._log.warning("a node's range is not its own alone", node=name, cidr=str(network))
+
+    def _release(self, node: Key) -> None:
+        networks = self._holdings.release(node)
+        if networks:
+            self._log.info("range released", node=node, cidrs=[str(network) for network in networks])
+
+    def _allot(self, node: Object) -> Step[Holding]:
+        held = self._holdings.of(name_of(node))
+        if held is not None:
+            return held
+        try:
+            try:
+                return self._holdings.allot(name_of(node))
+            except RangeExhaustedAt:
+                self._release_what_is_gone()
+                return self._holdings.allot(name_of(node))
+        except RangeExhaustedAt:
+            yield _status_event(node, "CIDRNotAvailable")
+            raise
+
+    def _release_what_is_gone(self) -> None:
+        """Nodes that the live list showed, and that went before the table ever did: nobody tells us of those."""
+        for name in self._holdings.holders():
+            if name not in self._assigning and self._nodes.entry(name) is None:
+                self._release(name)
+
+    def _assign(self, node: Object, holding: Holding) -> Step[None]:
+        name, texts = name_of(node), [str(network) for network in holding]
+        command = patch(NODES, name, {"spec": {"podCIDR": texts[0], "podCIDRs": texts}})
+        for _ in range(PATCH_TRIES):
+            outcome = yield command
+            match outcome:
+                case Done():
+                    self._log.info("range assigned", node=name, cidrs=texts)
+                    return
+                case NotFound():
+                    return  # its event releases the range
+        yield _status_event(node, "CIDRAssignmentFailed")
+        raise CommandFailed(command, outcome)
+
+
+def _status_event(node: Object, reason: str) -> Record:
+    return record(NODES, node, "Normal", reason, f"Node {name_of(node)} status is now: {reason}")

@@ -1,0 +1,159 @@
+"""Eviction without taints: this controller deletes the pods of a node that its zone's queue has let through.
+
+With --feature-gates=TaintBasedEvictions=false, or --enable-taint-manager=false. A node waits for its queue once it has
+been silent, or not ready, for longer than --pod-eviction-timeout; it is emptied once, until it is ready again. When it
+comes back its eviction ends, but what was deleted stays deleted.
+
+Source: kubernetes 1.8 pkg/controller/node/node_controller.go and util/controller_utils.go (DeletePods); of 1.3
+pkg/controller/node/deletion_utils.go (terminatePods), which later releases dropped, and with it maximumGracePeriod.
+Differences: a pod belongs to a DaemonSet if that is its controller, not if some DaemonSet's selector matches it; the
+node is read live before its pods are deleted; a conflict on one pod's status does not keep it from being deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.nodes.node_lifecycle.monitor import node_event
+from actors.reconciliation import Step, delete, get_live, list_live, must, must_object, record, together, update
+from protocols.conditions import is_true
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from protocols.nodes import NodeFacts
+from protocols.objects import Object, controller_of, decode_object, is_deleting, key_of, metadata, name_of, uid_of
+from protocols.resources import NODES, PODS
+from runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+MAXIMUM_GRACE_PERIOD = 300.0  # seconds that a pod may be terminating on an evicted node
+OLDEST_GRACEFUL_KUBELET = (1, 1, 0)
+_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+.].*)?")
+
+
+def deletes_gracefully(kubelet: str) -> bool:
+    """Whether a kubelet of this version deletes pods by itself; False also for what is no version."""
+    found = _VERSION.fullmatch(kubelet)
+    return found is not None and tuple(int(part or 0) for part in found.groups()) >= OLDEST_GRACEFUL_KUBELET
+
+
+def lost_pod(pod: Object, node: str) -> Object:
+    """The pod, said to be lost with its node."""
+    status: Mapping[str, Any] = pod.get("status") or {}
+    message = f"Node {node} which was running pod {name_of(pod)} is unresponsive"
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        **pod,
+        "status": {**status, "reason": "NodeLost", "message": message},
+    }
+
+
+def is_of_daemon_set(pod: Object) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner.kind == "DaemonSet"
+
+
+def overstays(pod: Object, elapsed: float) -> bool:
+    """elapsed: seconds since its node was evicted."""
+    return elapsed > _patience(pod)
+
+
+def _patience(pod: Object) -> float:
+    grace: float = metadata(pod).get("deletionGracePeriodSeconds") or 0
+    return min(grace, MAXIMUM_GRACE_PERIOD)
+
+
+class DirectEviction:
+    """Remembers since when the pods of which nodes have been terminating."""
+
+    def __init__(self, *, clock: Clock, log: FilteringBoundLogger) -> None:
+        self._clock, self._log = clock, log
+        self._since: dict[str, tuple[str, float]] = {}  # by node's name: its uid, and monotonic seconds
+
+    def cancel(self, node: str) -> None:
+        """It is ready again, or gone."""
+        self._since.pop(node, None)
+
+    def evict(self, name: str) -> Step[bool]:
+        """Delete the node's pods. Answers whether it was still to be evicted. Raises CommandFailed; then try again."""
+        outcome = yield from must(get_live(NODES, name), but=(NotFound,))
+        if isinstance(outcome, Done):
+            node = decode_object(outcome.body)
+            if is_true((node.get("status") or {}).get("conditions"), "Ready"):
+                return False
+            uid = uid_of(node)
+        else:
+            uid = ""
+        pods = yield from pods_of(name)
+        if pods:
+            yield node_event(name, uid, "DeletingAllPods", f"Deleting all Pods from Node {name}.")
+        yield from self._say_lost(pods, name)
+        doomed = [pod for pod in pods if not is_deleting(pod) and not is_of_daemon_set(pod)]
+        for pod in doomed:
+            message = f"Marking for deletion Pod {name_of(pod)} from Node {name}"
+            yield record(PODS, pod, "Normal", "NodeControllerEviction", message)
+        commands = [delete(PODS, key_of(pod), uid=uid_of(pod)) for pod in doomed]
+        outcomes = yield from together(commands)
+        for command, outcome in zip(commands, outcomes, strict=True):
+            if not isinstance(outcome, Done | NotFound | Conflict):  # a conflict: it is another pod by now
+                raise CommandFailed(command, outcome)
+        self._log.info("pods of node deleted", node=name, pods=len(doomed))
+        if name not in self._since or self._since[name][0] != uid:
+            self._since[name] = uid, self._clock.monotonic()
+        return True
+
+    def _say_lost(self, pods: Sequence[Object], name: str) -> Step[None]:
+        commands = [
+            update(PODS, lost_pod(pod, name), subresource="status")
+            for pod in pods
+            if (pod.get("status") or {}).get("reason") != "NodeLost"
+        ]
+        outcomes = yield from together(commands)
+        for command, outcome in zip(commands, outcomes, strict=True):
+            if not isinstance(outcome, Done | NotFound | Conflict):
+                raise CommandFailed(command, outcome)
+
+    def terminate(self, name: str, facts: NodeFacts, pods: Callable[[], Sequence[Object]]) -> Step[float | None]:
+        """Delete by force what has been terminating for too long on an evicted node.
+
+        pods: all that are on the node. Answers the seconds after which to look again; None if nothing is left to see.
+        """
+        uid, since = self._since.get(name, ("", 0.0))
+        if uid != facts.uid:
+            self._since.pop(name, None)  # another one went, and this one came, between two looks
+            return None
+        elapsed = self._clock.monotonic() - since
+        terminating = [pod for pod in pods() if is_deleting(pod)]
+        overdue = [pod for pod in terminating if overstays(pod, elapsed)]
+        for pod in overdue:
+            message = (
+                f"Pod {key_of(pod)} has exceeded the grace period for deletion after being evicted from Node "
+                f'"{name}" and is being force killed'
+            )
+            yield node_event(name, facts.uid, "TerminatingEvictedPod", message)
+        yield from self.force(overdue)
+        left = [_patience(pod) - elapsed for pod in terminating if not overstays(pod, elapsed)]
+        if not left:
+            self._since.pop(name, None)
+            return None
+        return max(left) + 0.001  # the comparison is strict
+
+    def force(self, pods: Sequence[Object]) -> Step[None]:
+        """Delete these pods without waiting for a kubelet."""
+        commands = [delete(PODS, key_of(pod), uid=uid_of(pod), grace_seconds=0) for pod in pods]
+        for pod in pods:
+            self._log.info("pod deleted by force", pod=key_of(pod))
+        outcomes = yield from together(commands)
+        for command, outcome in zip(commands, outcomes, strict=True):
+            if not isinstance(outcome, Done | NotFound | Conflict):
+                raise CommandFailed(command, outcome)
+
+
+def pods_of(node: str) -> Step[list[Object]]:
+    """All pods bound to this node, read live."""
+    found = yield from must_object(list_live(PODS, field_selector=f"spec.nodeName={node}"))
+    items: list[Object] = found.get("items") or []
+    return items

@@ -1,0 +1,85 @@
+"""Metrics of node-lifecycle and of its zones' eviction queues.
+
+Source of node_collector_*: kubernetes v1.36 pkg/controller/nodelifecycle/metrics.go. The others are ours.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.nodes.zone_eviction_queue import ZoneMeter
+from protocols.nodes import zone_label
+from runtime.metrics import Counter, Family, Metrics
+
+ZONE = ("zone",)
+ZONE_HEALTH = Family(
+    name="node_collector_zone_health",
+    kind="gauge",
+    help="Gauge measuring percentage of healthy nodes per zone.",
+    labels=ZONE,
+)
+ZONE_SIZE = Family(
+    name="node_collector_zone_size",
+    kind="gauge",
+    help="Gauge measuring number of registered Nodes per zones.",
+    labels=ZONE,
+)
+UNHEALTHY_NODES = Family(
+    name="node_collector_unhealthy_nodes_in_zone",
+    kind="gauge",
+    help="Gauge measuring number of not Ready Nodes per zones.",
+    labels=ZONE,
+)
+EVICTIONS = Family(
+    name="node_collector_evictions_total",
+    kind="counter",
+    help="Number of Node evictions that happened since current instance of NodeController started.",
+    labels=ZONE,
+)
+UPDATE_NODE_HEALTH = Family(
+    name="node_collector_update_node_health_duration_seconds",
+    kind="histogram",
+    help="Duration in seconds for NodeController to update the health of a single node.",
+    buckets=tuple(0.001 * 4.0**exponent for exponent in range(8)),
+)
+UPDATE_ALL_NODES_HEALTH = Family(
+    name="node_collector_update_all_nodes_health_duration_seconds",
+    kind="histogram",
+    help="Duration in seconds for NodeController to update the health of all nodes.",
+    buckets=tuple(0.01 * 4.0**exponent for exponent in range(8)),
+)
+QUEUE_DEPTH = Family(
+    name="zone_eviction_queue_depth", kind="gauge", help="Nodes that wait for their eviction.", labels=ZONE
+)
+QUEUE_RATE = Family(
+    name="zone_eviction_queue_rate", kind="gauge", help="Nodes a second that are let through.", labels=ZONE
+)
+QUEUE_LET_THROUGH = Family(
+    name="zone_eviction_queue_let_through_total", kind="counter", help="Nodes that were let through.", labels=ZONE
+)
+
+
+class NodeLifecycleMetrics:
+    """Where node-lifecycle writes its figures."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self.node = metrics.histogram(UPDATE_NODE_HEALTH)
+        self.all_nodes = metrics.histogram(UPDATE_ALL_NODES_HEALTH)
+
+    def evictions(self, zone: str) -> Counter:
+        return self._metrics.counter(EVICTIONS, zone_label(zone))
+
+    def zone(self, zone: str, *, ready: int, not_ready: int) -> None:
+        """A zone in which no node counts is all well."""
+        label, size = zone_label(zone), ready + not_ready
+        self._metrics.gauge(ZONE_SIZE, label).set(size)
+        self._metrics.gauge(ZONE_HEALTH, label).set(100 * ready / size if size else 100)
+        self._metrics.gauge(UNHEALTHY_NODES, label).set(not_ready)
+
+
+def zone_meter(metrics: Metrics, zone: str) -> ZoneMeter:
+    label = zone_label(zone)
+    return ZoneMeter(
+        depth=metrics.gauge(QUEUE_DEPTH, label),
+        rate=metrics.gauge(QUEUE_RATE, label),
+        let_through=metrics.counter(QUEUE_LET_THROUGH, label),
+    )

@@ -1,0 +1,214 @@
+"""node-lifecycle-controller: tells which nodes are alive, and sees that pods leave those that are not.
+
+In: changes of Nodes; pods that are bound to a node which is not ready, or deleted on one whose kubelet is too old;
+NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions and ResumeEvictions from people. Out: nodes'
+status (conditions Unknown), taints and labels, pods' status (not ready), events; pods are deleted only without taints
+(direct_eviction.py). Leases are read, and wake nobody.
+
+Keys: "@monitor" is the pass over all nodes; "@zone:<zone>" tells a zone's queue all that it has to know; a node's name;
+a pod's "namespace/name".
+
+Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go. Differences beyond those in the
+neighbours of this file:
+- Pods are marked not ready, and taints swapped or removed, by the node's own key: as soon as its condition has changed,
+  again after a failure, and however long other nodes take. Pods of a node in condition Unknown are not ready, whoever
+  set it, also if we were restarted in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
+from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
+from actors.controllers.nodes.node_lifecycle.monitor import NodeMonitor
+from actors.controllers.nodes.node_lifecycle.node_taints import keep_labels, keep_taints
+from actors.controllers.nodes.node_lifecycle.pods import mark_not_ready
+from actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
+from actors.controllers.nodes.node_lifecycle.taints import wanted_no_execute
+from actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
+from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch
+from actors.reconciliation.actor_names import MANAGER
+from actors.reconciliation.derived import NODE
+from protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, ZoneQueueReady
+from protocols.messages.lifecycle import Restarted
+from protocols.messages.watching import EventType
+from protocols.nodes import NodeFacts
+from protocols.objects import Key, Object, is_deleting
+from protocols.resources import NODES, PODS
+from runtime.clock import Clock
+from runtime.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+NAME = "node-lifecycle-controller"
+MONITOR = "@monitor"  # no node's name: those are DNS subdomains
+_ZONE = "@zone:"
+_ALL = "@zones"
+
+
+def node_changed(change: Change, _tables: Tables) -> Iterable[Key]:
+    """The first node starts the monitor."""
+    return (change.key, MONITOR) if change.type == EventType.ADDED else (change.key,)
+
+
+def pod_concerned(change: Change, tables: Tables) -> Iterable[Key]:
+    """A pod bound to a node that is not ready, or being deleted where no kubelet does it. All others cost little."""
+    entry = tables[PODS].entry(change.key)
+    if entry is None or change.deleted:
+        return
+    node = tables[NODES].entry(entry.facts.node) if entry.facts.node else None
+    if node is None:
+        return
+    if entry.facts.deleting:
+        if not deletes_gracefully(node.facts.kubelet):
+            yield change.key
+    elif node.facts.ready != "True":
+        old = change.old
+        if old is None or (old.get("spec") or {}).get("nodeName") != entry.facts.node:
+            yield change.key
+
+
+WATCHES = (Watch(NODES, to=node_changed), Watch(PODS, to=pod_concerned))
+
+
+class NodeLifecycleReconciler:
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        metrics: NodeLifecycleMetrics,
+        settings: LifecycleSettings,
+    ) -> None:
+        self.watches: Sequence[Watch] = WATCHES
+        self._nodes, self._pods = tables[NODES], tables[PODS]
+        self._clock, self._log, self._metrics, self._settings = clock, log, metrics, settings
+        self._queues = ZoneQueues(manager=MANAGER, controller=NAME, burst=settings.burst)
+        self._monitor = NodeMonitor(
+            tables=tables, clock=clock, log=log, metrics=metrics, settings=settings, queues=self._queues
+        )
+        self._direct = DirectEviction(clock=clock, log=log)
+        self._next_pass = float("-inf")  # monotonic
+        self._tainting: dict[str, str] = {}  # the node of each zone that is being tainted in its turn
+
+    def hear(self, message: Any) -> Iterable[Key]:
+        match message:
+            case NodeDue(node=node):
+                return (node,) if self._queues.let_through(message, self._clock.monotonic()) else ()
+            case ZoneQueueReady(zone=zone):
+                return (f"{_ZONE}{zone}",) if self._queues.is_ready(message) else ()
+            case PauseEvictions(zone=zone):
+                return [f"{_ZONE}{one}" for one in self._queues.pause(zone)]
+            case ResumeEvictions(zone=zone):
+                return [f"{_ZONE}{one}" for one in self._queues.resume(zone)]
+            case Restarted(name=name):
+                return (_ALL,) if name == MANAGER else ()
+            case _:
+                raise TypeError(f"{NAME} cannot handle {message!r}")
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        if key == MONITOR:
+            return (yield from self._pass())
+        if key == _ALL:
+            yield from self._queues.start_again()
+        elif key.startswith(_ZONE):
+            yield from self._queues.introduce(key.removeprefix(_ZONE))
+        elif "/" in key:
+            yield from self._pod(key)
+        else:
+            return (yield from self._node(key))
+        return None
+
+    def _pass(self) -> Step[RequeueAfter]:
+        """Every monitor period, measured from the end of the pass before, whoever asks in between."""
+        now = self._clock.monotonic()
+        if now >= self._next_pass:
+            self._next_pass = now + self._settings.monitor_period  # should it fail
+            yield from self._monitor.run()
+            now = self._clock.monotonic()
+            self._next_pass = now + self._settings.monitor_period
+        return RequeueAfter(self._next_pass - now)
+
+    # One node.
+
+    def _node(self, name: str) -> Step[RequeueAfter | None]:
+        entry = self._nodes.entry(name)
+        if entry is None:
+            self._queues.forget((name,))
+            self._direct.cancel(name)
+            return None
+        yield from self._keep_taints(name)
+        yield from keep_labels(self._nodes, name)
+        entry = self._nodes.entry(name)
+        if entry is None:
+            return None
+        facts: NodeFacts = entry.facts
+        if facts.ready == "Unknown":
+            yield from mark_not_ready(self._pods_on(name), self._clock.now())
+        if not self._settings.by_taints:
+            return (yield from self._evict_directly(name, facts))
+        return None
+
+    def _keep_taints(self, name: str) -> Step[None]:
+        """A turn is over when its taint could not be written, and is not taken while another node's of that zone is
+        being written: were turns saved up while the server fails, a whole zone could be tainted at once afterwards.
+        """
+        entry = self._nodes.entry(name)
+        if entry is None:
+            return
+        zone = entry.facts.zone
+        its_turn = self._settings.by_taints and self._queues.is_due(name, entry.uid, self._clock.monotonic())
+        alone = its_turn and self._tainting.setdefault(zone, name) == name
+
+        def wanted(facts: NodeFacts) -> frozenset[str]:
+            due = alone and self._queues.is_due(name, facts.uid, self._clock.monotonic())
+            return wanted_no_execute(facts, due=due, spared=facts.zone in self._monitor.spared)
+
+        try:
+            newly_tainted = yield from keep_taints(self._nodes, name, wanted, clock=self._clock, log=self._log)
+        finally:
+            if alone:
+                del self._tainting[zone]
+            if its_turn:
+                self._queues.dealt_with(name)
+        if newly_tainted:
+            self._metrics.evictions(zone).inc()
+
+    def _evict_directly(self, name: str, facts: NodeFacts) -> Step[RequeueAfter | None]:
+        if facts.ready == "True":
+            self._direct.cancel(name)
+            self._queues.forget((name,))
+            return None
+        if self._queues.is_due(name, facts.uid, self._clock.monotonic()):
+            self._metrics.evictions(facts.zone).inc()  # also when it is tried again, as upstream
+            if (yield from self._direct.evict(name)):
+                self._queues.pods_deleted(name)
+            else:
+                self._queues.dealt_with(name)
+        seconds = yield from self._direct.terminate(name, facts, lambda: self._pods_on(name))
+        return None if seconds is None else RequeueAfter(seconds)
+
+    def _pods_on(self, node: str) -> list[Object]:
+        return self._pods.indexed(NODE, node)
+
+    # One pod.
+
+    def _pod(self, key: Key) -> Step[None]:
+        entry = self._pods.entry(key)
+        if entry is None:
+            return
+        node = self._nodes.entry(entry.facts.node)
+        if node is None:
+            return
+        pod = self._pods.object_of(entry)
+        if is_deleting(pod):
+            if not self._settings.by_taints and not deletes_gracefully(node.facts.kubelet):
+                yield from self._direct.force([pod])
+        elif self._monitor.health(node.key) is not None and node.facts.ready not in (None, "True"):
+            yield from mark_not_ready([pod], self._clock.now())

@@ -1,0 +1,52 @@
+"""What node-lifecycle was told on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from actors.controllers.nodes.node_lifecycle.health import Patience
+from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from actors.options import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleSettings:
+    """monitor_period: seconds between two passes. burst: nodes of a zone that may be let through at once.
+
+    by_taints: nodes are tainted NoExecute and taint-eviction deletes their pods; else this controller deletes them
+    itself, pod_eviction_timeout seconds after it last heard of the node. live_reads: ask for a Lease before its node is
+    given up while the table is stale.
+    """
+
+    monitor_period: float = 5.0
+    patience: Patience = field(default_factory=lambda: Patience(grace=40.0, startup_grace=60.0))
+    limits: EvictionLimits = field(default_factory=EvictionLimits)
+    burst: int = 1
+    by_taints: bool = True
+    pod_eviction_timeout: float = 300.0
+    live_reads: bool = False
+
+
+def lifecycle_settings(options: Options) -> LifecycleSettings:
+    """Without taints --deleting-pods-qps, if given, is the rate of zones that are well, as once it was."""
+    own = options.node_lifecycle
+    by_taints = options.feature_gates["TaintBasedEvictions"] and own.enable_taint_manager
+    rate = own.eviction_rate
+    if not by_taints and "deleting-pods-qps" in options.given:
+        rate = own.deleting_pods_qps
+    return LifecycleSettings(
+        monitor_period=options.cloud.node_monitor_period,
+        patience=Patience(grace=own.monitor_grace_period, startup_grace=own.startup_grace_period),
+        limits=EvictionLimits(
+            eviction_rate=rate,
+            secondary_rate=own.secondary_eviction_rate,
+            full_disruption_rate=rate if own.full_disruption_eviction_rate < 0 else own.full_disruption_eviction_rate,
+            large_zone=own.large_cluster_size_threshold,
+            unhealthy_threshold=own.unhealthy_zone_threshold,
+            pause_when_disrupted=own.pause_evictions_in_disrupted_zones,
+        ),
+        burst=1 if by_taints else max(1, own.deleting_pods_burst),
+        by_taints=by_taints,
+        pod_eviction_timeout=own.pod_eviction_timeout,
+        live_reads=own.live_heartbeat_reads,
+    )

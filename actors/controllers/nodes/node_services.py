@@ -1,0 +1,125 @@
+"""The controllers around nodes other than their lifecycle: names, clients and event sources as upstream has them.
+
+Source: kubernetes v1.36 cmd/kube-controller-manager/app/core.go, pkg/controller/{tainteviction,podgc}/metrics,
+pkg/controller/nodeipam/ipam/cidrset/metrics.go.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.nodes import taint_eviction
+from actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
+from actors.controllers.nodes.pod_garbage_collector import PASS, DeletionMeter, PodGarbageCollector, Reason
+from actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
+from actors.controllers.nodes.ttl import TtlReconciler
+from actors.options.node_ranges import node_ranges
+from actors.reconciliation.specs import ControllerSpec, Surroundings
+from protocols.resources import NODES, PODS
+from runtime.metrics import Family, Metrics
+
+EVICTIONS = Family(
+    name="taint_eviction_controller_pod_deletions_total",
+    kind="counter",
+    help="Pods deleted for a NoExecute taint of their node.",
+)
+EVICTION_DURATION = Family(
+    name="taint_eviction_controller_pod_deletion_duration_seconds",
+    kind="histogram",
+    help="From when a pod's time was up to when it was deleted.",
+    buckets=(0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0),
+)
+FORCE_DELETIONS = Family(
+    name="pod_gc_collector_force_delete_pods_total",
+    kind="counter",
+    help="Pods deleted without grace, those included that could not be.",
+    labels=("namespace", "reason"),
+)
+FORCE_DELETION_ERRORS = Family(
+    name="pod_gc_collector_force_delete_pod_errors_total",
+    kind="counter",
+    help="Pods that could not be deleted.",
+    labels=("namespace", "reason"),
+)
+
+
+def _taint_eviction(surroundings: Surroundings) -> TaintEvictionReconciler:
+    deletions = surroundings.metrics.counter(EVICTIONS)
+    duration = surroundings.metrics.histogram(EVICTION_DURATION)
+
+    def evicted(seconds: float) -> None:
+        deletions.inc()
+        duration.observe(seconds)
+
+    return TaintEvictionReconciler(
+        tables=surroundings.tables, clock=surroundings.clock, log=surroundings.log, evicted=evicted
+    )
+
+
+def deletion_meter(metrics: Metrics) -> DeletionMeter:
+    def attempted(namespace: str, reason: Reason) -> None:
+        metrics.counter(FORCE_DELETIONS, namespace, reason).inc()
+
+    def failed(namespace: str, reason: Reason) -> None:
+        metrics.counter(FORCE_DELETION_ERRORS, namespace, reason).inc()
+
+    return DeletionMeter(attempted=attempted, failed=failed)
+
+
+def _pod_garbage_collector(surroundings: Surroundings) -> PodGarbageCollector:
+    return PodGarbageCollector(
+        tables=surroundings.tables,
+        clock=surroundings.clock,
+        log=surroundings.log,
+        meter=deletion_meter(surroundings.metrics),
+        threshold=surroundings.options.pod_garbage_collector.terminated_pod_threshold,
+    )
+
+
+def _node_ipam(surroundings: Surroundings) -> NodeIpamReconciler:
+    options = surroundings.options
+    return NodeIpamReconciler(
+        tables=surroundings.tables,
+        log=surroundings.log,
+        metrics=surroundings.metrics,
+        ranges=node_ranges(options.cloud, options.node_ipam),
+    )
+
+
+NODE_SERVICES: tuple[ControllerSpec, ...] = (
+    ControllerSpec(
+        name="pod-garbage-collector-controller",
+        aliases=("podgc",),
+        client="pod-garbage-collector",
+        queue="orphaned_pods_nodes",
+        watches=(),
+        reads=(PODS, NODES),
+        first_keys=(PASS,),
+        build=_pod_garbage_collector,
+        concurrency=lambda _options: 1,
+    ),
+    ControllerSpec(
+        name="ttl-controller",
+        aliases=("ttl",),
+        queue="ttlcontroller",
+        watches=tuple(TtlReconciler.watches),
+        build=lambda surroundings: TtlReconciler(tables=surroundings.tables),
+    ),
+    ControllerSpec(
+        name="node-ipam-controller",
+        aliases=("nodeipam",),
+        client="node-controller",
+        component="cidrAllocator",
+        queue="cidrallocator_node",
+        watches=tuple(NodeIpamReconciler.watches),
+        build=_node_ipam,
+        concurrency=lambda _options: 30,
+        wanted=lambda options: options.cloud.allocate_node_cidrs,
+    ),
+    ControllerSpec(
+        name="taint-eviction-controller",
+        client="node-controller",
+        queue="noexec_taint_pod",
+        watches=taint_eviction.WATCHES,
+        build=_taint_eviction,
+        concurrency=lambda _options: 8,
+    ),
+)

@@ -1,0 +1,189 @@
+"""pod-garbage-collector-controller: removes pods that nobody else will.
+
+Those at their end, oldest first, beyond --terminated-pod-gc-threshold; those that are being deleted on a node that is
+out of service, or on no node at all; and those of nodes that do not exist. It looks at all pods every 20 s, which is
+its one key. Out: a pod that is not at its end is set to Failed, then each is deleted with no grace.
+
+Source: kubernetes v1.36 pkg/controller/podgc/gc_controller.go. Differences:
+- A pod that several reasons apply to is deleted once in a pass, and one that is gone already is no error.
+- The deletion names the pod's uid.
+- A node that was missing, and came back, has its whole quarantine again when it is missing once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from actors.controllers.shared.pod_disruption import disruption_condition, observed_generation, patch_status
+from actors.reconciliation import (
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    delete,
+    get_live,
+    together,
+)
+from protocols.conditions import is_true
+from protocols.messages.commands import Command
+from protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
+from protocols.objects import Key, Object, split_key
+from protocols.pods import is_terminal
+from protocols.resources import NODES, PODS
+from runtime.clock import Clock
+from runtime.overlay import Tables
+from runtime.table import Entry
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+PASS: Key = "pass"
+PERIOD = 20.0  # seconds from the end of a pass to the next
+QUARANTINE = 40.0  # seconds that a node must have been missing before its pods are touched
+AT_ONCE = 100  # pods whose writes go together
+OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
+CONDITION_REASON = "DeletionByPodGC"
+
+
+class Reason(StrEnum):
+    """Why a pod is removed, as metrics have it."""
+
+    TERMINATED = "terminated"
+    OUT_OF_SERVICE = "out-of-service"
+    ORPHANED = "orphaned"
+    UNSCHEDULED = "unscheduled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionMeter:
+    """Both are told namespace and reason. attempted: of each pod that is to be deleted; failed: if it is not."""
+
+    attempted: Callable[[str, Reason], None]
+    failed: Callable[[str, Reason], None]
+
+
+def surplus(ended: Collection[Entry], *, threshold: int, is_evicted: Callable[[Entry], bool]) -> list[Entry]:
+    """Of the pods at their end those that are too many: first the evicted ones, then the oldest.
+
+    threshold: how many may stay; 0 or less: all.
+    """
+    count = len(ended) - threshold
+    if threshold <= 0 or count <= 0:
+        return []
+
+    def place(pod: Entry) -> tuple[bool, float, str, Key]:
+        return not is_evicted(pod), pod.facts.created or 0.0, split_key(pod.key)[1], pod.key
+
+    return sorted(ended, key=place)[:count]
+
+
+def is_out_of_service(node: Object) -> bool:
+    """Somebody has said so, by a taint, and it is not ready indeed."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    if not any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints):
+        return False
+    return not is_true((node.get("status") or {}).get("conditions"), "Ready")
+
+
+class PodGarbageCollector:
+    """See the module."""
+
+    watches: Sequence[Watch] = ()
+
+    def __init__(
+        self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, meter: DeletionMeter, threshold: int
+    ) -> None:
+        self._pods, self._nodes = tables[PODS], tables[NODES]
+        self._clock, self._log, self._meter = clock, log, meter
+        self._threshold = threshold
+        self._missing: dict[str, float] = {}  # nodes that pods name and that are not there: when their quarantine ends
+
+    def reconcile(self, key: Key) -> Reconciliation:  # noqa: ARG002 (there is but one)
+        pods = self._pods.entries()
+        nodes = {node.key: node for node in self._nodes.entries()}
+        done: set[str] = set()  # uids
+
+        def new(some: Iterable[Entry]) -> list[Entry]:
+            chosen = [pod for pod in some if pod.uid not in done]
+            done.update(pod.uid for pod in chosen)
+            return chosen
+
+        # A pod without a phase counts as ended, as upstream.
+        ended = [pod for pod in pods if pod.facts.phase not in ("Pending", "Running", "Unknown")]
+        yield from self._remove(
+            new(surplus(ended, threshold=self._threshold, is_evicted=self._is_evicted)), Reason.TERMINATED
+        )
+        deleting = [pod for pod in pods if pod.facts.deleting]
+        if any(pod.facts.node for pod in deleting):
+            out = {name for name, node in nodes.items() if self._is_out_of_service(node)}
+            yield from self._remove(new(pod for pod in deleting if pod.facts.node in out), Reason.OUT_OF_SERVICE)
+        gone = yield from self._gone_nodes(pods, nodes)
+        yield from self._remove(new(pod for pod in pods if pod.facts.node in gone), Reason.ORPHANED)
+        yield from self._remove(new(pod for pod in deleting if not pod.facts.node), Reason.UNSCHEDULED)
+        return RequeueAfter(PERIOD)
+
+    def _is_evicted(self, pod: Entry) -> bool:
+        # The bytes are asked first: thousands of pods need not be decoded.
+        if pod.facts.phase != "Failed" or b'"Evicted"' not in pod.raw:
+            return False
+        return bool(self._pods.object_of(pod)["status"].get("reason") == "Evicted")
+
+    def _is_out_of_service(self, node: Entry) -> bool:
+        return OUT_OF_SERVICE_TAINT.encode() in node.raw and is_out_of_service(self._nodes.object_of(node))
+
+    def _gone_nodes(self, pods: Iterable[Entry], present: Collection[str]) -> Step[set[str]]:
+        """Names of nodes that pods are on, that have been missing for long enough, and that the server knows not."""
+        now = self._clock.monotonic()
+        missing = {pod.facts.node for pod in pods if pod.facts.node and pod.facts.node not in present}
+        self._missing = {name: self._missing.get(name, now + QUARANTINE) for name in sorted(missing)}
+        suspects = [name for name, until in self._missing.items() if until <= now]
+        for name in suspects:
+            del self._missing[name]
+        outcomes = yield from together([get_live(NODES, name) for name in suspects])
+        return {name for name, outcome in zip(suspects, outcomes, strict=True) if isinstance(outcome, NotFound)}
+
+    def _remove(self, pods: Sequence[Entry], reason: Reason) -> Step[None]:
+        for start in range(0, len(pods), AT_ONCE):
+            some = pods[start : start + AT_ONCE]
+            for pod in some:
+                namespace, name = split_key(pod.key)
+                self._log.info(f"PodGC is force deleting Pod: {namespace}:{name}", uid=pod.uid, reason=str(reason))
+                self._meter.attempted(namespace, reason)
+            alive = [pod for pod in some if not is_terminal(pod.facts)]
+            unmarked = yield from self._together(alive, [self._mark(pod, reason) for pod in alive], reason)
+            rest = [pod for pod in some if pod.key not in unmarked]
+            yield from self._together(
+                rest, [delete(PODS, pod.key, uid=pod.uid, grace_seconds=0) for pod in rest], reason
+            )
+
+    def _mark(self, pod: Entry, reason: Reason) -> Command:
+        """Set it to Failed."""
+        obj = self._pods.object_of(pod)
+        changes: Object = {"phase": "Failed", **observed_generation(obj)}
+        if reason is Reason.ORPHANED:
+            condition = disruption_condition(
+                obj, reason=CONDITION_REASON, message="PodGC: node no longer exists", now=self._clock.now()
+            )
+            if condition is not None:
+                changes["conditions"] = [condition]
+        return patch_status(pod.key, obj, changes)
+
+    def _together(self, pods: Sequence[Entry], commands: Sequence[Command], reason: Reason) -> Step[set[Key]]:
+        """One command for each pod. Answers the keys of those for which it did not succeed."""
+        outcomes = yield from together(commands)
+        self._note_failures(zip(pods, outcomes, strict=True), reason)
+        return {pod.key for pod, outcome in zip(pods, outcomes, strict=True) if not isinstance(outcome, Done)}
+
+    def _note_failures(self, tried: Iterator[tuple[Entry, Outcome]], reason: Reason) -> None:
+        for pod, outcome in tried:
+            match outcome:
+                case Done() | NotFound() | Conflict():
+                    pass  # a conflict: its name belongs to another pod, which the next pass looks at
+                case _:
+                    self._meter.failed(split_key(pod.key)[0], reason)
+                    self._log.warning(
+                        "pod not deleted", key=pod.key, uid=pod.uid, reason=str(reason), error=outcome.message
+                    )

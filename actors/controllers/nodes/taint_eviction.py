@@ -1,0 +1,219 @@
+"""taint-eviction-controller: deletes pods that do not tolerate a NoExecute taint of their node, or no longer do.
+
+In: nodes whose NoExecute taints change, pods on nodes that have such taints. Out: the condition DisruptionTarget, then
+the deletion; events on the pod. Key: "namespace/name" of a pod.
+
+A pod that tolerates its node's taints for a while is left its time from the moment when they were first seen here;
+neither other taints nor other tolerations change that moment, as long as all are tolerated.
+
+Source: kubernetes v1.36 pkg/controller/tainteviction/{taint_eviction,timed_workers}.go. As there, a new incarnation
+gives every pod its whole time again. Differences:
+- Once the time is up the node is read live, so that nothing rests on a watch that is late.
+- A deletion that fails is tried again until it succeeds or there is no more cause for it, not five times.
+- A pod is spared as long as its deletion has not been sent, there only until its eviction has begun.
+- The deletion names the pod's uid. A pod that is on its way out at our word is not marked again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition, patch_status
+from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, delete, get_live, must
+from actors.reconciliation.derived import NODE
+from protocols.conditions import find_condition
+from protocols.messages.outcomes import Done, NotFound
+from protocols.messages.recording import Record
+from protocols.objects import Key, Object, decode_object, split_key, uid_of
+from protocols.resources import NODES, PODS
+from protocols.tolerations import find_toleration
+from runtime.clock import Clock
+from runtime.overlay import Tables
+from runtime.table import Entry
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+NO_EXECUTE = "NoExecute"
+REASON = "DeletionByTaintManager"
+MESSAGE = "Taint manager: deleting due to NoExecute taint"
+FRESH = 10.0  # seconds for which a live look at a node serves its other pods too
+
+
+def no_execute_taints(node: Object) -> list[Mapping[str, Any]]:
+    """The node's taints of this effect, in their order."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return [taint for taint in taints if taint.get("effect") == NO_EXECUTE]
+
+
+class Stay(NamedTuple):
+    """How long a pod may stay with some taints. tolerated: all of them are. seconds: from 0 on; math.inf: for ever."""
+
+    tolerated: bool
+    seconds: float
+
+
+def stay(tolerations: Sequence[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]]) -> Stay:
+    """For each taint the first toleration that is for it counts, and of these the shortest."""
+    seconds = math.inf
+    for taint in taints:
+        toleration = find_toleration(tolerations, taint)
+        if toleration is None:
+            return Stay(tolerated=False, seconds=0.0)
+        limit = toleration.get("tolerationSeconds")
+        if limit is not None:
+            seconds = min(seconds, max(0.0, float(limit)))
+    return Stay(tolerated=True, seconds=seconds)
+
+
+def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
+    """All pods on a node that is new or whose NoExecute taints have changed in any way, their times included.
+
+    Not those on a node that is deleted: their time runs on, and others see to them.
+    """
+    if change.deleted:
+        return ()
+    if change.old is not None and no_execute_taints(change.old) == no_execute_taints(change.new):
+        return ()
+    return [pod.key for pod in tables[PODS].indexed_entries(NODE, change.key)]
+
+
+def pod_in_danger(change: Change, tables: Tables) -> Iterable[Key]:
+    """A pod that is gone, or is on a node that may have NoExecute taints. The node's own change brings all others."""
+    pod = tables[PODS].entry(change.key)
+    if pod is not None:
+        node = tables[NODES].entry(pod.facts.node)
+        if node is None or b'"NoExecute"' not in node.raw:  # may be there for another reason, but is never missed
+            return ()
+    return (change.key,)
+
+
+WATCHES = (Watch(NODES, to=pods_on_node), Watch(PODS, to=pod_in_danger))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Eviction:
+    """One that is to come. due: by the monotonic clock. delayed: the pod was given time. marked: people were told."""
+
+    uid: str
+    node: str
+    due: float
+    delayed: bool
+    marked: bool = False
+
+
+class TaintEvictionReconciler:
+    """See the module."""
+
+    watches: Sequence[Watch] = WATCHES
+
+    def __init__(
+        self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, evicted: Callable[[float], None]
+    ) -> None:
+        """evicted: told of each pod that was deleted, how many seconds after it was due."""
+        self._pods, self._nodes = tables[PODS], tables[NODES]
+        self._clock, self._log, self._evicted = clock, log, evicted
+        self._evictions: dict[Key, _Eviction] = {}
+        self._looked: dict[str, float] = {}  # when nodes were last read live
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        eviction = yield from self._judge(key)
+        if eviction is not None and eviction.delayed and eviction.due <= self._clock.monotonic():
+            yield from self._look_at(eviction.node)
+            eviction = yield from self._judge(key)
+        if eviction is None:
+            return None
+        seconds = eviction.due - self._clock.monotonic()
+        if seconds > 0:
+            return RequeueAfter(seconds)
+        yield from self._evict(key, eviction)
+        left = self._evictions.get(key)  # another one, if the taints have changed meanwhile
+        return None if left is None else RequeueAfter(left.due - self._clock.monotonic())
+
+    def _judge(self, key: Key) -> Step[_Eviction | None]:
+        """What is to become of the pod, by what the tables show."""
+        pod = self._pods.entry(key)
+        eviction = self._evictions.get(key)
+        if eviction is not None and (pod is None or pod.uid != eviction.uid):
+            yield from self._cancel(key)
+            eviction = None
+        if pod is None or not pod.facts.node:
+            return None
+        node = self._nodes.entry(pod.facts.node)
+        if node is None:
+            return eviction
+        allowed = self._stay(pod, node)
+        now = self._clock.monotonic()
+        if math.isinf(allowed.seconds) or (not allowed.tolerated and eviction is not None and eviction.due > now):
+            yield from self._cancel(key)
+            eviction = None
+        if eviction is None and math.isfinite(allowed.seconds) and not self._is_asked_to_go(pod):
+            eviction = self._evictions[key] = _Eviction(
+                uid=pod.uid, node=node.key, due=now + allowed.seconds, delayed=allowed.seconds > 0
+            )
+        return eviction
+
+    def _stay(self, pod: Entry, node: Entry) -> Stay:
+        taints = no_execute_taints(self._nodes.object_of(node))
+        if not taints:
+            return Stay(tolerated=True, seconds=math.inf)
+        tolerations = (self._pods.object_of(pod).get("spec") or {}).get("tolerations") or ()
+        return stay(tolerations, taints)
+
+    def _is_asked_to_go(self, pod: Entry) -> bool:
+        """By us, or by a predecessor."""
+        if not pod.facts.deleting:
+            return False
+        conditions = (self._pods.object_of(pod).get("status") or {}).get("conditions")
+        condition = find_condition(conditions, DISRUPTION_TARGET)
+        return condition is not None and condition.get("reason") == REASON
+
+    def _cancel(self, key: Key) -> Step[None]:
+        if self._evictions.pop(key, None) is not None:
+            yield _event(key, f"Cancelling deletion of Pod {key}")
+
+    def _look_at(self, node: str) -> Step[None]:
+        """Read it live: the tables show it then as it is. If there is no answer, the eviction has to wait."""
+        if self._clock.monotonic() - self._looked.get(node, -math.inf) < FRESH:
+            return
+        yield from must(get_live(NODES, node), but=(NotFound,))
+        now = self._clock.monotonic()
+        self._looked = {name: when for name, when in self._looked.items() if now - when < FRESH}
+        self._looked[node] = now
+
+    def _evict(self, key: Key, eviction: _Eviction) -> Step[None]:
+        if not eviction.marked:
+            eviction.marked = True
+            yield _event(key, f"Marking for deletion Pod {key}")
+        found = yield from must(get_live(PODS, key), but=(NotFound,))
+        if isinstance(found, Done):
+            pod = decode_object(found.body)
+            if uid_of(pod) == eviction.uid and (yield from self._stands(key, eviction)):
+                yield from self._delete(key, pod, eviction)
+        # Else it is gone, and its event is on its way; so is that of one that took its name.
+        if self._evictions.get(key) is eviction:
+            del self._evictions[key]
+
+    def _stands(self, key: Key, eviction: _Eviction) -> Step[bool]:
+        """An answer may have taken long: whether the pod still has to go."""
+        return (yield from self._judge(key)) is eviction
+
+    def _delete(self, key: Key, pod: Object, eviction: _Eviction) -> Step[None]:
+        condition = disruption_condition(pod, reason=REASON, message=MESSAGE, now=self._clock.now())
+        if condition is not None:
+            outcome = yield from must(patch_status(key, pod, {"conditions": [condition]}), but=(NotFound,))
+            if isinstance(outcome, NotFound) or not (yield from self._stands(key, eviction)):
+                return
+        outcome = yield from must(delete(PODS, key, uid=eviction.uid), but=(NotFound,))
+        if isinstance(outcome, Done):
+            self._evicted(self._clock.monotonic() - eviction.due)
+            self._log.info("pod evicted", key=key, uid=eviction.uid, node=eviction.node)
+
+
+def _event(key: Key, message: str) -> Record:
+    """About the pod of this name: the uid is left open, as upstream leaves it."""
+    namespace, name = split_key(key)
+    return Record(PODS.api_version, PODS.kind, namespace, name, "", "", "Normal", "TaintManagerEviction", message)

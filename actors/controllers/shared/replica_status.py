@@ -1,0 +1,111 @@
+"""The status of a ReplicaSet or ReplicationController: counted, compared, and when it will next change by itself.
+
+Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, calculateStatus; controller_utils.go,
+FindMinNextPodAvailabilityCheck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from actors.controllers.shared.status import without_zeros
+from protocols.conditions import find_condition, set_condition, without_condition
+from protocols.objects import Object
+from protocols.pods import PodFacts
+from protocols.times import format_time
+
+REPLICA_FAILURE = "ReplicaFailure"
+
+
+class Counts(NamedTuple):
+    """How many pods there are. fully_labeled: with all labels of the template. terminating: None if not counted."""
+
+    replicas: int
+    fully_labeled: int
+    ready: int
+    available: int
+    terminating: int | None
+
+
+def count_pods(
+    active: Iterable[PodFacts],
+    *,
+    template_labels: Mapping[str, str],
+    min_ready_seconds: int,
+    now: float,
+    terminating: int | None,
+) -> Counts:
+    """now: Unix seconds, when a pod must have been ready for min_ready_seconds to be available."""
+    wanted = template_labels.items()
+    replicas = fully_labeled = ready = available = 0
+    since = now - min_ready_seconds
+    complete: dict[int, tuple[Mapping[str, str], bool]] = {}  # pods share their labels: one verdict a mapping
+    for pod in active:
+        replicas += 1
+        labels = pod.labels
+        known = complete.get(id(labels))
+        if known is None:
+            known = complete[id(labels)] = (labels, wanted <= labels.items())
+        fully_labeled += known[1]
+        if pod.ready:
+            ready += 1
+            # As is_available has it, spelled out: this runs for every pod at every sync.
+            if min_ready_seconds == 0 or (pod.ready_since is not None and pod.ready_since <= since):
+                available += 1
+    return Counts(replicas, fully_labeled, ready, available, terminating)
+
+
+def next_status(
+    status: Mapping[str, Any], counts: Counts, *, generation: int, failure: tuple[str, str] | None, now: float
+) -> Object | None:
+    """What the status should be; None if it is so already.
+
+    failure: (reason, message) of the condition ReplicaFailure, None when all went well. One that is there stays as it
+    was first set until all goes well, whatever fails meanwhile.
+    """
+    before = status.get("conditions") or []
+    conditions: list[Object] = before
+    known = find_condition(before, REPLICA_FAILURE)
+    if failure is None and known is not None:
+        conditions = without_condition(before, REPLICA_FAILURE)
+    elif failure is not None and known is None:
+        reason, message = failure
+        condition = {"type": REPLICA_FAILURE, "status": "True", "lastTransitionTime": format_time(now)}
+        conditions = set_condition(before, condition | {"reason": reason, "message": message})
+    numbers = {
+        "replicas": counts.replicas,
+        "fullyLabeledReplicas": counts.fully_labeled,
+        "readyReplicas": counts.ready,
+        "availableReplicas": counts.available,
+        "observedGeneration": generation,
+    }
+    same_terminating = counts.terminating is None or status.get("terminatingReplicas") == counts.terminating
+    if same_terminating and conditions == before and all(status.get(n, 0) == number for n, number in numbers.items()):
+        return None
+    wanted = {**status, **numbers, "conditions": conditions}
+    if counts.terminating is not None:
+        wanted["terminatingReplicas"] = counts.terminating
+    if not conditions:
+        del wanted["conditions"]
+    return without_zeros(wanted, "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+
+
+def seconds_to_next_availability(
+    active: Iterable[PodFacts], *, min_ready_seconds: int, counted: float, now: float
+) -> float | None:
+    """How long until the next ready pod will have been so for min_ready_seconds; None if none is on its way.
+
+    counted: when the status was counted; a pod that was not available then counts, if only to say 0 now.
+    """
+    if min_ready_seconds <= 0:
+        return None
+    nearest = min(
+        (
+            pod.ready_since
+            for pod in active
+            if pod.ready and pod.ready_since is not None and pod.ready_since + min_ready_seconds > counted
+        ),
+        default=None,
+    )
+    return None if nearest is None else max(0.0, nearest + min_ready_seconds - now)

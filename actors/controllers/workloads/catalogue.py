@@ -1,0 +1,71 @@
+"""The workload controllers: names, clients and event sources as upstream has them.
+
+Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, app/{apps,core}.go.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.workloads.deployment import DeploymentReconciler
+from actors.controllers.workloads.replicaset import REPLICASET, ReplicaKind, ReplicaSetReconciler, watches
+from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
+from actors.options import Options
+from actors.reconciliation.specs import ControllerSpec, Surroundings
+from runtime.metrics import Family
+
+AGE_RATIO = Family(
+    name="replicaset_controller_sorting_deletion_age_ratio",
+    kind="histogram",
+    help="The ratio of chosen deleted pod's ages to the current youngest pod's age (at the time).",
+    buckets=tuple(0.25 * 2.0**exponent for exponent in range(6)),
+)
+
+
+def _replicas(surroundings: Surroundings, kind: ReplicaKind) -> ReplicaSetReconciler:
+    return ReplicaSetReconciler(
+        tables=surroundings.tables,
+        clock=surroundings.clock,
+        observe_age_ratio=surroundings.metrics.histogram(AGE_RATIO).observe,
+        log=surroundings.log,
+        kind=kind,
+    )
+
+
+def _deployment_resync(options: Options) -> float | None:
+    """--deployment-controller-sync-period of old releases; where it is not given events are enough, as upstream."""
+    return options.deployment.sync_period if "deployment-controller-sync-period" in options.given else None
+
+
+WORKLOADS: tuple[ControllerSpec, ...] = (
+    ControllerSpec(
+        name="replicationcontroller-controller",
+        aliases=("replicationcontroller", "replication"),
+        client="replication-controller",
+        component="replication-controller",
+        queue="replicationmanager",
+        watches=watches(REPLICATION_CONTROLLER),
+        build=lambda surroundings: _replicas(surroundings, REPLICATION_CONTROLLER),
+        concurrency=lambda options: options.replication.concurrent_syncs,
+    ),
+    ControllerSpec(
+        name="replicaset-controller",
+        aliases=("replicaset",),
+        client="replicaset-controller",
+        component="replicaset-controller",
+        queue="replicaset",
+        watches=watches(REPLICASET),
+        build=lambda surroundings: _replicas(surroundings, REPLICASET),
+        concurrency=lambda options: options.replica_set.concurrent_syncs,
+    ),
+    ControllerSpec(
+        name="deployment-controller",
+        aliases=("deployment",),
+        client="deployment-controller",
+        component="deployment-controller",
+        queue="deployment",
+        watches=tuple(DeploymentReconciler.watches),
+        build=lambda surroundings: DeploymentReconciler(tables=surroundings.tables, clock=surroundings.clock),
+        concurrency=lambda options: options.deployment.concurrent_syncs,
+        max_retries=15,
+        resync=_deployment_resync,
+    ),
+)

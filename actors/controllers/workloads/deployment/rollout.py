@@ -1,0 +1,238 @@
+"""What one reconciliation knows of a Deployment and its ReplicaSets, and the writes that change it.
+
+After each write stands what the server answered, so that the next one does not conflict with it. (Upstream drops some
+of these answers, meets the conflict, and starts over.)
+
+Source: kubernetes v1.36 pkg/controller/deployment/sync.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.controllers.shared.pod_control import is_namespace_terminating
+from actors.controllers.workloads.deployment.annotations import REVISION, with_annotations
+from actors.controllers.workloads.deployment.fields import number, replicas, section
+from actors.controllers.workloads.deployment.history import history_to_delete
+from actors.controllers.workloads.deployment.progress import (
+    next_check,
+    pause_condition,
+    progress_deadline,
+    progressing_condition,
+    rollout_status,
+)
+from actors.controllers.workloads.deployment.revisions import (
+    Templates,
+    is_ours,
+    new_replica_set,
+    next_revision,
+    split_new_and_old,
+    synced_replica_set,
+)
+from actors.controllers.workloads.deployment.rollback import Rollback
+from actors.controllers.workloads.deployment.scaling import Resize, resized
+from actors.controllers.workloads.deployment.status import (
+    PROGRESSING,
+    calculated_status,
+    condition,
+    same_status,
+    with_status,
+)
+from actors.reconciliation import (
+    RequeueAfter,
+    Step,
+    create,
+    delete,
+    get_live,
+    must,
+    must_object,
+    perform,
+    record,
+    update,
+)
+from protocols.conditions import set_condition
+from protocols.messages.commands import Create
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Failure, NotFound, Refused
+from protocols.messages.recording import Record
+from protocols.objects import Object, annotations_of, decode_object, key_of, name_of, uid_of
+from protocols.resources import DEPLOYMENTS, REPLICASETS
+from runtime.clock import Clock
+
+
+class Rollout:
+    """deployment, new (the ReplicaSet with its template, or None) and old (all others, oldest first), as they are now.
+
+    Every step raises CommandFailed if a write does not succeed.
+    """
+
+    def __init__(
+        self,
+        deployment: Object,
+        claimed: Iterable[Object],
+        *,
+        clock: Clock,
+        templates: Templates,
+    ) -> None:
+        """claimed: the ReplicaSets that the Deployment owns and selects."""
+        self.deployment = deployment
+        self.new, self.old = split_new_and_old(deployment, claimed, comparable=templates.comparable)
+        self._clock = clock
+
+    @property
+    def all(self) -> list[Object]:
+        """The old ReplicaSets, and then the new one."""
+        return [*self.old, self.new] if self.new is not None else self.old
+
+    # The new ReplicaSet.
+
+    def sync_new(self) -> Step[None]:
+        """Bring the new ReplicaSet's annotations and revision up to date if it is there, and note its revision."""
+        if self.new is None:
+            return
+        synced = synced_replica_set(self.deployment, self.new, next_revision(self.old))
+        if synced is not None:
+            self.new = yield from must_object(update(REPLICASETS, synced))
+        found = None
+        if progress_deadline(self.deployment) is not None and progressing_condition(self.deployment) is None:
+            found = self._progressing("True", "FoundNewReplicaSet", f'Found new replica set "{name_of(self.new)}"')
+        yield from self._note(annotations_of(self.new).get(REVISION) or "", found)
+
+    def ensure_new(self) -> Step[Object]:
+        """The new ReplicaSet, created if it is missing. Raises ValueError on a malformed strategy."""
+        if self.new is None:
+            wanted = new_replica_set(self.deployment, self.old)
+            self.new = yield from self._create(wanted)
+        return self.new
+
+    def _create(self, wanted: Object) -> Step[Object]:
+        command = create(REPLICASETS, wanted)
+        outcome = yield from perform(command)
+        revision = annotations_of(wanted)[REVISION]
+        if isinstance(outcome, AlreadyExists):
+            existing = yield from self._existing(command, outcome, wanted)
+            yield from self._note(revision, None)
+            return existing
+        if not isinstance(outcome, Done):
+            yield from self._creation_failed(command, outcome, wanted)
+            raise CommandFailed(command, outcome)
+        created = decode_object(outcome.body)
+        if replicas(wanted) > 0:
+            yield self._scaled(created, 0, replicas(wanted))
+        begun = None
+        if progress_deadline(self.deployment) is not None:
+            begun = self._progressing("True", "NewReplicaSetCreated", f'Created new replica set "{name_of(created)}"')
+        yield from self._note(revision, begun)
+        return created
+
+    def _existing(self, command: Create, outcome: AlreadyExists, wanted: Object) -> Step[Object]:
+        """The ReplicaSet that bears the name of the new one, if it is it and was only late to be seen.
+
+        Another one is a collision of hashes: then count it, so that the next attempt has another name. It is read live:
+        upstream asks its cache, which may show one that is gone, and then makes a second ReplicaSet beside the first.
+        """
+        look = get_live(REPLICASETS, key_of(wanted))
+        looked = yield from perform(look)
+        if isinstance(looked, NotFound):
+            raise CommandFailed(command, outcome)
+        if not isinstance(looked, Done):
+            raise CommandFailed(look, looked)
+        existing = decode_object(looked.body)
+        if is_ours(self.deployment, existing):
+            return existing
+        collisions = number(self.deployment, "status", "collisionCount") + 1
+        yield from self.write_status(with_status(self.deployment, collisionCount=collisions))
+        raise CommandFailed(command, outcome)
+
+    def _creation_failed(self, command: Create, failure: Failure, wanted: Object) -> Step[None]:
+        if isinstance(failure, Refused) or is_namespace_terminating(failure):
+            return  # nobody's fault, and nothing to tell
+        message = f'Failed to create new replica set "{name_of(wanted)}": {CommandFailed(command, failure)}'
+        if progress_deadline(self.deployment) is not None:
+            told = self._with_condition(self._progressing("False", "ReplicaSetCreateError", message))
+            if not same_status(section(told, "status"), section(self.deployment, "status")):
+                yield from perform(update(DEPLOYMENTS, told, subresource="status"))  # if it fails, so be it
+        yield record(DEPLOYMENTS, self.deployment, "Warning", "ReplicaSetCreateError", message)
+
+    def _note(self, revision: str, progressing: Object | None) -> Step[None]:
+        """Note on the Deployment the new ReplicaSet's revision, and with it a condition.
+
+        One write: the status endpoint takes annotations too.
+        """
+        noted = self.deployment if progressing is None else self._with_condition(progressing)
+        annotations = annotations_of(self.deployment)
+        if annotations.get(REVISION) != revision:
+            noted = with_annotations(noted, {**annotations, REVISION: revision})
+        if noted is not self.deployment:
+            yield from self.write_status(noted)
+
+    # Sizes.
+
+    def resize(self, plan: Iterable[Resize]) -> Step[None]:
+        """Carry out a plan, one after the other, up to the first that fails. Where a size changes, an event says so."""
+        for name, size in plan:
+            replica_set = next(each for each in self.all if name_of(each) == name)
+            wanted = resized(replica_set, size, self.deployment)
+            if wanted is None:
+                continue
+            answered = yield from must_object(update(REPLICASETS, wanted))
+            self._replace(answered)
+            if size != replicas(replica_set):
+                yield self._scaled(answered, replicas(replica_set), size)
+
+    def _replace(self, replica_set: Object) -> None:
+        if self.new is not None and uid_of(self.new) == uid_of(replica_set):
+            self.new = replica_set
+        self.old = [replica_set if uid_of(each) == uid_of(replica_set) else each for each in self.old]
+
+    def clean_up(self) -> Step[None]:
+        """Delete the ReplicaSets that are beyond the history limit."""
+        for replica_set in history_to_delete(self.deployment, self.old):
+            yield from must(delete(REPLICASETS, key_of(replica_set), uid=uid_of(replica_set)), but=(NotFound,))
+
+    # The Deployment itself.
+
+    def sync_status(self) -> Step[None]:
+        """Write the counts and the Available condition, if they have changed. Source: syncDeploymentStatus."""
+        status = calculated_status(self.deployment, self.new, self.old, now=self._clock.now())
+        yield from self._write_changed(status)
+
+    def sync_rollout_status(self) -> Step[RequeueAfter | None]:
+        """Write the status with all its conditions, if it has changed; answers when to look at its progress again.
+
+        Source: syncRolloutStatus.
+        """
+        status = rollout_status(self.deployment, self.new, self.old, now=self._clock.now())
+        yield from self._write_changed(status)
+        seconds = next_check(self.deployment, now=self._clock.now())
+        return None if seconds is None else RequeueAfter(seconds)
+
+    def note_pause(self) -> Step[None]:
+        """Say in the Progressing condition that it was paused or resumed. Source: checkPausedConditions."""
+        changed = pause_condition(self.deployment, now=self._clock.now())
+        if changed is not None:
+            yield from self.write_status(self._with_condition(changed))
+
+    def roll_back(self, rollback: Rollback) -> Step[None]:
+        """Write the Deployment as it is after a rollback, or without a request that cannot be met, and say so."""
+        self.deployment = yield from must_object(update(DEPLOYMENTS, rollback.deployment))
+        yield record(DEPLOYMENTS, self.deployment, rollback.type, rollback.reason, rollback.message)
+
+    def write_status(self, deployment: Object) -> Step[None]:
+        self.deployment = yield from must_object(update(DEPLOYMENTS, deployment, subresource="status"))
+
+    def _write_changed(self, status: Mapping[str, Any]) -> Step[None]:
+        if not same_status(status, section(self.deployment, "status")):
+            yield from self.write_status({**self.deployment, "status": status})
+
+    def _with_condition(self, new: Object) -> Object:
+        conditions = section(self.deployment, "status").get("conditions")
+        return with_status(self.deployment, conditions=set_condition(conditions, new))
+
+    def _progressing(self, status: str, reason: str, message: str) -> Object:
+        return condition(PROGRESSING, status, reason, message, now=self._clock.now())
+
+    def _scaled(self, replica_set: Object, before: int, after: int) -> Record:
+        direction = "up" if before < after else "down"
+        message = f"Scaled {direction} replica set {name_of(replica_set)} from {before} to {after}"
+        return record(DEPLOYMENTS, self.deployment, "Normal", "ScalingReplicaSet", message)

@@ -1,0 +1,10 @@
+"""The actor that drives a reconciler, one for each controller. Read actor.py first.
+
+keys: which keys a change concerns. work: the reconciliations in work. retries: what becomes of a key that failed.
+timetable: what it does as time passes. readiness: what must be before it may act. own_writes: what outcomes tell it.
+"""
+
+from actors.engine.controller.actor import Controller
+from actors.engine.controller.settings import ControllerSettings
+
+__all__ = ["Controller", "ControllerSettings"]

@@ -1,0 +1,279 @@
+"""The controller actor: drives one reconciler. The only class that does.
+
+Takes WatchEvent and Synced from informers, Settled and Attached from the dispatcher, Restarted, Pause, Resume and Drain
+from the manager, Describe from people, Wake. Tells Subscribe, Submit, Attach, Record, Drained.
+
+What is the same for all controllers is here and in the files beside this one: the work queue (a key is reconciled by
+one at a time), how many keys are in work at once, retries with backoff, looking again after a while, the overlay of own
+writes, and what happens at either end: a new incarnation acts only once its tables hold a whole list and show all that
+was answered under its name.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from actors.engine.controller.keys import Keys
+from actors.engine.controller.readiness import Readiness
+from actors.engine.controller.settings import ControllerSettings
+from actors.engine.controller.timetable import Timetable
+from actors.engine.controller.work import Work
+from actors.reconciliation import Change, Listening, Reconciler, Watch
+from actors.reconciliation.actor_names import DISPATCHER, informer_name
+from protocols.codec import encode
+from protocols.messages.lifecycle import (
+    Attach,
+    Attached,
+    Describe,
+    Description,
+    Drain,
+    Drained,
+    Pause,
+    Restarted,
+    Resume,
+    Wake,
+)
+from protocols.messages.outcomes import Settled
+from protocols.messages.watching import Subscribe, Synced, WatchEvent
+from runtime.actor import WAKE_FRAME, Actor, Context
+from runtime.overlay import Tables
+from runtime.table import Table
+from runtime.vitals import Vitals
+from runtime.work_queue import QueueMeter, WorkQueue
+
+BATCH = 128  # messages between two looks at the work queue while the mailbox does not run empty
+BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the predecessor's writes
+
+
+class Controller(Actor):
+    """See the module. `controller:<name>` is its name."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        settings: ControllerSettings,
+        tables: Mapping[str, Table],
+        watches: Sequence[Watch],
+        build: Callable[[Tables], Reconciler],
+        vitals: Vitals,
+        meter: QueueMeter,
+        seed: int | None = None,
+    ) -> None:
+        """tables: by Resource.id, all that the reconciler reads; those of its watches among them."""
+        super().__init__(context)
+        self._settings, self._shared = settings, tables
+        self._watches, self._build, self._vitals = watches, build, vitals
+        self._meter = meter
+        self._random = random.Random(seed)
+        self._reconciler: Reconciler
+        self._tables: Tables
+        self._queue: WorkQueue
+        self._keys: Keys
+        self._work: Work
+        self._timetable: Timetable
+        self._readiness = Readiness(tables)
+        self._begun = False
+        self._paused = self._draining = self._drained = False
+        self._last_ticket = 0  # the last one that was told before the dispatcher was told that we are there
+        self._peers: dict[str, int] = {}  # the incarnation of each actor that has to know us, as we told it
+        self._since_pump = 0
+
+    def started(self) -> None:
+        now = self.clock.monotonic()
+        settings, tables = self._settings, Tables(self._shared)
+        queue = WorkQueue(now=now, meter=self._meter, chance=self._random.random)
+        self._meter.follow(queue, self.clock)
+        self._tables, self._queue, self._reconciler = tables, queue, self._build(tables)
+        log = self.log.bind(controller=settings.name)
+        self._keys = Keys(watches=self._watches, tables=tables, queue=queue, clock=self.clock, log=log)
+        self._work = Work(
+            self.context,
+            settings=settings,
+            reconciler=self._reconciler,
+            tables=tables,
+            queue=queue,
+            tell_frame=self.tell_frame,
+        )
+        self._timetable = Timetable(now=now, resync=settings.resync)
+        for peer in (DISPATCHER, *map(informer_name, self._shared)):
+            self._peers[peer] = self.context.system.incarnation(peer)
+            self._introduce_ourselves(peer)
+        self._say_vitals()
+
+    def receive(self, message: Any) -> Any:
+        answer = None
+        match message:
+            case WatchEvent():
+                self._keys.add_concerned(message.resource, Change.of_event(message))
+            case Settled():
+                self._work.settle(message)
+            case Wake():
+                pass  # what is due follows from the queue, below
+            case Synced(resource=resource):
+                self._synced(resource)
+            case Attached():
+                self._take_attached(message)
+            case Restarted(name=name, incarnation=incarnation):
+                self._peer_restarted(name, incarnation)
+                self._hear(message)
+            case Pause():
+                self._paused = True
+            case Resume():
+                self._paused = False
+            case Drain():
+                self._draining, self._drained = True, False
+            case Describe():
+                answer = encode(Description(self.name, orjson.dumps(self._facts())))
+            case _ if self._hear(message):
+                pass
+            case _:
+                super().receive(message)
+        self._since_pump += 1
+        if self._since_pump >= BATCH or self.is_last:
+            self._since_pump = 0
+            self._pump()
+        return answer
+
+    def pinged(self) -> None:
+        """What came before the Ping left the work queue to whatever comes next, and that was the Ping."""
+        if self._since_pump:
+            self._since_pump = 0
+            self._pump()
+
+    def _hear(self, message: Any) -> bool:
+        """Let the reconciler have it, if it listens at all; answers whether it does."""
+        if not isinstance(self._reconciler, Listening):
+            return False
+        now = self.clock.monotonic()
+        for key in self._reconciler.hear(message):
+            self._queue.add(key, now)
+        return True
+
+    # Peers.
+
+    def _introduce_ourselves(self, peer: str) -> None:
+        if peer == DISPATCHER:
+            self._last_ticket = self._work.ticket
+            self.tell(peer, Attach(self.name, self.context.incarnation))
+        else:
+            self.tell(peer, Subscribe(self.name))
+
+    def _peer_restarted(self, name: str, incarnation: int) -> None:
+        if incarnation > self._peers.get(name, incarnation):
+            self._peers[name] = incarnation
+            self._introduce_ourselves(name)
+
+    def _look_for_new_peers(self) -> None:
+        """Whoever was to tell us that a peer is another one may have failed while telling."""
+        for peer in self._peers:
+            self._peer_restarted(peer, self.context.system.incarnation(peer))
+
+    # Until it may act.
+
+    def _synced(self, resource_id: str) -> None:
+        self._readiness.unsynced.discard(resource_id)
+        if not self._begun:
+            self._begin_if_ready()
+        else:  # the informer is new: it tells of what has gone, and of what has come it need not
+            self._keys.add_all()
+
+    def _take_attached(self, attached: Attached) -> None:
+        if attached.incarnation != self.context.incarnation:
+            return
+        if self._readiness.attached:
+            under_way = {(ticket, index) for ticket, index in attached.under_way}
+            self._work.lose(last_ticket=self._last_ticket, under_way=under_way)
+        else:
+            self._readiness.attach(attached.versions)
+            self._begin_if_ready()
+
+    def _begin_if_ready(self) -> None:
+        if not self._readiness.is_reached():
+            return
+        now = self.clock.monotonic()
+        self._keys.add_all()
+        for key in self._settings.first_keys:
+            self._queue.add(key, now)
+        self._begun = True
+        self._timetable.begin_resyncs(now)
+        self.log.info("controller ready", controller=self._settings.name)
+
+    # What is to be done now.
+
+    def _pump(self) -> None:
+        """Begin what may begin, and ask to be woken for what is due later."""
+        now = self.clock.monotonic()
+        if not self._begun:
+            self._begin_if_ready()
+        self._keys.add_unseen()
+        if self._timetable.is_resync_due(now):
+            self._keys.add_all()
+        for _ in range(BATCH):
+            if not self._may_begin() or (key := self._queue.take(now)) is None:
+                break
+            self._work.begin(key, now)
+        else:
+            self.tell_frame(self.name, WAKE_FRAME)  # whoever pings us has had to wait long enough
+        if self._timetable.is_tidying_due(now):
+            for overlay in self._tables.overlays().values():
+                overlay.prune()
+            self._look_for_new_peers()
+        if self._draining and not self._work and not self._drained:
+            self._drained = True
+            self.tell(self.context.system.supervisor, Drained(self.name))
+        self._ask_for_wake(now)
+        self._say_vitals()
+
+    def _may_begin(self) -> bool:
+        if not self._begun or self._paused or self._draining or self.context.fenced:
+            return False
+        return len(self._work) < self._settings.concurrency
+
+    def _ask_for_wake(self, now: float) -> None:
+        soonest = self._timetable.next_due()
+        if not self._begun and self._readiness.waits_for_versions:
+            soonest = min(soonest, now + BARRIER_CHECK)
+        due = self._queue.next_due()
+        if due is not None and due < soonest and self._may_begin():
+            soonest = due  # while nothing may begin, what ends a run, or resumes us, looks at the queue
+        self.wake_at(soonest)
+
+    # What it says of itself.
+
+    def _facts(self) -> dict[str, Any]:
+        now = self.clock.monotonic()
+        return {
+            "ready": self._begun,
+            "paused": self._paused,
+            "draining": self._draining,
+            **self._readiness.facts(),
+            "queued": len(self._queue),
+            "delayed": self._queue.delayed,
+            "in_work": self._queue.processing,
+            "longest_running_seconds": round(self._queue.longest_running(now), 3),
+            "reconciled": self._work.reconciled,
+            "failed": self._work.failed,
+            "own_writes_unseen": {r: len(o) for r, o in self._tables.overlays().items() if len(o)},
+        }
+
+    def _say_vitals(self) -> None:
+        if self.context.fenced:
+            return  # its successor speaks
+        self._vitals.say(
+            self.name,
+            {
+                "ready": self._begun,
+                "paused": self._paused,
+                "moved": self._work.moved,
+                "waiting_for_tables": tuple(self._readiness.unsynced),
+                "queued": len(self._queue),
+                "reconciled": self._work.reconciled,
+                "failed": self._work.failed,
+                "at": self.clock.monotonic(),
+            },
+        )

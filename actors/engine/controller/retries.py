@@ -1,0 +1,77 @@
+"""What becomes of a key whose reconciliation failed: when it is looked at again, and what people are told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.engine.controller.readiness import StaleTableError
+from protocols.messages.outcomes import CommandFailed, Conflict, Refused, Unknown
+from protocols.objects import Key
+from runtime.work_queue import WorkQueue
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+STALE_RETRY = 10.0  # seconds until a deletion that a stale table held back is looked at again
+AWAY = (Refused, Unknown)  # they say nothing about the object: a key is not given up for them, nor waits for minutes
+MOST_TRACES = 100  # errors that are remembered
+AWAY_RETRY = 30.0  # seconds at most between two tries while the server does not answer
+
+
+class Traces:
+    """Which errors people have been shown the traceback of: once is enough while a key is tried again and again."""
+
+    def __init__(self) -> None:
+        self._shown: set[str] = set()
+
+    def first_of(self, err: Exception) -> Exception | None:
+        """The error if its traceback is to be shown, else None."""
+        line = one_line(err)
+        if line in self._shown:
+            return None
+        if len(self._shown) >= MOST_TRACES:
+            self._shown.clear()
+        self._shown.add(line)
+        return err
+
+
+def retry(
+    queue: WorkQueue,
+    key: Key,
+    err: Exception,
+    *,
+    now: float,
+    max_retries: int | None,
+    traces: Traces,
+    log: FilteringBoundLogger,
+) -> None:
+    """Enter the key, which is not in work any more, for its next try, if it has one.
+
+    max_retries: see ControllerSettings. now: monotonic seconds. log: bound to the controller.
+    """
+    attempt = queue.failures(key) + 1
+    log = log.bind(key=key, attempt=attempt, error=one_line(err))
+    if isinstance(err, CommandFailed) and isinstance(err.failure, AWAY):
+        delay = min(queue.add_rate_limited(key, now), AWAY_RETRY)
+        queue.add_after(key, AWAY_RETRY, now)  # the earlier of the two counts
+        log.warning("the server did not answer, trying again", seconds=round(delay, 3))
+        return
+    if max_retries is not None and attempt > max_retries:
+        queue.forget(key)
+        log.error("reconcile failed too often, dropped until the next event")
+        return
+    if isinstance(err, StaleTableError):  # no fault of the key's: it is to go on soon after the table does
+        queue.add_after(key, STALE_RETRY, now)
+        log.warning("nothing is deleted on the word of a stale table, trying again", seconds=STALE_RETRY)
+        return
+    delay = queue.add_rate_limited(key, now)
+    if isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):
+        log.info("reconcile met a newer object, trying again", seconds=round(delay, 3))
+    elif isinstance(err, (CommandFailed, ValueError)):
+        log.warning("reconcile failed, trying again", seconds=round(delay, 3))
+    else:
+        log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=traces.first_of(err))
+
+
+def one_line(err: Exception) -> str:
+    return f"{type(err).__name__}: {err}".replace("\n", " ")

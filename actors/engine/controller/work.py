@@ -1,0 +1,208 @@
+"""The reconciliations in work: what they ask for is submitted, what came of it is answered, how they end is noted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from actors.engine.controller.own_writes import look_live, remember, update_from_the_past
+from actors.engine.controller.readiness import check_freshness
+from actors.engine.controller.retries import Traces, one_line, retry
+from actors.engine.controller.settings import ControllerSettings
+from actors.reconciliation import Reconciler, Reconciliation, RequeueAfter, Tell
+from actors.reconciliation.actor_names import DISPATCHER, RECORDER
+from protocols.codec import encode
+from protocols.messages.commands import COMMANDS, Command, Submit
+from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
+from protocols.messages.recording import Record
+from protocols.objects import Key
+from runtime.actor import Context
+from runtime.overlay import Tables
+from runtime.work_queue import WorkQueue
+
+ALONE = (*COMMANDS, Record, Tell)  # what a reconciliation may yield by itself; commands also in a list
+SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
+
+
+@dataclass(slots=True)
+class _Run:
+    """One reconciliation in work. While it waits: for how many outcomes, of which commands."""
+
+    key: Key
+    generator: Reconciliation | None = None  # None: not begun
+    ticket: int = 0
+    commands: list[Command] = field(default_factory=list)
+    outcomes: list[Outcome | None] = field(default_factory=list)
+    missing: int = 0
+    single: bool = False
+    looked: bool = False  # it has failed, and has looked at what it met
+
+
+class Work:
+    """len() is how many reconciliations wait for outcomes.
+
+    ticket: of the last Submit. reconciled, failed: how many ended well, how many did not. moved: when a key was last
+    begun or answered, by the monotonic clock.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        settings: ControllerSettings,
+        reconciler: Reconciler,
+        tables: Tables,
+        queue: WorkQueue,
+        tell_frame: Callable[[str, bytes], None],
+    ) -> None:
+        self._context, self._settings, self._reconciler = context, settings, reconciler
+        self._tables, self._queue, self._tell_frame = tables, queue, tell_frame
+        self._clock, self._log = context.clock, context.log.bind(controller=settings.name)
+        self._waiting: dict[int, _Run] = {}  # by ticket
+        self._traces = Traces()
+        self.ticket = context.incarnation * 1_000_000_000
+        self.reconciled = self.failed = 0
+        self.moved = self._clock.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def begin(self, key: Key, now: float) -> None:
+        """Reconcile a key that was taken from the queue."""
+        self.moved = now
+        self._advance(_Run(key), None)
+
+    def settle(self, settled: Settled) -> None:
+        """An outcome has come; the run that waits for it goes on once it has all."""
+        run = self._waiting.get(settled.ticket)
+        if run is None or run.outcomes[settled.index] is not None:
+            return  # an outcome told twice, or of a run that is over
+        command = run.commands[settled.index]
+        outcome = settled.outcome
+        try:
+            remember(self._tables, command, outcome)
+        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as from a proxy that answers for the server
+            outcome = Unknown(f"malformed answer: {one_line(err)}")
+        run.outcomes[settled.index] = outcome
+        run.missing -= 1
+        self.moved = self._clock.monotonic()
+        if run.missing == 0:
+            del self._waiting[run.ticket]
+            self._advance(run, run.outcomes[0] if run.single else run.outcomes)
+
+    def lose(self, *, last_ticket: int, under_way: set[tuple[int, int]]) -> None:
+        """The dispatcher is new: what the one before it had not sent yet is lost.
+
+        last_ticket: the newest that was told to the one before it. under_way: ticket and index of what it had sent.
+        """
+        for ticket, run in list(self._waiting.items()):
+            if ticket > last_ticket:
+                continue
+            for index, outcome in enumerate(run.outcomes):
+                if outcome is None and (ticket, index) not in under_way:
+                    self.settle(Settled(ticket, index, Refused("the dispatcher was restarted")))
+
+    def _advance(self, run: _Run, answer: Any) -> None:
+        """Run the generator up to its next wait, or its end. What is wrong with it is this key's failure alone."""
+        while True:
+            try:
+                if run.generator is None:
+                    run.generator = _generator(self._reconciler, run.key)
+                yielded = run.generator.send(answer)
+                if (nonsense := _nonsense(yielded)) is not None:
+                    run.generator.throw(nonsense)  # there its author sees which yield it is
+                    raise nonsense
+                addressed = self._addressed(run, yielded)
+            except StopIteration as stop:
+                self._finish(run, stop.value)
+                return
+            except Exception as err:
+                self._fail(run, err)
+                return
+            if addressed is not None:
+                self._tell_frame(*addressed)
+            if run.missing:
+                return
+            answer = [] if addressed is None else None
+
+    def _addressed(self, run: _Run, yielded: Any) -> tuple[str, bytes] | None:
+        """To whom it goes, encoded; None for a list without commands. Raises on what cannot be told."""
+        match yielded:
+            case Record():
+                return RECORDER, encode(self._signed(yielded))
+            case Tell(to=to, message=message):
+                return to, encode(message)
+            case Sequence():
+                return self._submission(run, list(yielded), single=False) if yielded else None
+            case _:
+                return self._submission(run, [yielded], single=True)
+
+    def _submission(self, run: _Run, commands: list[Command], *, single: bool) -> tuple[str, bytes]:
+        context, settings = self._context, self._settings
+        check_freshness(self._tables, commands, now=self._clock.monotonic(), stale_after=settings.stale_after)
+        ticket = self.ticket + 1
+        frame = encode(Submit(context.name, context.incarnation, settings.client, ticket, tuple(commands)))
+        self.ticket = run.ticket = ticket
+        run.commands, run.single = commands, single
+        run.outcomes, run.missing = [None] * len(commands), len(commands)
+        self._waiting[ticket] = run
+        return DISPATCHER, frame
+
+    def _signed(self, event: Record) -> Record:
+        """With our name as its source, where it names none."""
+        component, client = self._settings.component, self._settings.client
+        return replace(event, component=event.component or component, client=event.client or client)
+
+    def _finish(self, run: _Run, result: Any) -> None:
+        if not _is_result(result):
+            self._fail(run, TypeError(f"a reconciliation returns RequeueAfter(seconds) or None, not {result!r}"))
+            return
+        now = self._clock.monotonic()
+        self.reconciled += 1
+        self._queue.forget(run.key)
+        self._queue.done(run.key, now)
+        if result is not None:
+            self._queue.add_after(run.key, max(result.seconds, SOONEST), now)
+
+    def _fail(self, run: _Run, err: Exception) -> None:
+        behind = None if run.looked else update_from_the_past(err, self._tables)
+        if behind is not None:
+            self._advance(_Run(run.key, look_live(behind, err, self._tables), looked=True), None)
+            return
+        now = self._clock.monotonic()
+        self.failed += 1
+        self._queue.done(run.key, now)
+        most, traces = self._settings.max_retries, self._traces
+        retry(self._queue, run.key, err, now=now, max_retries=most, traces=traces, log=self._log)
+
+
+# What reconcilers get wrong, said so that their authors see it.
+
+
+def _generator(reconciler: Reconciler, key: Key) -> Reconciliation:
+    """Raises TypeError on a `reconcile` that is no generator."""
+    made = reconciler.reconcile(key)
+    if not isinstance(made, Generator):
+        raise TypeError(
+            f"reconcile() of {type(reconciler).__name__} is no generator: it needs a yield, and returned {made!r}"
+        )
+    return made
+
+
+def _nonsense(yielded: Any) -> TypeError | None:
+    """What is wrong with what a reconciliation yielded, if anything is."""
+    if isinstance(yielded, ALONE):
+        return None
+    if isinstance(yielded, Sequence) and all(isinstance(one, COMMANDS) for one in yielded):
+        return None
+    hint = "; steps are written `yield from`" if isinstance(yielded, Generator) else ""
+    return TypeError(f"a reconciliation yields a command, a list of commands or a record, not {yielded!r:.200}{hint}")
+
+
+def _is_result(result: Any) -> bool:
+    if not isinstance(result, RequeueAfter):
+        return result is None
+    seconds: Any = result.seconds
+    return isinstance(seconds, int | float) and math.isfinite(seconds)

@@ -1,0 +1,244 @@
+"""The dispatcher: the only one who writes to the API server.
+
+Takes Submit (answered by one Settled a command), Attach (answered by Attached), LeaseHeld, LeaseLost, Wake.
+
+Each client has a rate limit of its own, as each clientset upstream has (--kube-api-qps, --kube-api-burst). What an old
+incarnation of a sender still asks is refused, and while the lease is not held so is everything but the elector's.
+Outcomes go from the transport's thread straight to the sender's mailbox: the dispatcher has nothing to add to them.
+Calls into a cloud go the same way, but to the cloud's own threads, and cost nothing of the API client's rate limit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.engine.dispatcher.requests import outcome_of, request_for
+from actors.reconciliation.actor_names import ELECTOR
+from protocols.messages.cloud import CLOUD_CALLS, CloudCall
+from protocols.messages.commands import (
+    Command,
+    Create,
+    Delete,
+    Get,
+    Patch,
+    Submit,
+    Update,
+)
+from protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost, Wake
+from protocols.messages.outcomes import (
+    Done,
+    Invalid,
+    Outcome,
+    Refused,
+    Settled,
+)
+from runtime.actor import Actor, Context
+from runtime.api import Response, Transport
+from runtime.cloud.calls import CloudCalls
+from runtime.ledger import Ledger, Passage, Statement
+from runtime.limiters import TokenBucket
+
+SHOWN = (Create, Update, Patch, Get, Delete)  # what they are answered with is the object as it is, or was at its end
+_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchLimits:
+    """qps, burst: of each client; qps < 0 is no limit. timeout: seconds for one request, its retries included.
+
+    needs_lease: refuse writes while no LeaseHeld is in force (--leader-elect). lease_timeout: seconds for one of the
+    elector's requests, few enough for another try before its renew deadline.
+    """
+
+    qps: float = 20.0
+    burst: int = 30
+    timeout: float = 30.0
+    needs_lease: bool = True
+    lease_timeout: float = 5.0
+
+
+def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, float]:
+    """How much of its burst each client has used up, 0 to 1. For any thread."""
+    return {client: bucket.saturation(now) for client, bucket in buckets.copy().items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    sender: str
+    incarnation: int
+    client: str
+    ticket: int
+    index: int
+    command: Command
+    since: float
+    cause: int  # see ActorSystem.handled_now
+
+
+class Dispatcher(Actor):
+    """See the module."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        transport: Transport,
+        ledger: Ledger,
+        limits: DispatchLimits,
+        waited: Callable[[str, float], None] = lambda _client, _seconds: None,
+        buckets: dict[str, TokenBucket] | None = None,
+        cloud: CloudCalls | None = None,
+    ) -> None:
+        """waited: told how many seconds a command of this client waited for its rate limit.
+
+        buckets: the clients' rate limits. Whoever gives them may look at them, and the next incarnation finds them.
+        cloud: None where there is none to call.
+        """
+        super().__init__(context)
+        self._transport, self._ledger, self._limits = transport, ledger, limits
+        self._waited, self._cloud = waited, cloud
+        self._buckets = buckets if buckets is not None else {}
+        self._queues: dict[str, deque[_Job]] = {}  # by client: what waits for its rate limit, in order
+        self._current: dict[str, int] = {}  # by sender: the oldest incarnation that may write
+        self._may_write_until: float | None = None
+
+    def receive(self, message: Any) -> None:
+        match message:
+            case Submit():
+                self._submit(message)
+            case Wake():
+                for client in list(self._queues):
+                    self._drain(client)
+                self._ask_for_wake()
+            case Attach(name=name, incarnation=incarnation):
+                self._attach(name, incarnation)
+            case LeaseHeld(until=until):
+                self._may_write_until = until
+            case LeaseLost():
+                self._may_write_until = None
+                self._refuse_all("the lease is lost")
+            case _:
+                super().receive(message)
+
+    def _submit(self, submit: Submit) -> None:
+        now = self.clock.monotonic()
+        sender, incarnation, client = submit.sender, submit.incarnation, submit.client
+        cause = self.context.system.handled_now()
+        queue = self._queues.get(client)
+        if queue is None:
+            queue = self._queues[client] = deque()
+            if client not in self._buckets:
+                self._buckets[client] = TokenBucket(qps=self._limits.qps, burst=self._limits.burst, now=now)
+        for index, command in enumerate(submit.commands):
+            queue.append(_Job(sender, incarnation, client, submit.ticket, index, command, now, cause))
+        self._drain(client)
+        if queue:
+            self._ask_for_wake()
+
+    def _drain(self, client: str) -> None:
+        """Send what the client's rate limit allows now."""
+        queue, bucket = self._queues[client], self._buckets[client]
+        now = self.clock.monotonic()
+        while queue and not self.context.fenced:  # it may have been hung, and replaced, in the middle of this
+            refusal = self._refusal(queue[0], now)
+            if refusal is not None:
+                self._settle(queue.popleft(), Refused(refusal))
+                continue
+            command = queue[0].command
+            if isinstance(command, CLOUD_CALLS):
+                self._call(queue.popleft(), command)
+                continue
+            if not bucket.try_take(now):
+                return
+            job = queue.popleft()
+            self._waited(client, now - job.since)
+            self._send(job, now)
+
+    def _refusal(self, job: _Job, now: float) -> str | None:
+        if job.incarnation < self._current.get(job.sender, 0):
+            return f"{job.sender} has been replaced"
+        if not self.context.system.is_alive(job.sender):
+            return f"{job.sender} is gone"
+        if not self._limits.needs_lease or job.sender == ELECTOR:  # its writes are how one gets the lease
+            return None
+        if self._may_write_until is None or now >= self._may_write_until:
+            return "the lease is not held"
+        return None
+
+    def _send(self, job: _Job, now: float) -> None:
+        command, timeout = job.command, self._limits.timeout
+        if job.sender == ELECTOR:
+            timeout = min(timeout, self._limits.lease_timeout)
+        elif self._limits.needs_lease and self._may_write_until is not None:
+            timeout = min(timeout, max(0.5, self._may_write_until - now))  # no write may outlive the lease
+        try:
+            request = request_for(command, timeout=timeout)
+        except (TypeError, ValueError, AttributeError) as err:  # nonsense of one sender, and nothing to the others
+            self._settle(job, Invalid(f"not sent: {err}"))
+            return
+        ledger, is_shown = self._ledger, isinstance(command, SHOWN)
+        passage = Passage(job.incarnation, job.ticket, job.index)
+        ledger.sent(job.sender, passage)
+
+        def on_response(response: Response) -> None:
+            outcome = outcome_of(response)
+            version = 0
+            if is_shown and isinstance(outcome, Done):
+                found = _VERSION.search(outcome.body)  # the object's own: it comes first, strings hold escaped quotes
+                version = int(found[1]) if found else 0
+            self._settle(job, outcome)
+            ledger.settled(job.sender, passage, command.resource, version)
+
+        self._transport.send(request, client=job.client, on_response=on_response)
+
+    def _call(self, job: _Job, call: CloudCall) -> None:
+        if self._cloud is None:
+            self._settle(job, Refused("there is no cloud provider"))
+            return
+        ledger, passage = self._ledger, Passage(job.incarnation, job.ticket, job.index)
+        ledger.sent(job.sender, passage)
+
+        def on_outcome(outcome: Outcome) -> None:
+            self._settle(job, outcome)
+            ledger.settled(job.sender, passage, call.resource, 0)
+
+        self._cloud.send(call, on_outcome)
+
+    def _settle(self, job: _Job, outcome: Outcome) -> None:
+        # Not self.tell: what was sent before this incarnation failed and was fenced is answered all the same.
+        settled = Settled(job.ticket, job.index, outcome)
+        self.context.system.tell(job.sender, settled, sender=self.name, cause=job.cause)
+
+    def _attach(self, name: str, incarnation: int) -> None:
+        self._current[name] = incarnation
+        # Also what waits here: its sender may have told us before it knew that we are a new dispatcher.
+        waiting = [
+            [job.ticket, job.index]
+            for queue in self._queues.values()
+            for job in queue
+            if job.sender == name and job.incarnation == incarnation
+        ]
+
+        def clear(statement: Statement) -> None:
+            mine = [[p.ticket, p.number] for p in statement.under_way if p.incarnation == incarnation]
+            self.tell(name, Attached(incarnation, dict(statement.versions), mine + waiting))
+
+        self._ledger.when_clear(name, incarnation, clear)
+
+    def _refuse_all(self, why: str) -> None:
+        for queue in self._queues.values():
+            refused = [job for job in queue if job.sender != ELECTOR]
+            kept = [job for job in queue if job.sender == ELECTOR]
+            queue.clear()
+            queue.extend(kept)
+            for job in refused:
+                self._settle(job, Refused(why))
+
+    def _ask_for_wake(self) -> None:
+        now = self.clock.monotonic()
+        dues = [self._buckets[client].next_token(now) for client, queue in self._queues.items() if queue]
+        if dues:
+            self.wake_at(min(dues))

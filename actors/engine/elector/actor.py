@@ -1,0 +1,205 @@
+"""The elector: runs for leader on a Lease, and says whether we may write.
+
+Takes Settled and Wake, Drain (give the lease back). Tells LeaseHeld, LeaseLost, LeaderObserved, Drained, Submit and
+Record.
+
+A lease counts as held by somebody else for as long as we have seen it unchanged for less than the duration written in
+it, by our own clock: no timestamp of another machine is ever compared. We may write until the renew deadline after the
+moment at which the last successful renewal was *sent*, which is before anybody else could take the lease.
+Source: kubernetes v1.36 client-go/tools/leaderelection/leaderelection.go.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from actors.engine.elector.election import JITTER, Election
+from actors.engine.elector.lease import CLIENT, ObservedLease, Try
+from actors.reconciliation import actor_names
+from protocols.messages.commands import Command, Submit
+from protocols.messages.lifecycle import Drain, Drained, LeaderObserved, LeaseHeld, LeaseLost, Restarted, Wake
+from protocols.messages.outcomes import Outcome, Refused, Settled
+from runtime.actor import Actor, Context
+from runtime.metrics import Counter, Gauge
+from runtime.vitals import Vitals
+
+
+class Elector(Actor):
+    """See the module."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        election: Election,
+        audience: tuple[str, ...],
+        vitals: Vitals,
+        status: Gauge,
+        slow: Counter,
+        seed: int | None = None,
+    ) -> None:
+        """audience: who is told of the lease: the dispatcher and the manager.
+
+        status: 1 while we lead; slow: renewals that had to read the Lease first.
+        """
+        super().__init__(context)
+        self._vitals, self._status = vitals, status
+        self._election, self._audience = election, audience
+        self._random = random.Random(seed)
+        self._lease = ObservedLease(
+            election, clock=self.clock, log=self.log, slow=slow, new_holder=self._tell_of_holder
+        )
+        self._leading = False
+        self._renewed_at = 0.0  # when the last successful try was sent
+        self._attempt: Try | None = None
+        self._began = 0.0
+        self._next_try = 0.0
+        self._ticket = context.incarnation * 1_000_000_000
+        self._releasing = False
+        self._lost = ""  # why we do not lead any more; there is no way back
+
+    def started(self) -> None:
+        self.log.info("attempting to acquire leader lease", lease=self._lease.key)
+        self._try()
+
+    def receive(self, message: Any) -> None:
+        match message:
+            case Settled(ticket=ticket, outcome=outcome):
+                if ticket == self._ticket and self._attempt is not None:
+                    self._step(outcome)
+            case Wake():
+                self._look_at_the_time()
+            case Restarted(name=actor_names.DISPATCHER):
+                if self._attempt is not None:
+                    self._step(Refused("the dispatcher was restarted"))
+            case Restarted():
+                pass
+            case Drain():
+                self._release()
+            case _:
+                super().receive(message)
+
+    def _look_at_the_time(self) -> None:
+        now = self.clock.monotonic()
+        if self._lost:
+            self._tell_of_the_loss()
+            return
+        if self._leading and now >= self._renewed_at + self._election.renew_deadline:
+            self._lose("failed to renew lease: timed out waiting for the condition")
+            return
+        if self._attempt is not None and now >= self._gives_up_at():
+            self.log.warning("no answer about the lease", lease=self._lease.key)
+            self._attempt = None
+            self._settle(held=False)
+            return
+        if self._attempt is None and now >= self._next_try and not self._releasing:
+            self._try()
+        self._ask_for_wake()
+
+    def _gives_up_at(self) -> float:
+        """A try takes three requests at most; an answer that comes later was lost with a dispatcher."""
+        return self._began + 3 * self._election.request_timeout
+
+    def _ask_for_wake(self) -> None:
+        if self._releasing and self._attempt is None:
+            return
+        dues = [self._gives_up_at() if self._attempt is not None else self._next_try]
+        if self._leading:
+            dues.append(self._renewed_at + self._election.renew_deadline)
+        self.wake_at(min(dues))
+
+    # One try.
+
+    def _try(self) -> None:
+        self._began = self.clock.monotonic()
+        self._attempt = self._lease.acquire_or_renew(leading=self._leading)
+        self._ask(next(self._attempt))
+        self._ask_for_wake()
+
+    def _ask(self, command: Command) -> None:
+        self._ticket += 1
+        self.tell(
+            actor_names.DISPATCHER,
+            Submit(self.name, self.context.incarnation, CLIENT, self._ticket, (command,)),
+        )
+
+    def _step(self, outcome: Outcome) -> None:
+        assert self._attempt is not None
+        try:
+            self._ask(self._attempt.send(outcome))
+        except StopIteration as stop:
+            self._attempt = None
+            self._settle(held=bool(stop.value))
+        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as from a proxy that answers for the server
+            self._attempt = None
+            self.log.warning(
+                "malformed answer about the lease", lease=self._lease.key, error=f"{type(err).__name__}: {err}"
+            )
+            self._settle(held=False)
+
+    def _settle(self, *, held: bool) -> None:
+        now = self.clock.monotonic()
+        period = self._election.retry_period
+        if held:
+            self._renewed_at = self._began
+            if not self._leading:
+                self._leading = True
+                self.log.info("became leader", lease=self._lease.key, identity=self._election.identity)
+                self.tell(actor_names.RECORDER, self._lease.record("became leader"))
+            for listener in self._audience:
+                self.tell(listener, LeaseHeld(self._began + self._election.renew_deadline))
+            self._next_try = now + period
+        elif self._leading:
+            self._next_try = now + period
+        else:
+            self._next_try = now + period * (1 + JITTER * self._random.random())
+        self._say_vitals()
+        if self._releasing:
+            self._give_back()
+        else:
+            self._look_at_the_time()
+
+    def _tell_of_holder(self, holder: str) -> None:
+        for listener in self._audience:
+            if listener != actor_names.DISPATCHER:
+                self.tell(listener, LeaderObserved(holder))
+
+    # The end.
+
+    def _lose(self, why: str) -> None:
+        self._leading, self._lost, self._attempt = False, why, None
+        self._say_vitals()
+        self.tell(actor_names.RECORDER, self._lease.record("stopped leading"))
+        self.log.error("leaderelection lost", lease=self._lease.key, error=why)
+        self._tell_of_the_loss()
+
+    def _tell_of_the_loss(self) -> None:
+        """Again and again: a manager that fails before it has ended everything is another one afterwards."""
+        for listener in self._audience:
+            self.tell(listener, LeaseLost(self._lost))
+        self.wake_at(self.clock.monotonic() + self._election.retry_period)
+
+    def _release(self) -> None:
+        """Give the lease back, so that the next one need not wait for it to run out."""
+        if self._releasing:
+            return
+        self._releasing = True
+        if self._attempt is None:  # else once that is answered: what it writes is what the release is made from
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if not self._leading or not self._lease.is_known:
+            self.tell(self.context.system.supervisor, Drained(self.name))
+            return
+        self._leading = False
+        self._say_vitals()
+        self.tell(actor_names.DISPATCHER, LeaseLost("it is given back"))
+        self._attempt = self._lease.give_back()
+        self._began = self.clock.monotonic()
+        self._ask(next(self._attempt))
+        self._ask_for_wake()
+
+    def _say_vitals(self) -> None:
+        self._status.set(1.0 if self._leading else 0.0)
+        self._vitals.say(self.name, {"leading": self._leading, "renewed_at": self._renewed_at})

@@ -1,0 +1,162 @@
+"""The Lease as we have seen it, and how one tries for it: each try is a generator of commands, sent their outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING
+
+from actors.engine.elector.election import Election
+from protocols.messages.commands import Command, Create, Get, Update
+from protocols.messages.outcomes import Done, NotFound, Outcome
+from protocols.messages.recording import Record
+from protocols.objects import Object, decode_object, encode_object, make_key, metadata
+from protocols.resources import LEASES
+from protocols.times import format_micro_time
+from runtime.clock import Clock
+from runtime.metrics import Counter
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+CLIENT = "leader-election"
+Try = Generator[Command, Outcome, bool]  # answers whether we hold the lease now
+
+
+def seconds_of(spec: Object) -> float:
+    duration = spec.get("leaseDurationSeconds")
+    return float(duration) if isinstance(duration, int) else 0.0
+
+
+def renewed(spec: Object, election: Election, *, now: float) -> Object:
+    """The lease's spec once we hold it: our renewal, or our taking it over. now: unix seconds."""
+    mine = spec.get("holderIdentity") == election.identity
+    stamp = format_micro_time(now)
+    return {
+        **spec,
+        "holderIdentity": election.identity,
+        "leaseDurationSeconds": int(election.lease_duration),
+        "acquireTime": spec.get("acquireTime", stamp) if mine else stamp,
+        "renewTime": stamp,
+        "leaseTransitions": (spec.get("leaseTransitions") or 0) + (0 if mine else 1),
+    }
+
+
+class ObservedLease:
+    """key: "namespace/name". A try raises ValueError, TypeError, KeyError or AttributeError on a malformed answer."""
+
+    def __init__(
+        self,
+        election: Election,
+        *,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        slow: Counter,
+        new_holder: Callable[[str], None],
+    ) -> None:
+        """slow: renewals that had to read the Lease first. new_holder: told of another, or that there is none: ""."""
+        self._election, self._clock, self._log = election, clock, log
+        self._slow, self._new_holder = slow, new_holder
+        self.key = make_key(election.namespace, election.name)
+        self._observed: Object | None = None  # as last seen, or as last written by us
+        self._observed_at = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        return self._observed is not None
+
+    def acquire_or_renew(self, *, leading: bool) -> Try:
+        """leading: we believe to hold it."""
+        if self._observed is not None and leading and self._is_ours() and self._is_fresh():
+            if (yield from self._write(self._observed)):
+                return True
+            self._slow.inc()
+        match (yield Get(LEASES.id, self.key)):
+            case Done(body):
+                self._observe(decode_object(body))
+            case NotFound():
+                return (yield from self._create())
+            case _:
+                return False
+        assert self._observed is not None
+        holder = _spec(self._observed).get("holderIdentity") or ""
+        if holder not in ("", self._election.identity) and self._is_fresh():
+            return False
+        return (yield from self._write(self._observed))
+
+    def give_back(self) -> Try:
+        """So that the next one need not wait for it to run out."""
+        assert self._observed is not None
+        stamp = format_micro_time(self._clock.now())
+        spec = {
+            **_spec(self._observed),
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+            "acquireTime": stamp,
+            "renewTime": stamp,
+        }
+        outcome = yield Update(LEASES.id, self.key, encode_object({**self._observed, "spec": spec}))
+        self._log.info("lease released", lease=self.key, outcome=type(outcome).__name__)
+        return False
+
+    def record(self, what: str) -> Record:
+        """An event about the lease: that we did this."""
+        election = self._election
+        meta = metadata(self._observed or {})
+        return Record(
+            LEASES.api_version,
+            LEASES.kind,
+            election.namespace,
+            election.name,
+            meta.get("uid") or "",
+            meta.get("resourceVersion") or "",
+            "Normal",
+            "LeaderElection",
+            f"{election.identity} {what}",
+            component=election.component,
+            client=CLIENT,
+        )
+
+    def _is_ours(self) -> bool:
+        """As last seen: it may be another's although we still believe to lead."""
+        return _spec(self._observed).get("holderIdentity") == self._election.identity
+
+    def _is_fresh(self) -> bool:
+        """It has not run out, by our clock."""
+        return self._observed_at + seconds_of(_spec(self._observed)) > self._clock.monotonic()
+
+    def _create(self) -> Try:
+        election = self._election
+        lease = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"namespace": election.namespace, "name": election.name},
+            "spec": renewed({"leaseTransitions": -1}, election, now=self._clock.now()),
+        }
+        return self._took((yield Create(LEASES.id, election.namespace, encode_object(lease))))
+
+    def _write(self, lease: Object) -> Try:
+        spec = renewed(_spec(lease), self._election, now=self._clock.now())
+        return self._took((yield Update(LEASES.id, self.key, encode_object({**lease, "spec": spec}))))
+
+    def _took(self, outcome: Outcome) -> bool:
+        if isinstance(outcome, Done):
+            self._observe(decode_object(outcome.body))
+            return True
+        self._log.debug("lease not taken", lease=self.key, outcome=type(outcome).__name__)
+        return False
+
+    def _observe(self, lease: Object) -> None:
+        before, after = (self._observed or {}).get("spec"), lease.get("spec") or {}
+        if before != after:
+            self._observed_at = self._clock.monotonic()
+        if (before or {}).get("holderIdentity") != after.get("holderIdentity"):
+            holder = after.get("holderIdentity") or ""
+            if holder:
+                self._log.info("new leader elected", lease=self.key, identity=holder)
+            self._new_holder(holder)
+        self._observed = lease
+
+
+def _spec(lease: Object | None) -> Object:
+    spec: Object = (lease or {}).get("spec") or {}
+    return spec

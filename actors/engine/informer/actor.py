@@ -1,0 +1,302 @@
+"""An informer: keeps the table of one resource in line with the API server, and tells its subscribers what changes.
+
+Takes Subscribe, Unsubscribe; from its transport Listed, Streamed, StreamEnded; Wake. Tells WatchEvent and Synced.
+
+It lists, by a streaming list where the server has them (KEP-3157), else in pages, and watches from the list's
+resourceVersion, never from an item's. It is never silently deaf: a watch without a sign of life for longer than the
+limit is cut and renewed with a warning, and the table shows how old it is. After 410 Gone it lists again and tells only
+the differences. Behaviour as client-go's tools/cache reflector, kubernetes v1.36.
+"""
+
+from __future__ import annotations
+
+import random
+from enum import Enum
+from typing import Any
+
+from actors.engine.informer.contents import Contents
+from actors.engine.informer.list_watch import InformerLimits, ListWatch
+from protocols.messages.lifecycle import Wake
+from protocols.messages.watching import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
+from protocols.objects import Object, decode_object
+from protocols.watch_lines import (
+    MalformedError,
+    WatchLine,
+    ends_initial_events,
+    parse_list_page,
+    parse_watch_line,
+    version_of,
+)
+from runtime.actor import Actor, Context
+from runtime.api import Transport
+from runtime.backoff import Backoff
+from runtime.table import Table
+
+BACKOFF = Backoff(first=0.8, factor=2.0, most=30.0, jitter=1.0)
+QUIET = 120.0  # seconds without a failure after which the backoff starts over
+SHORT_WATCH = 1.0  # a watch that ends sooner, without one event, is a failure
+INCOMPLETE_LISTS = 2  # streaming lists in a row that did not end, after which it lists in pages
+
+
+class State(Enum):
+    """What the informer is at."""
+
+    WAITING = "waiting"  # for its backoff to pass
+    LISTING = "listing"  # pages
+    STREAMING_LIST = "streaming list"  # a watch that begins with all there is
+    WATCHING = "watching"
+
+
+class Informer(Actor):
+    """See the module. `informer:<Resource.id>` is its name."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        table: Table,
+        transport: Transport,
+        limits: InformerLimits,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(context)
+        self._table, self._limits = table, limits
+        self._resource = table.resource
+        self._random = random.Random(seed)
+        self._server = ListWatch(self, resource=table.resource, transport=transport, limits=limits, chance=self._random)
+        self._contents: Contents
+        self._state = State.WAITING
+        self._consistent = False  # list from the store itself, not from a cache: after 410
+        self._streaming_lists = True  # until the server turns one down, or completes none
+        self._incomplete = 0
+        self._gone_at = float("-inf")
+        self._failures = 0
+        self._failed_at = 0.0
+        self._retry_at: float | None = None
+
+    def started(self) -> None:
+        self._contents = Contents(self, self._table)
+        self._list()
+
+    def stopped(self) -> None:
+        self._server.drop()
+
+    def receive(self, message: Any) -> None:
+        match message:
+            case Streamed(stream=stream, lines=lines):
+                if self._server.is_current(stream):
+                    self._contents.hear(self.clock.monotonic())
+                    self._take_lines(lines)
+            case Listed(stream=stream):
+                if self._server.is_current(stream):
+                    self._take_page(message)
+            case StreamEnded(stream=stream):
+                if self._server.is_current(stream):
+                    self._server.ended()
+                    self._take_end(message)
+            case Subscribe(subscriber=name):
+                self._contents.subscribe(name)
+            case Unsubscribe(subscriber=name):
+                self._contents.unsubscribe(name)
+            case Wake():
+                self._look_at_the_time()
+            case _:
+                super().receive(message)
+
+    # What to ask for next.
+
+    def _list(self) -> None:
+        """Begin again from nothing: by a streaming list if the server has them."""
+        self._contents.begin_list()
+        if self._streaming_lists:
+            query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+            if not self._consistent and self._table.synced:
+                query["resourceVersion"] = str(self._table.version)
+            self._server.open(query)
+            self._wait_for_answer(State.STREAMING_LIST)
+        else:
+            # At first whatever the server has at hand.
+            self._ask_page({} if self._consistent or self._table.synced else {"resourceVersion": "0"})
+
+    def _ask_page(self, query: dict[str, str]) -> None:
+        self._server.ask_page(query)
+        self._wait_for_answer(State.LISTING)
+
+    def _watch(self) -> None:
+        self._server.open({"resourceVersion": str(self._table.version)})
+        self._wait_for_answer(State.WATCHING)
+
+    def _again(self) -> None:
+        if self._table.synced and not self._consistent:
+            self._watch()
+        else:
+            self._list()
+
+    # What the server says.
+
+    def _take_page(self, listed: Listed) -> None:
+        if listed.status != 200:
+            if listed.status == 410:
+                self._consistent = True
+            self._back_off(_refusal("list", listed), listed.retry_after)
+            return
+        self._contents.hear(self.clock.monotonic())
+        try:
+            page = parse_list_page(listed.body)
+            if not page.next and not page.resource_version.isdecimal():
+                raise MalformedError(f"a list without a resourceVersion: {page.resource_version!r}")
+        except MalformedError as err:
+            self._back_off(str(err))
+            return
+        for obj in page.items:
+            self._contents.gather(obj)
+        if page.next:
+            self._ask_page({"continue": page.next})
+        else:
+            self._end_list(int(page.resource_version))
+            self._watch()
+
+    def _end_list(self, version: int) -> None:
+        self._contents.end_list(version)
+        self._consistent = False
+        self._failures = self._incomplete = 0
+
+    def _take_lines(self, lines: bytes) -> None:
+        for raw in lines.split(b"\n"):
+            if not raw:
+                continue
+            try:
+                line = parse_watch_line(raw)
+            except MalformedError as err:
+                self._contents.warn_malformed(str(err))
+                continue
+            if line.type == "ERROR":
+                self._take_error(line.object)
+                return  # nothing that follows it belongs to this watch
+            if line.type == "BOOKMARK":
+                self._take_bookmark(line.object)
+                continue
+            self._server.events += 1
+            if self._state is not State.STREAMING_LIST:
+                self._take_event(line)
+            elif line.type == EventType.DELETED:
+                self._contents.drop(line.object)
+            else:
+                self._contents.gather(line.object)
+
+    def _take_bookmark(self, bookmark: Object) -> None:
+        version = version_of(bookmark)
+        if version is None:
+            self._contents.warn_malformed("a bookmark without a resourceVersion")
+        elif self._state is not State.STREAMING_LIST:
+            self._contents.advance(version)
+        elif ends_initial_events(bookmark):
+            self._end_list(version)
+            self._state = State.WATCHING
+
+    def _take_event(self, line: WatchLine) -> None:
+        self._contents.take(line)
+        version = version_of(line.object)
+        if version is not None:
+            self._contents.advance(version)
+
+    def _take_error(self, status: Object) -> None:
+        """An ERROR event's object is a metav1 Status; some servers leave parts of it out."""
+        self._server.drop()
+        code, reason = status.get("code"), status.get("reason")
+        if code == 410 or reason in ("Expired", "Gone"):
+            self._gone(str(status.get("message") or reason))
+        else:
+            self._back_off(f"watch error {code}: {status.get('message') or reason}")
+
+    def _take_end(self, end: StreamEnded) -> None:
+        if end.status == 410:
+            self._gone(end.error or "watch answered 410")
+        elif end.status == 200:
+            now = self.clock.monotonic()
+            short = now - self._server.began < SHORT_WATCH and self._server.events == 0
+            if not end.error:
+                self._contents.hear(now)  # it said goodbye
+            if self._state is State.STREAMING_LIST:
+                self._count_incomplete()
+                self._back_off(end.error or "the streaming list ended before it was complete")
+            elif short:
+                self._back_off("very short watch: ended at once, without an event")
+            else:
+                self._watch()
+        elif self._state is State.STREAMING_LIST and end.status in (400, 405, 422):
+            self.log.info("no streaming lists here, listing in pages", resource=self._resource.name)
+            self._streaming_lists = False
+            self._list()
+        else:
+            if b"Too large resource version" in end.body:  # a server that was set back, or lags behind another
+                self._consistent = True
+            self._back_off(_refusal("watch", end), end.retry_after)
+
+    def _gone(self, why: str) -> None:
+        self._consistent = True
+        now = self.clock.monotonic()
+        again, self._gone_at = now - self._gone_at < QUIET, now
+        if again:
+            self._back_off(why)
+            return
+        self.log.info("resourceVersion is gone, listing again", resource=self._resource.name, error=why)
+        self._list()
+
+    def _count_incomplete(self) -> None:
+        """A server that does not know of streaming lists takes the request for a watch like any other."""
+        self._incomplete += 1
+        if self._incomplete >= INCOMPLETE_LISTS:
+            self._streaming_lists = False
+
+    # Time.
+
+    def _wait_for_answer(self, state: State) -> None:
+        """The server has been asked."""
+        self._state, self._retry_at = state, None
+        self.wake_at(self._silent_since() + self._silence())
+
+    def _silent_since(self) -> float:
+        """What has just been asked for has its time, however long the watch before it said nothing."""
+        return max(self._server.began, self._table.heard or 0.0)
+
+    def _silence(self) -> float:
+        """How many seconds the server may say nothing."""
+        return self._limits.silence + (self._limits.list_timeout if self._state is State.LISTING else 0.0)
+
+    def _look_at_the_time(self) -> None:
+        now, since = self.clock.monotonic(), self._silent_since()
+        due = since + self._silence() if self._retry_at is None else self._retry_at
+        if now < due:
+            self.wake_at(due)
+        elif self._retry_at is not None:
+            self._again()
+        else:
+            if self._state is State.STREAMING_LIST:
+                self._count_incomplete()
+            self.log.warning("watch cut after silence", resource=self._resource.name, seconds=round(now - since, 1))
+            self._again()
+
+    def _back_off(self, why: str, retry_after: float = 0.0) -> None:
+        self._server.drop()
+        now = self.clock.monotonic()
+        if now - self._failed_at > QUIET:
+            self._failures = 0
+        delay = max(retry_after, BACKOFF.delay(self._failures, self._random.random()))
+        self._failures += 1
+        self._failed_at = now
+        self._state = State.WAITING
+        self._retry_at = now + delay
+        self.log.warning("watch failed, trying again", resource=self._resource.name, error=why, seconds=round(delay, 2))
+        self.wake_at(self._retry_at)
+
+
+def _refusal(asked: str, answer: Listed | StreamEnded) -> str:
+    """Why a list or a watch was not carried out, in one line: with the message of the Status, if there is one."""
+    if not answer.status:
+        return answer.error
+    try:
+        said = str(decode_object(answer.body).get("message") or "")
+    except (ValueError, AttributeError):
+        said = ""
+    return f"{asked} answered {answer.status}" + (f": {said}" if said else "")

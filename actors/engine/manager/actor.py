@@ -1,0 +1,269 @@
+"""The controller manager: supervises all other actors.
+
+Takes ActorFailed, Pong, Wake, LeaseHeld, LeaseLost, LeaderObserved, Drained; Enable, Disable, Restart, Pause, Resume,
+Drain and Describe from operators and tests. Tells Ping, Restarted, Pause, Resume, Drain, Unsubscribe.
+
+It starts the dispatcher, the recorder, the elector and the informers at once, so that a standby's tables are warm; and
+the controllers, one after the other with the jittered start interval, once the lease is held. One for one: who fails
+is started again alone, after a backoff; who fails too often stays down and the others work on; who does not answer a
+ping for too long is fenced and replaced.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from actors.engine.manager.children import Children
+from actors.engine.manager.plan import ManagerPlan, Steering, start_delay
+from actors.engine.manager.shutdown import Shutdown
+from actors.reconciliation.actor_names import controller_name, informer_name, is_controller
+from protocols.codec import encode
+from protocols.messages.lifecycle import (
+    ActorFailed,
+    Describe,
+    Description,
+    Disable,
+    Drain,
+    Drained,
+    Enable,
+    LeaderObserved,
+    LeaseHeld,
+    LeaseLost,
+    Pause,
+    Pong,
+    Restart,
+    Restarted,
+    Resume,
+    StartChild,
+    StopChild,
+    Wake,
+)
+from protocols.messages.watching import Unsubscribe
+from runtime.actor import Actor, Context
+from runtime.vitals import Vitals
+
+LEASE_GRACE = 5.0  # seconds that the elector has to say itself that the lease is lost
+
+
+class ControllerManager(Actor):
+    """See the module."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        plan: ManagerPlan,
+        steering: Steering,
+        vitals: Vitals,
+        ended: Callable[[str], None],
+        seed: int | None = None,
+    ) -> None:
+        """ended: told once, why this manager works no more: DRAINED, who was not drained in time, or how it lost the
+        lease. Must not block.
+        """
+        super().__init__(context)
+        self._plan, self._steering, self._vitals, self._ended = plan, steering, vitals, ended
+        self._random = random.Random(seed)
+        self._children = Children(
+            self,
+            plan=plan,
+            steering=steering,
+            chance=self._random,
+            needed_no_more=lambda name, error: self._shutdown.is_done_with(name, error),
+        )
+        self._shutdown = Shutdown(
+            self,
+            children=self._children,
+            within=plan.drain_within,
+            leader_elect=plan.leader_elect,
+            ended=self._end,
+        )
+        self._leading = not plan.leader_elect
+        self._held_until: float | None = None  # the lease, as the elector said last
+        self._over = False  # it works no more, and whoever started it knows
+        self._leader = ""
+
+    def started(self) -> None:
+        now = self.clock.monotonic()
+        for spec in self._plan.infrastructure:
+            self._children.start(spec, now)
+        for name in self._steering.wanted(self._plan):
+            self._start_informers(name, now)
+        for name, controller in self._plan.controllers.items():
+            # A manager that was itself restarted finds its controllers alive, and keeps them.
+            if self.context.system.is_alive(controller.spec.name):
+                self._children.keep(controller.spec, now)
+                self._start_informers(name, now)
+                self.tell(controller.spec.name, Restarted(self.name, self.context.incarnation))  # it may have children
+        if self._leading:
+            self._schedule_controllers(now)
+        self._look_around()
+
+    def receive(self, message: Any) -> Any:
+        match message:
+            case ActorFailed():
+                self._children.failed(message)
+            case Pong(name=name):
+                self._children.answered(name)
+            case Wake():
+                self._look_around()
+            case LeaseHeld(until=until):
+                self._held(until)
+            case LeaseLost(reason=reason):
+                self._lose(reason)
+            case LeaderObserved(holder=holder):
+                self._leader = holder
+            case Enable(controller=name):
+                self._enable(name)
+            case Disable(controller=name):
+                self._disable(name)
+            case Restart(child=name):
+                self._restart(name)
+            case Pause(controller=name):
+                if self._knows(name):
+                    self._steering.paused.add(name)
+                    self.tell(controller_name(name), message)
+            case Resume(controller=name):
+                if self._knows(name):
+                    self._steering.paused.discard(name)
+                    self.tell(controller_name(name), message)
+            case StartChild(owner=owner, kind=kind, name=name):
+                self._start_child(owner, kind, name)
+            case StopChild(owner=owner, kind=kind, name=name):
+                if f"{kind}:{name}" in self._children.owned_by(owner):
+                    self._children.forget(f"{kind}:{name}")
+            case Drain():
+                self._shutdown.begin()
+            case Drained(name=name):
+                self._shutdown.drained(name)
+            case Describe():
+                return encode(Description(self.name, orjson.dumps(self._facts(self._children.facts()))))
+            case _:
+                super().receive(message)
+        return None
+
+    # Starting.
+
+    def _start_informers(self, controller: str, now: float) -> None:
+        for resource_id in self._plan.controllers[controller].resources:
+            spec = self._plan.informers[resource_id]
+            if spec.name not in self._children:
+                self._children.start(spec, now)
+
+    def _schedule_controllers(self, now: float) -> None:
+        """One after the other, each after its jittered interval."""
+        due = now
+        for name in self._steering.wanted(self._plan):
+            spec = self._plan.controllers[name].spec
+            if spec.name in self._children:
+                continue
+            due += start_delay(self._plan.start_interval, self._random.random())
+            self._children.start_later(spec, due)
+
+    def _start_child(self, owner: str, kind: str, name: str) -> None:
+        if controller_name(owner) not in self._children or f"{kind}:{name}" in self._children:
+            return
+        if self._shutdown.begun:
+            return
+        try:
+            spec = self._plan.controllers[owner].child(kind, name)
+        except Exception as err:
+            error = f"{type(err).__name__}: {err}"
+            self.log.error(
+                "a controller asked for a child that it cannot have", controller=owner, kind=kind, error=error
+            )
+            return
+        self._children.start(spec, self.clock.monotonic(), owner=owner)
+
+    # Watching over them.
+
+    def _look_around(self) -> None:
+        now = self.clock.monotonic()
+        self._children.look_around(now)
+        self._shutdown.look_at_the_time(now)
+        if self._leading and self._held_until is not None and now >= self._held_until + LEASE_GRACE:
+            self._lose("nobody renewed it")
+        self._say_vitals()
+        self._children.ask_for_wake()
+
+    # Steering.
+
+    def _knows(self, name: str) -> bool:
+        if name not in self._plan.controllers:
+            self.log.warning("no such controller", controller=name)
+        return name in self._plan.controllers
+
+    def _enable(self, name: str) -> None:
+        if not self._knows(name) or self._shutdown.begun:
+            return
+        self._steering.switched[name] = True
+        now = self.clock.monotonic()
+        self._start_informers(name, now)
+        if not self._leading:
+            return  # it starts with the others, once the lease is held
+        spec = self._plan.controllers[name].spec
+        child = self._children.get(spec.name)
+        if child is None or child.gave_up:
+            self._children.start_later(spec, now)
+            self.log.info("controller enabled", controller=name)
+            self._look_around()
+
+    def _disable(self, name: str) -> None:
+        if not self._knows(name):
+            return
+        self._steering.switched[name] = False
+        self._steering.paused.discard(name)
+        if controller_name(name) not in self._children:
+            return
+        self._children.forget(controller_name(name))
+        for child in self._children.owned_by(name):
+            self._children.forget(child)
+        for resource_id in self._plan.controllers[name].resources:
+            self.tell(informer_name(resource_id), Unsubscribe(controller_name(name)))
+        self._vitals.forget(controller_name(name))
+        self.log.info("controller disabled", controller=name)
+
+    def _restart(self, name: str) -> None:
+        child = self._children.get(name) or self._children.get(controller_name(name))
+        if child is None:
+            self.log.warning("no such actor", child=name)
+            return
+        if self._shutdown.begun and is_controller(child.spec.name):
+            return
+        self._children.restart(child, self.clock.monotonic())
+        self._look_around()
+
+    # The lease, and the end.
+
+    def _held(self, until: float) -> None:
+        self._held_until = until
+        if not self._leading and not self._shutdown.begun and not self._over:
+            self._leading = True
+            self._schedule_controllers(self.clock.monotonic())
+            self._look_around()
+
+    def _lose(self, reason: str) -> None:
+        self._leading = False
+        self._end(f"leaderelection lost: {reason}")
+
+    def _end(self, why: str) -> None:
+        if not self._over:
+            self._over = True
+            self._ended(why)
+
+    # What it says of itself.
+
+    def _facts(self, children: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "leading": self._leading,
+            "leader": self._leader,
+            "draining": self._shutdown.begun,
+            "children": children,
+        }
+
+    def _say_vitals(self) -> None:
+        self._vitals.say(self.name, {**self._facts(self._children.known_facts()), "at": self.clock.monotonic()})

@@ -1,0 +1,213 @@
+"""The manager's children: who is started when, who has failed or hangs, and who is told of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.engine.manager.plan import ManagerPlan, Steering
+from actors.reconciliation.actor_names import DISPATCHER, controller_of, is_controller, is_informer
+from protocols.codec import encode
+from protocols.messages.lifecycle import ActorFailed, Pause, Ping, Restarted
+from runtime.actor import Actor
+from runtime.supervision import restart_delay
+from runtime.system import ActorSpec
+
+TICK = 1.0  # seconds between two looks at everybody
+STEADY = 600.0  # seconds a child has to live for its failures to be forgotten
+STOOD_STILL = 3.0  # seconds between two looks at everybody from which on we were late ourselves
+
+
+@dataclass(slots=True)
+class Child:
+    """owner: the controller that asked for it; "" if the manager started it by itself."""
+
+    spec: ActorSpec
+    owner: str = ""
+    started_at: float | None = None  # None: not yet
+    failures: list[float] = field(default_factory=list)
+    last_error: str = ""
+    start_at: float | None = None  # due to be started (again)
+    gave_up: bool = False
+    pinged_at: float | None = None  # the oldest ping that was not answered
+    starts: int = 0
+
+
+class Children:
+    """By name. One for one: who fails is started again alone, after a backoff, or left stopped if it fails too often.
+
+    Whoever is started again, all others are told, but for the dispatcher and the informers, who need not know.
+    """
+
+    def __init__(
+        self,
+        manager: Actor,
+        *,
+        plan: ManagerPlan,
+        steering: Steering,
+        chance: random.Random,
+        needed_no_more: Callable[[str, str], bool],
+    ) -> None:
+        """needed_no_more: asked with the name of a child that failed, and its error; it is left alone if so."""
+        self._manager, self._plan, self._steering = manager, plan, steering
+        self._random, self._needed_no_more = chance, needed_no_more
+        self._system, self._clock, self._log = manager.context.system, manager.clock, manager.log
+        self._children: dict[str, Child] = {}
+        self._known_facts: dict[str, Any] | None = None  # until something changes
+        self._nonce = 0
+        self._next_ping = 0.0
+        self._looked_at = self._clock.monotonic()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._children
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._children)
+
+    def get(self, name: str) -> Child | None:
+        return self._children.get(name)
+
+    def owned_by(self, controller: str) -> list[str]:
+        return [name for name, child in self._children.items() if child.owner == controller]
+
+    def start(self, spec: ActorSpec, now: float, *, owner: str = "") -> None:
+        """Bring a child to life, unless it lives (then this manager is the one that was restarted)."""
+        self._known_facts = None
+        child = self._children.setdefault(spec.name, Child(spec, owner))
+        child.start_at, child.gave_up, child.pinged_at = None, False, None
+        child.started_at = now
+        child.starts += 1
+        if self._system.is_alive(spec.name) and child.starts == 1:
+            return
+        try:
+            incarnation = self._system.spawn(spec)
+        except Exception as err:
+            self.failed(ActorFailed(spec.name, self._system.incarnation(spec.name), f"{type(err).__name__}: {err}"))
+            return
+        controller = controller_of(spec.name)
+        if controller in self._steering.paused:
+            self._manager.tell(spec.name, Pause(controller))
+        if incarnation > 1:
+            for name in self._children:
+                if name != spec.name and not is_informer(name) and name != DISPATCHER:
+                    self._manager.tell(name, Restarted(spec.name, incarnation))
+
+    def start_later(self, spec: ActorSpec, at: float) -> None:
+        """at: monotonic seconds."""
+        self._known_facts = None
+        self._children[spec.name] = Child(spec, start_at=at)
+
+    def keep(self, spec: ActorSpec, now: float) -> None:
+        """It was found alive."""
+        self._known_facts = None
+        self._children[spec.name] = Child(spec, started_at=now)
+
+    def restart(self, child: Child, now: float) -> None:
+        """At the next look, whatever it has done before."""
+        self._known_facts = None
+        child.failures.clear()
+        self._system.fence(child.spec.name)
+        child.start_at, child.gave_up = now, False
+
+    def forget(self, name: str) -> None:
+        self._known_facts = None
+        if self._children.pop(name, None) is not None:
+            self._system.fence(name)
+
+    def answered(self, name: str) -> None:
+        """A ping."""
+        child = self._children.get(name)
+        if child is not None:
+            child.pinged_at = None
+
+    def failed(self, failure: ActorFailed) -> None:
+        child = self._children.get(failure.name)
+        if child is None or child.start_at is not None or child.gave_up:
+            return
+        if failure.incarnation < self._system.incarnation(failure.name):
+            return  # late news: it has been replaced
+        if failure.traceback:
+            self._log.error("actor failed", child=failure.name, error=failure.error, traceback=failure.traceback)
+        self._count_failure(child, failure.error)
+        self.ask_for_wake()
+
+    def look_around(self, now: float) -> None:
+        """Start who is due, find who is dead or hangs, and ping."""
+        self._excuse(now - self._looked_at)
+        self._looked_at = now
+        is_alive = self._system.is_alive
+        for name, child in list(self._children.items()):
+            if child.start_at is not None:
+                if now >= child.start_at:
+                    if is_controller(name):
+                        self._log.info("Controller starting...", controller=controller_of(name))
+                    self.start(child.spec, now)
+            elif not child.gave_up and not is_alive(name):
+                self._count_failure(child, "it died without a word")
+            elif child.pinged_at is not None and now - child.pinged_at > self._plan.hung_after:
+                self._count_failure(child, f"hung: it did not answer for {now - child.pinged_at:.0f} s")
+        if now >= self._next_ping:
+            self._next_ping = now + self._plan.ping_every
+            self._ping(now)
+
+    def ask_for_wake(self) -> None:
+        """For the next look."""
+        dues = [self._clock.monotonic() + TICK]
+        dues += [child.start_at for child in self._children.values() if child.start_at is not None]
+        self._manager.wake_at(min(dues))
+
+    def facts(self) -> dict[str, Any]:
+        """By name, JSON-like."""
+        return {
+            name: {
+                "alive": self._system.is_alive(name),
+                "incarnation": self._system.incarnation(name),
+                "failures": len(child.failures),
+                "last_error": child.last_error,
+                "gave_up": child.gave_up,
+                "started_at": child.started_at,
+            }
+            for name, child in self._children.items()
+        }
+
+    def known_facts(self) -> dict[str, Any]:
+        """facts() as of the last look: who has died since is found at the next. Not to be changed."""
+        if self._known_facts is None:
+            self._known_facts = self.facts()
+        return self._known_facts
+
+    def _count_failure(self, child: Child, error: str) -> None:
+        self._known_facts = None
+        now = self._clock.monotonic()
+        if child.started_at is not None and now - child.started_at > STEADY:
+            child.failures.clear()
+        child.failures.append(now)
+        child.last_error = error
+        delay = restart_delay(child.failures, now=now, policy=self._plan.policy, chance=self._random.random())
+        self._system.fence(child.spec.name)
+        if self._needed_no_more(child.spec.name, error):
+            return
+        if delay is None:
+            child.gave_up = True
+            self._log.error("actor failed too often, left stopped", child=child.spec.name, error=error)
+        else:
+            child.start_at = now + delay
+            self._log.error("actor is restarted", child=child.spec.name, error=error, seconds=round(delay, 3))
+
+    def _excuse(self, late: float) -> None:
+        """Who had no time because we all had none (a stopped process, a starved machine) is not hung."""
+        if late > STOOD_STILL:
+            for child in self._children.values():
+                if child.pinged_at is not None:
+                    child.pinged_at += late
+
+    def _ping(self, now: float) -> None:
+        self._nonce += 1
+        ping = encode(Ping(self._nonce))
+        for name, child in self._children.items():
+            if child.start_at is None and not child.gave_up:
+                if child.pinged_at is None:
+                    child.pinged_at = now
+                self._manager.tell_frame(name, ping)

@@ -1,0 +1,198 @@
+"""No more API calls than what happens gives reason for, of the controllers that keep pods and Deployments.
+
+Three looks at it, none of which needs a table of exceptions for faults:
+- what is written differs from what is there: a PUT of what was read and not changed is never explained, as one that
+  rests on an older version is refused;
+- a live look has a reason: a call before it that did not succeed, or an orphan, for whose sake the owner is looked at;
+- in all there are so many writes at most as CallsInProportion grants.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from actors.app.system import ControllerSystem
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.replicas import MANAGERS_OF_PODS, replicas_of
+from actors.simulation.invariants.rollouts import bounds_of
+from actors.simulation.invariants.watching import (
+    Answered,
+    CarriedOut,
+    Committed,
+    Happening,
+    LetIn,
+    ObjectTo,
+    ProcessStarted,
+    Submitted,
+)
+from protocols.messages.commands import Get, List
+from protocols.messages.outcomes import Done
+from protocols.objects import Object, controller_of, decode_object, metadata, split_key, uid_of
+from protocols.pods import is_active, pod_facts
+from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
+from runtime.embedded.store import ADDED, DELETED, Change
+from runtime.table import OWNER, owner_value
+
+SENDERS = (MANAGERS_OF_PODS, "controller:deployment")
+CLIENTS = ("deployment-controller", "replicaset-controller", "replication-controller")
+WORKLOADS = ("deployments.apps", "replicasets.apps", "replicationcontrollers")
+
+
+class NothingWrittenTwice:
+    """A manager does not write an object as it is there already."""
+
+    name = "nobody writes what is there"
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if isinstance(happening, CarriedOut) and happening.process.startswith("manager"):
+            request, changes = happening.request, happening.changes
+            if request.method == "PUT" and happening.response.status == 200:
+                if not changes or _without_version(changes[0].raw) == _without_version(changes[0].previous):
+                    object_to(f"{happening.client} writes {request.path} as it is")
+
+
+def _without_version(raw: bytes) -> Object:
+    obj = decode_object(raw)
+    meta = {name: value for name, value in metadata(obj).items() if name not in ("resourceVersion", "managedFields")}
+    return {**obj, "metadata": meta}
+
+
+class NoLookWithoutReason:
+    """See the module."""
+
+    name = "a live look has a reason"
+
+    def __init__(self) -> None:
+        self._reasons: Counter[tuple[str, str]] = Counter()  # by process and sender; less the looks they were taken for
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        match happening:
+            case Submitted(process, system, submit) if submit.sender.startswith(SENDERS):
+                for command in submit.commands:
+                    if isinstance(command, Get | List) and not _sees_orphans(system, command):
+                        self._reasons[process, submit.sender] -= 1
+                        if self._reasons[process, submit.sender] < 0:
+                            object_to(f"{submit.sender} looks at {command} for no reason")
+            case Answered(process, _, sender, _, outcome) if sender.startswith(SENDERS):
+                if not isinstance(outcome, Done):
+                    self._reasons[process, sender] += 1
+            case LetIn(process, name, _):
+                del self._reasons[process, name]
+            case ProcessStarted(process, _):
+                for one in [one for one in self._reasons if one[0] == process]:
+                    del self._reasons[one]
+
+
+def _sees_orphans(system: ControllerSystem, command: Get | List) -> bool:
+    """Whether somebody who owns pods or ReplicaSets is looked at while some of these have no owner."""
+    if command.resource == PODS.id or not isinstance(command, Get):
+        return False
+    dependents = REPLICASETS if command.resource == DEPLOYMENTS.id else PODS
+    namespace, _ = split_key(command.key)
+    return bool(system.tables[dependents.id].indexed(OWNER, owner_value(namespace=namespace, controller=None)))
+
+
+class CallsInProportion:
+    """Writes that changed something, against what happened that gave reason for them.
+
+    Of workloads and their status: a pod that comes, goes, begins or ceases to be ready changes the status of its set,
+    and of the Deployment that this belongs to. A wish is noted in the status of a set as it begins and ends (SET). For
+    a Deployment a ReplicaSet is made, or annotated, and it notes the beginning, the revision and the end (DEPLOYMENT
+    in all); each pod by which it is to change may be a step: a size, and two statuses that note it (STEP). Its
+    ReplicaSets go once. A new incarnation of a controller looks at everything once. What another process wrote is
+    written over: while a lease is stolen there are two leaders, who need not see the same.
+
+    Of pods: those that a wish may make or remove, and those that others made or took away, twice, as one comes for one
+    that goes. For each fault of the plan, which may make somebody act on the past or not hear what he has done, as many
+    as the largest workload has, made and removed.
+    """
+
+    name = "calls are in proportion"
+
+    SET, DEPLOYMENT, STEP = 2, 7, 3
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._faults = len(cluster.injector.faults)
+        self._pending: Sequence[Change] = ()
+        self._rolled: set[str] = set()  # uids of ReplicaSets that belong to a Deployment
+        self._objects = self._largest = 0
+        self._writers: dict[str, str] = {}  # by the uid of a workload, which process wrote it last
+        self.written: Counter[str] = Counter()
+        self.granted: Counter[str] = Counter()
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        match happening:
+            case Committed(changes):
+                self._take(self._pending, ours=False)
+                self._pending = changes
+            case CarriedOut(process, client, changes=changes) if changes:
+                self._pending = ()
+                ours = process.startswith("manager") and client in CLIENTS
+                self._take(changes, ours=ours)
+                if ours and changes[0].storage == "pods":
+                    self._written("pods", object_to)
+                elif ours and changes[0].storage in WORKLOADS:  # and no event
+                    uid = uid_of(decode_object(changes[0].raw))
+                    self.granted["workloads"] += self._writers.get(uid, process) != process
+                    self._writers[uid] = process
+                    self._written("workloads", object_to)
+            case LetIn(_, name, _) if name.startswith(SENDERS):
+                self.granted["workloads"] += self._objects
+
+    def _written(self, what: str, object_to: ObjectTo) -> None:
+        self.written[what] += 1
+        enough = self.granted[what]
+        if what == "pods":
+            enough += self._faults * 2 * self._largest
+        if self.written[what] > enough:
+            object_to(
+                f"{self.written[what]} writes of {what} have changed something, and there was reason for {enough}"
+            )
+
+    def _take(self, changes: Sequence[Change], *, ours: bool) -> None:
+        """ours: whether it was one of these controllers who wrote it."""
+        for change in changes:
+            if change.storage == "pods":
+                self._pod(change, ours=ours)
+            elif change.storage in WORKLOADS:
+                self._workload(change, ours=ours)
+
+    def _pod(self, change: Change, *, ours: bool) -> None:
+        pod = decode_object(change.raw)
+        before = None if change.type == ADDED else pod_facts(decode_object(change.previous))
+        after = None if change.type == DELETED else pod_facts(pod)
+        was, is_now = before is not None and is_active(before), after is not None and is_active(after)
+        was_ready, is_ready = before is not None and before.ready, after is not None and after.ready
+        if was != is_now or was_ready != is_ready or change.type == DELETED:
+            owner = controller_of(pod)
+            self.granted["workloads"] += 2 if owner is not None and owner.uid in self._rolled else 1
+        if was != is_now and not ours:
+            self.granted["pods"] += 2
+
+    def _workload(self, change: Change, *, ours: bool) -> None:
+        after = decode_object(change.raw)
+        self._objects += {ADDED: 1, DELETED: -1}.get(change.type, 0)
+        if change.storage == "replicasets.apps" and controller_of(after) is not None:
+            self._rolled.add(uid_of(after))
+            self.granted["workloads"] += change.type == ADDED
+            return
+        before = after if change.type in (ADDED, DELETED) else decode_object(change.previous)
+        same = metadata(before).get("generation") == metadata(after).get("generation")
+        if ours or (same and change.type not in (ADDED, DELETED)):
+            return
+        pods, is_deployment = _pods_to_change(before, after), change.storage == "deployments.apps"
+        self._largest = max(self._largest, pods)
+        self.granted["workloads"] += self.DEPLOYMENT + self.STEP * pods if is_deployment else self.SET
+        self.granted["pods"] += pods
+
+
+def _pods_to_change(before: Object, after: Object) -> int:
+    """How many pods a wish may make or remove; for one that begins or ends, before and after are the same."""
+    old, new = _most(before), _most(after)
+    anew = before is after or before["spec"].get("template") != after["spec"].get("template")
+    return old + new if anew else abs(new - old)
+
+
+def _most(workload: Object) -> int:
+    return bounds_of(workload).most if "strategy" in workload["spec"] else replicas_of(workload)

@@ -1,0 +1,163 @@
+"""Nodes are tainted no faster than their zone's rate allows, and pods evicted only for taints, and in their time.
+
+All is judged at the moment of the decision, by what the process that decides can know (node_views.py): its table of
+nodes, what it has read live, and what it has asked for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.node_views import Views, no_execute
+from actors.simulation.invariants.watching import Committed, Happening, ObjectTo, ProcessStarted, Submitted
+from protocols.messages.commands import Delete, Patch, Submit
+from protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
+from protocols.objects import Key, decode_object
+from protocols.pods import pod_facts
+from protocols.resources import NODES, PODS
+from protocols.tolerations import find_toleration
+from runtime.embedded.store import DELETED, Change
+
+LIFECYCLE = controller_name("node-lifecycle-controller")
+EVICTION = controller_name("taint-eviction-controller")
+OLD = 15.0  # seconds: a turn given by what was known so long ago may still be taken (a pass, a turn, a late message)
+ROUNDING = 0.01  # seconds
+
+
+class TaintsWithinTheRate:
+    """node-lifecycle taints nodes NoExecute no faster than their zone's rate allows, and none where that is 0.
+
+    A turn may be taken late, so that the next one follows closely: over any time at most one more node is tainted than
+    the rate allows in that time from a full bucket of one.
+    """
+
+    name = "zones are evicted at their rate"
+
+    def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
+        self._clock = cluster.clock
+        self._views = Views(cluster, limits)
+        self._tainted_at: dict[str, float] = {}  # on the server, by uid
+        self._asked: dict[
+            str, tuple[int, dict[str, tuple[str, float]]]
+        ] = {}  # by process: incarnation, uid → zone, when
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        self._views.see(happening)
+        match happening:
+            case ProcessStarted(process, _):
+                self._asked.pop(process, None)
+            case Committed(changes):
+                for change in changes:
+                    if change.storage == NODES.plural:
+                        self._committed(change)
+            case Submitted(process, _, submit) if submit.sender == LIFECYCLE:
+                for command in submit.commands:
+                    if isinstance(command, Patch) and command.resource == NODES.id and not command.subresource:
+                        self._patched(process, submit, command, object_to)
+
+    def _committed(self, change: Change) -> None:
+        facts = node_facts(decode_object(change.raw))
+        if change.type == DELETED or not facts.no_execute:
+            self._tainted_at.pop(facts.uid, None)
+        else:
+            self._tainted_at.setdefault(facts.uid, self._clock.monotonic())
+
+    def _patched(self, process: str, submit: Submit, command: Patch, object_to: ObjectTo) -> None:
+        taints = (decode_object(command.body).get("spec") or {}).get("taints") or ()
+        view = self._views.of(process)
+        node = view.node(submit.sender, command.key)
+        if node is None or not taint_keys(taints, NO_EXECUTE) & NO_EXECUTE_KEYS:
+            return
+        facts = node_facts(node)
+        if facts.no_execute:
+            return
+        self._views.look()
+        now, zone = self._clock.monotonic(), facts.zone
+        incarnation, asked = self._asked.get(process, (0, {}))
+        if incarnation != submit.incarnation:
+            asked = {}
+        asked[facts.uid] = (zone, now)
+        self._asked[process] = submit.incarnation, asked
+        if view.highest_rate(zone, now - OLD) == 0:
+            object_to(f"{command.key} is tainted, and nobody is to be evicted from {zone}")
+            return
+        times = {uid: when for uid, (where, when) in asked.items() if where == zone}
+        for entry in view.system.tables[NODES.id].entries():
+            if entry.facts.zone == zone and entry.facts.no_execute and entry.uid not in times:
+                times[entry.uid] = self._tainted_at.get(entry.uid, now)
+        for first in sorted(times.values()):
+            allowed = int(view.highest_rate(zone, first - OLD) * (now - first + ROUNDING)) + 2
+            tainted = sum(1 for when in times.values() if when >= first)
+            if tainted > allowed:
+                object_to(f"{command.key} is one of {tainted} nodes of {zone} tainted within {now - first:.3f} s")
+                return
+
+
+class EvictionsHaveACause:
+    """taint-eviction deletes no pod of a node without NoExecute taints, nor one whose time there is not over."""
+
+    name = "evictions have a cause"
+
+    def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
+        self._clock = cluster.clock
+        self._views = Views(cluster, limits)
+        self._bound_at: dict[Key, tuple[str, float]] = {}  # pods: (uid, when they were first on a node)
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        self._views.see(happening)
+        match happening:
+            case Committed(changes):
+                for change in changes:
+                    if change.storage == PODS.plural:
+                        self._committed(change)
+            case Submitted(process, _, submit) if submit.sender == EVICTION:
+                for command in submit.commands:
+                    if isinstance(command, Delete) and command.resource == PODS.id:
+                        self._deleted(process, submit.sender, command, object_to)
+
+    def _committed(self, change: Change) -> None:
+        if change.type == DELETED:
+            self._bound_at.pop(change.key, None)
+            return
+        pod = decode_object(change.raw)
+        if pod["spec"].get("nodeName") and self._bound_at.get(change.key, ("",))[0] != pod["metadata"]["uid"]:
+            self._bound_at[change.key] = pod["metadata"]["uid"], self._clock.monotonic()
+
+    def _deleted(self, process: str, sender: str, command: Delete, object_to: ObjectTo) -> None:
+        view = self._views.of(process)
+        entry = view.system.tables[PODS.id].get(command.key)
+        if entry is None or entry.uid != command.uid:
+            return
+        name = pod_facts(pod := decode_object(entry.raw)).node
+        node = view.node(sender, name)
+        if node is None:
+            return  # its time runs on while the node is gone
+        if not no_execute(node):
+            object_to(f"{command.key} is evicted from {name}, which is not tainted")
+            return
+        self._views.look()
+        tainted = view.tainted.get(name)
+        if tainted is None:
+            return  # only what was read live says that it is
+        tolerations = pod["spec"].get("tolerations") or ()
+        due = min(_stay(tolerations, taints) for taints in {*tainted.seen, no_execute(node)})
+        since = max(tainted.since, self._bound_at.get(command.key, ("", 0.0))[1])
+        if self._clock.monotonic() - since < due - ROUNDING:
+            stayed = self._clock.monotonic() - since
+            object_to(f"{command.key} is evicted from {name} after {stayed:.1f} s, and tolerates its taints {due:g} s")
+
+
+def _stay(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[tuple[str, str, str]]) -> float:
+    """Seconds; inf for ever."""
+    seconds = float("inf")
+    for key, value, effect in taints:
+        toleration = find_toleration(tolerations, {"key": key, "value": value, "effect": effect})
+        if toleration is None:
+            return 0.0
+        if toleration.get("tolerationSeconds") is not None:
+            seconds = min(seconds, max(0.0, float(toleration["tolerationSeconds"])))
+    return seconds

@@ -1,0 +1,171 @@
+"""What belongs to nodes stays theirs: their ranges, their routes, their pods, and they themselves while they live."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+
+from actors.app.system import ControllerSystem
+from actors.controllers.nodes.pod_garbage_collector import QUARANTINE, is_out_of_service
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.watching import Committed, Happening, ObjectTo, Submitted
+from protocols.messages.cloud import DeleteRoute
+from protocols.messages.commands import Delete
+from protocols.objects import Object, decode_object, name_of, uid_of
+from protocols.resources import NODES, PODS
+from protocols.routes import decode_route
+from runtime.cloud.fake import FakeCloud
+from runtime.embedded.store import DELETED, Change
+
+CLOUD_LIFECYCLE = controller_name("cloud-node-lifecycle-controller")
+ROUTES = controller_name("node-route-controller")
+POD_GC = controller_name("pod-garbage-collector-controller")
+YOUNG = 5.0  # seconds: what a node has got so lately need not be known
+ROUNDING = 0.01  # seconds
+
+
+def pod_ranges(node: Object) -> tuple[str, ...]:
+    return tuple((node.get("spec") or {}).get("podCIDRs") or ())
+
+
+class RangesAreUnique:
+    """No two nodes hold an address in common, and what a node holds never changes."""
+
+    name = "a node's range is its own"
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[str, tuple[str, ...]]] = {}  # by node: (uid, ranges)
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if isinstance(happening, Committed):
+            for change in happening.changes:
+                if change.storage == NODES.plural:
+                    self._look(change, object_to)
+
+    def _look(self, change: Change, object_to: ObjectTo) -> None:
+        node = decode_object(change.raw)
+        name, uid, ranges = name_of(node), uid_of(node), pod_ranges(node)
+        held = self._held.pop(name, ("", ()))
+        if change.type == DELETED:
+            return
+        if held[0] == uid and held[1] and ranges != held[1]:
+            object_to(f"{name} held {held[1]}, and holds {ranges}")
+        self._held[name] = uid, ranges
+        if ranges == held[1]:
+            return
+        for other, (_, taken) in self._held.items():
+            if other != name and any(ip_network(a).overlaps(ip_network(b)) for a in ranges for b in taken):
+                object_to(f"{name} gets {ranges}, and {other} holds {taken}")
+
+
+class NodesOfTheCloudStay:
+    """A manager deletes a node only if its machine is gone, and only one that it does not see ready."""
+
+    name = "no node is deleted whose machine is there"
+
+    def __init__(self, cloud: FakeCloud) -> None:
+        self._cloud = cloud
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if not isinstance(happening, Submitted) or not happening.process.startswith("manager"):
+            return
+        for command in happening.submit.commands:
+            if isinstance(command, Delete) and command.resource == NODES.id:
+                entry = happening.system.tables[NODES.id].get(command.key)
+                if happening.submit.sender != CLOUD_LIFECYCLE:
+                    object_to(f"{happening.submit.sender} deletes {command.key}")
+                elif self._cloud.instances.exists({"metadata": {"name": command.key}}):
+                    object_to(f"{command.key} is deleted, and its machine is there")
+                elif entry is not None and entry.uid == command.uid and entry.facts.ready == "True":
+                    object_to(f"{command.key} is deleted, and is ready")
+
+
+class Truth:
+    """The nodes that there are. gone: when those went that are no more, by name."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._clock = cluster.clock
+        self.nodes: dict[str, Object] = {}
+        self.gone: dict[str, float] = {}
+        self.ranges_since: dict[str, float] = {}
+
+    def note(self, change: Change) -> None:
+        if change.storage != NODES.plural:
+            return
+        node, now = decode_object(change.raw), self._clock.monotonic()
+        name = name_of(node)
+        if change.type == DELETED:
+            self.nodes.pop(name, None)
+            self.ranges_since.pop(name, None)
+            self.gone[name] = now
+            return
+        self.nodes[name] = node
+        self.gone.pop(name, None)
+        if pod_ranges(node):
+            self.ranges_since.setdefault(name, now)
+
+
+class RoutesOfNodesStay:
+    """A route is deleted only if it leads to nobody who holds its destination, by what the server knows."""
+
+    name = "routes of nodes are kept"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._clock, self._truth = cluster.clock, Truth(cluster)
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        match happening:
+            case Committed(changes):
+                for change in changes:
+                    self._truth.note(change)
+            case Submitted(_, _, submit) if submit.sender == ROUTES:
+                for command in submit.commands:
+                    if isinstance(command, DeleteRoute):
+                        self._look(command, object_to)
+
+    def _look(self, command: DeleteRoute, object_to: ObjectTo) -> None:
+        route = decode_route(command.route)
+        node = self._truth.nodes.get(route.node)
+        if node is None or route.destination not in pod_ranges(node):
+            return
+        if self._clock.monotonic() - self._truth.ranges_since[route.node] > YOUNG:
+            object_to(f"the route to {route.destination} is deleted, which {route.node} holds")
+
+
+class OnlyGarbageIsRemoved:
+    """podgc removes pods at their end beyond its threshold; of nodes that have not been there for the whole quarantine;
+    and on their way out, if that is on no node, or on one that is out of service.
+    """
+
+    name = "podgc removes garbage only"
+
+    def __init__(self, cluster: SimulatedCluster, *, threshold: int) -> None:
+        self._clock, self._truth, self._threshold = cluster.clock, Truth(cluster), threshold
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        match happening:
+            case Committed(changes):
+                for change in changes:
+                    self._truth.note(change)
+            case Submitted(_, system, submit) if submit.sender == POD_GC:
+                for command in submit.commands:
+                    if isinstance(command, Delete) and command.resource == PODS.id:
+                        self._look(system, command, object_to)
+
+    def _look(self, system: ControllerSystem, command: Delete, object_to: ObjectTo) -> None:
+        table = system.tables[PODS.id]
+        entry = table.get(command.key)
+        if entry is None or entry.uid != command.uid:
+            return
+        facts = entry.facts
+        node = self._truth.nodes.get(facts.node)
+        if facts.phase in ("Succeeded", "Failed"):
+            ended = sum(1 for other in table.entries() if other.facts.phase in ("Succeeded", "Failed"))
+            if ended > self._threshold:
+                return
+        if facts.deleting and (not facts.node or (node is not None and is_out_of_service(node))):
+            return
+        if not facts.node or node is not None:
+            object_to(f"{command.key} is removed from {facts.node or 'no node'}, which is not gone")
+        elif self._clock.monotonic() - self._truth.gone.get(facts.node, float("-inf")) < QUARANTINE - ROUNDING:
+            object_to(f"{command.key} is removed too soon after {facts.node} has gone")

@@ -1,0 +1,79 @@
+"""What holds for objects at every moment: one owner, and a status that does not go back."""
+
+from __future__ import annotations
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.watching import Committed, Happening, ObjectTo, Submitted
+from protocols.messages.commands import Delete
+from protocols.objects import Object, controller_of, decode_object, metadata
+from protocols.resources import REPLICASETS, resource_path
+from runtime.api import Request
+from runtime.embedded.store import ADDED, DELETED, Change
+
+OBSERVING = ("deployments.apps", "replicasets.apps", "replicationcontrollers")
+
+
+class SingleOwner:
+    """An object has one controller at most, and goes from one to another only by being nobody's in between."""
+
+    name = "ownership is single"
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if isinstance(happening, Committed):
+            for change in happening.changes:
+                if change.type != DELETED and b'"ownerReferences"' in change.raw:
+                    self._look(change, object_to)
+
+    def _look(self, change: Change, object_to: ObjectTo) -> None:
+        obj = decode_object(change.raw)
+        owners = metadata(obj).get("ownerReferences") or []
+        if sum(1 for owner in owners if owner.get("controller")) > 1:
+            object_to(f"{change.storage} {change.key} has several controllers")
+        if change.type != ADDED:
+            before, after = controller_of(decode_object(change.previous)), controller_of(obj)
+            if before is not None and after is not None and before.uid != after.uid:
+                object_to(f"{change.storage} {change.key} goes from {before.name} to {after.name} at once")
+
+
+class StatusGoesForward:
+    """status.observedGeneration never goes back, and is never ahead of the generation."""
+
+    name = "observedGeneration is true"
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if isinstance(happening, Committed):
+            for change in happening.changes:
+                if change.type not in (ADDED, DELETED) and change.storage in OBSERVING:
+                    after = decode_object(change.raw)
+                    seen = _observed(after)
+                    if seen < _observed(decode_object(change.previous)):
+                        object_to(f"{change.storage} {change.key}: observedGeneration goes back to {seen}")
+                    if seen > (metadata(after).get("generation") or 0):
+                        object_to(f"{change.storage} {change.key}: observedGeneration {seen} is ahead")
+
+
+def _observed(obj: Object) -> int:
+    return int((obj.get("status") or {}).get("observedGeneration") or 0)
+
+
+class OnlyEmptyReplicaSetsGo:
+    """A controller deletes a ReplicaSet only if that costs no pod."""
+
+    name = "only empty ReplicaSets are deleted"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if not isinstance(happening, Submitted):
+            return
+        for command in happening.submit.commands:
+            if isinstance(command, Delete) and command.resource == REPLICASETS.id:
+                namespace, _, name = command.key.rpartition("/")
+                path = resource_path(REPLICASETS.id, namespace, name)
+                response = self._cluster.server.handle(Request(method="GET", path=path))
+                found = decode_object(response.body)
+                if response.status != 200 or command.uid not in (None, metadata(found).get("uid")):
+                    continue
+                if found["spec"].get("replicas", 1) or found.get("status", {}).get("replicas"):
+                    object_to(f"ReplicaSet {command.key} is deleted, and has pods")

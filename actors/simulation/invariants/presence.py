@@ -1,0 +1,167 @@
+"""What is really there: never more active pods than an owner wants, beyond what stale reads explain.
+
+A pod counts as too many when whoever asked for it had to know that there were enough. It had to know of what its tables
+show up to their version, whatever they contain, and of all that it has asked for itself; and of what its owner wanted
+at the version up to which its table showed that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.app.system import ControllerSystem
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.knowledge import History, Streaks
+from actors.simulation.invariants.replicas import MANAGERS_OF_PODS, OWNER_IDS, OWNERS, owner_concerned, replicas_of
+from actors.simulation.invariants.watching import (
+    Answered,
+    CarriedOut,
+    Committed,
+    Happening,
+    LetIn,
+    ObjectTo,
+    ProcessStarted,
+    Submitted,
+)
+from protocols.messages.commands import Create, Get, Submit, Update
+from protocols.messages.outcomes import Done
+from protocols.objects import Key, controller_of, decode_object, make_key, resource_version_of, uid_of
+from protocols.pods import is_active, pod_facts
+from protocols.resources import PODS
+from runtime.embedded.store import DELETED, Change
+from runtime.table import Table
+
+OWNER_STORAGES = ("replicasets.apps", "replicationcontrollers")
+
+
+class _Asker(NamedTuple):
+    """One incarnation in one process, for as long as its table of pods goes forward."""
+
+    process: str
+    start: int
+    sender: str
+    incarnation: int
+    epoch: int
+
+
+class _Begun(NamedTuple):
+    """Up to which versions the tables showed everything, as a streak began."""
+
+    pods: int
+    owners: int
+
+
+class _Decision(NamedTuple):
+    """To create a pod. newest: the newest version of its owner that could be known."""
+
+    asker: _Asker
+    begun: _Begun
+    newest: int
+
+
+class _Active(NamedTuple):
+    """A pod that its owner has had since this version."""
+
+    key: Key
+    since: int
+    asker: _Asker | None
+
+
+class NeverMorePodsThanWanted:
+    """See the module."""
+
+    name = "never more pods than wanted"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._wanted: History[int] = History()
+        self._streaks: Streaks[_Begun] = Streaks(cluster)
+        self._starts: dict[str, int] = {}
+        self._answered: dict[tuple[str, str], int] = {}  # (process, uid of an owner) → version it was answered of it
+        self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and what it asks for
+        self._active: dict[str, dict[str, _Active]] = {}  # by the owner's uid and the pod's
+        self._owner: dict[str, str] = {}  # of each active pod, by uids
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        match happening:
+            case ProcessStarted(process, _):
+                self._starts[process] = self._starts.get(process, 0) + 1
+                self._streaks.end(process)
+            case Submitted(process, system, submit) if _keeps_pods(submit.sender):
+                self._submitted(process, system, submit)
+            case Answered(process, _, sender, command, outcome) if command is not None and _keeps_pods(sender):
+                self._streaks.answered(command)
+                if isinstance(command, Get | Update) and isinstance(outcome, Done) and command.resource in OWNER_IDS:
+                    owner = decode_object(outcome.body)
+                    self._answered[process, uid_of(owner)] = int(resource_version_of(owner))
+            case LetIn(process, name, _):
+                self._streaks.end(process, name)
+            case Committed(changes):
+                for change in changes:
+                    self._committed(change)
+            case CarriedOut(process, _, request, response) if request.method == "POST" and response.status == 201:
+                decision = self._decisions.get((process, request.body))
+                if decision is not None:
+                    self._made(decision, response.body, object_to)
+
+    def _submitted(self, process: str, system: ControllerSystem, submit: Submit) -> None:
+        for command in submit.commands:
+            concerned = owner_concerned(system, command)
+            if concerned is None or concerned[1].kind not in OWNERS:
+                continue
+            pods, owners = system.tables[PODS.id], system.tables[OWNERS[concerned[1].kind].id]
+            uid = concerned[1].uid
+
+            def now(pods: Table = pods, owners: Table = owners) -> _Begun:
+                return _Begun(pods.version, owners.version)
+
+            begun = self._streaks.submitted(process, submit.sender, uid, (command,), now)
+            if isinstance(command, Create):
+                asker = _Asker(process, self._starts[process], submit.sender, submit.incarnation, pods.epoch)
+                # An informer that fails in the middle of an event may have put in what it has not counted yet.
+                entry = owners.get(make_key(concerned[0], concerned[1].name))
+                shown = entry.resource_version if entry is not None else 0
+                newest = max(owners.version, shown, self._answered.get((process, uid), 0))
+                self._decisions[process, command.body] = _Decision(asker, begun, newest)
+
+    def _committed(self, change: Change) -> None:
+        if change.storage in OWNER_STORAGES:
+            owner = decode_object(change.raw)
+            self._wanted.note(uid_of(owner), change.revision, replicas_of(owner))
+        if change.storage != "pods":
+            return
+        pod = decode_object(change.raw)
+        owner_ref = controller_of(pod)
+        now = owner_ref.uid if owner_ref is not None else ""
+        if change.type == DELETED or not is_active(pod_facts(pod)):
+            now = ""
+        uid = uid_of(pod)
+        before = self._owner.pop(uid, "")
+        if before != now and before:
+            del self._active[before][uid]
+        if now:
+            self._owner[uid] = now
+            self._active.setdefault(now, {}).setdefault(uid, _Active(change.key, change.revision, None))
+
+    def _made(self, decision: _Decision, body: bytes, object_to: ObjectTo) -> None:
+        """One more is there, because somebody decided so."""
+        pod = decode_object(body)
+        owner = controller_of(pod)
+        active = self._active.get(owner.uid, {}) if owner is not None else {}
+        made = active.get(uid_of(pod))
+        if owner is None or made is None:
+            return
+        active[uid_of(pod)] = made._replace(asker=decision.asker)
+        begun = decision.begun
+        known = [one.key for one in active.values() if one.since <= begun.pods or one.asker == decision.asker]
+        known = sorted({*known, made.key})
+        wanted = self._wanted.between(owner.uid, begun.owners, decision.newest)
+        if len(known) > max(wanted, default=len(known)):
+            object_to(
+                f"{made.key} is one more than the {max(wanted)} that {owner.kind} {owner.name} wants, by version "
+                f"{begun.owners} to {decision.newest}; of the others {decision.asker.sender} has to know by version "
+                f"{begun.pods}, or as it asked for them itself: {known}"
+            )
+
+
+def _keeps_pods(sender: str) -> bool:
+    return sender.startswith(MANAGERS_OF_PODS)

@@ -1,0 +1,129 @@
+"""Who may write, and how much."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from actors.engine.dispatcher.requests import request_for
+from actors.engine.elector.lease import CLIENT
+from actors.faults.writes import THIEF
+from actors.reconciliation.actor_names import ELECTOR
+from actors.simulation import SimulatedCluster
+from actors.simulation.calendar import LEASE
+from actors.simulation.invariants.watching import (
+    CarriedOut,
+    Committed,
+    Happening,
+    LetIn,
+    ObjectTo,
+    ProcessStarted,
+    Sent,
+    Submitted,
+)
+from protocols.messages.cloud import CloudCall
+from protocols.messages.commands import Get, List
+from protocols.objects import decode_object, make_key
+from runtime.api import Request
+
+WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within them
+STOLEN = 15.0  # seconds in which a leader cannot yet know that somebody took its lease by force
+
+
+class NoWriteByTheReplaced:
+    """A fenced actor sends nothing, nor does the dispatcher for one whose successor it has let in."""
+
+    name = "no write by a fenced incarnation"
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[str, str, str, bytes], tuple[str, int]] = {}
+        self._current: dict[tuple[str, str], int] = {}
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        match happening:
+            case ProcessStarted(process, _):
+                self._current = {one: i for one, i in self._current.items() if one[0] != process}
+                self._asked = {one: who for one, who in self._asked.items() if one[0] != process}
+            case Submitted(process, _, submit):
+                for command in submit.commands:
+                    if not isinstance(command, Get | List | CloudCall):
+                        request = request_for(command, timeout=0.0)
+                        asked = (process, request.method, request.path, request.body)
+                        self._asked[asked] = (submit.sender, submit.incarnation)
+            case LetIn(process, name, incarnation):
+                self._current[process, name] = incarnation
+            case Sent(process, _, request, by_fenced):
+                if by_fenced:
+                    object_to(f"{request.method} {request.path} is sent by an actor that had been replaced")
+                who = self._asked.get((process, request.method, request.path, request.body))
+                if who is not None and who[1] < self._current.get((process, who[0]), 0):
+                    object_to(f"{request.method} {request.path} is sent for incarnation {who[1]} of {who[0]}")
+
+
+class NoWriteByTheDeposed:
+    """While somebody else holds the lease, a manager changes nothing."""
+
+    name = "no write by a deposed leader"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._identities: dict[str, str] = {}
+        self._holder = ""
+        self._stolen_at = float("-inf")
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        match happening:
+            case ProcessStarted(process, _):
+                election = self._cluster.processes[process].election
+                self._identities[process] = "" if election is None else election.identity
+            case Committed(changes):
+                for change in changes:
+                    if change.storage == "leases.coordination.k8s.io" and change.key == make_key(*LEASE):
+                        self._holder = decode_object(change.raw)["spec"].get("holderIdentity") or ""
+                        if self._holder == THIEF:
+                            self._stolen_at = self._cluster.clock.monotonic()
+            case CarriedOut(process, client, request, _) if request.method != "GET" and client != CLIENT:
+                identity = self._identities.get(process)
+                excused = self._cluster.clock.monotonic() - self._stolen_at <= STOLEN
+                if identity and self._holder not in ("", identity) and not excused:
+                    object_to(f"{identity} writes {request.method} {request.path}, and {self._holder} holds the lease")
+
+
+class NoHotLoop:
+    """Nobody writes or reads the same object again and again, nor asks for the same one to be made."""
+
+    name = "no hot loop"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._clock = cluster.clock
+        self._times: dict[tuple[str, str, str, bytes], deque[float]] = {}
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if not isinstance(happening, Sent) or happening.request.query.get("watch"):
+            return
+        request = happening.request
+        made = request.body if request.method == "POST" else b""
+        times = self._times.setdefault((happening.process, happening.client, request.path, made), deque())
+        now = self._clock.monotonic()
+        times.append(now)
+        while times and times[0] < now - WINDOW:
+            times.popleft()
+        if len(times) > MOST_CALLS:
+            object_to(f"{happening.client} asked for {request.path} {len(times)} times within {WINDOW:g} s")
+
+
+class Quiet:
+    """Not an invariant of every moment: what managers write once it is on. Leases and events do not count."""
+
+    name = "a settled system writes nothing"
+
+    def __init__(self) -> None:
+        self.on = False
+
+    def see(self, happening: Happening, object_to: ObjectTo) -> None:
+        if self.on and isinstance(happening, Sent) and happening.process.startswith("manager"):
+            if happening.client not in (CLIENT, ELECTOR) and _counts(happening.request):
+                object_to(f"{happening.client} writes {happening.request.method} {happening.request.path}")
+
+
+def _counts(request: Request) -> bool:
+    return request.method != "GET" and "/events" not in request.path and "/leases" not in request.path

@@ -1,0 +1,29 @@
+"""A command line that may name controllers of other packages."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.app.arguments import read_options
+from actors.controllers.built_in import BUILT_IN
+from actors.options import InvalidOptions
+from actors.reconciliation import Watch, itself
+from actors.reconciliation.specs import ControllerSpec
+from protocols.resources import PODS
+
+WEBSITE = ControllerSpec(
+    name="website-controller",
+    aliases=("website",),
+    watches=(Watch(PODS, to=itself),),
+    build=lambda _around: None,  # type: ignore[arg-type, return-value]
+)
+
+
+def test_controllers_are_named_by_alias_upstreams_and_ones_own() -> None:
+    options = read_options(["--controllers=deployment,-website"], controllers=(*BUILT_IN, WEBSITE))
+    assert options.generic.controllers == ("deployment-controller", "-website-controller")
+
+
+def test_a_controller_that_is_not_given_is_not_known() -> None:
+    with pytest.raises(InvalidOptions, match='"website" is not in the list of known controllers'):
+        read_options(["--controllers=website"])

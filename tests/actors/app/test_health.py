@@ -1,0 +1,155 @@
+"""Health: each check says what is wrong in one line, and nothing while nothing is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from actors.app.health import child_trouble, controller_check, controller_trouble, infrastructure_check, leader_check
+from actors.engine.elector import Election
+from actors.reconciliation.actor_names import ELECTOR, MANAGER
+from actors.simulation import SimulatedCluster
+from protocols.resources import PODS
+from runtime.simulation.clock import VirtualClock
+from runtime.table import Table
+from runtime.vitals import Vitals
+
+CHILD: dict[str, Any] = {
+    "alive": True,
+    "incarnation": 1,
+    "failures": 0,
+    "last_error": "",
+    "gave_up": False,
+    "started_at": 0.0,
+}
+SAID: dict[str, Any] = {
+    "ready": True,
+    "paused": False,
+    "waiting_for_tables": (),
+    "queued": 0,
+    "reconciled": 3,
+    "failed": 0,
+    "moved": 0.0,
+    "at": 0.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("child", "trouble"),
+    [
+        ({}, None),
+        ({"alive": False, "failures": 1, "last_error": "KeyError: spec"}, "is down, to be restarted: KeyError: spec"),
+        ({"alive": False, "started_at": None}, None),  # its turn to start has not come
+        ({"alive": False, "started_at": None, "failures": 1, "last_error": "no"}, "is down, to be restarted: no"),
+        ({"failures": 2, "last_error": "no"}, None),
+        ({"failures": 3, "last_error": "no"}, "is crash-looping (3 failures): no"),
+        ({"alive": False, "gave_up": True, "last_error": "no"}, "failed too often and is left stopped: no"),
+    ],
+)
+def test_what_the_manager_says_of_a_child(child: dict[str, Any], trouble: str | None) -> None:
+    assert child_trouble({**CHILD, **child}) == trouble
+
+
+@pytest.mark.parametrize(
+    ("said", "now", "trouble"),
+    [
+        ({}, 1000.0, None),
+        ({"ready": False, "waiting_for_tables": ("v1/pods",)}, 59.0, None),
+        ({"ready": False, "waiting_for_tables": ("v1/pods",)}, 61.0, "still waits for v1/pods"),
+        ({"ready": False}, 61.0, "still waits for its own earlier writes"),
+        ({"queued": 5, "moved": 900.0, "at": 1000.0}, 1000.0, None),
+        ({"queued": 5, "moved": 0.0, "at": 1000.0}, 1000.0, "is stuck: 5 keys wait, and nothing happened for 1000 s"),
+        ({"queued": 5, "moved": 0.0, "at": 1000.0, "paused": True}, 1000.0, None),
+        ({"queued": 0, "moved": 0.0, "at": 1000.0}, 1000.0, None),
+    ],
+)
+def test_what_a_controller_says_of_itself(said: dict[str, Any], now: float, trouble: str | None) -> None:
+    assert controller_trouble({**SAID, **said}, now=now, since=0.0) == trouble
+
+
+class Setting:
+    """What the check of one controller of pods looks at."""
+
+    def __init__(self) -> None:
+        self.clock, self.vitals = VirtualClock(), Vitals()
+        self.table = Table(PODS)
+        self.check = controller_check(
+            "one", vitals=self.vitals, tables={PODS.id: self.table}, clock=self.clock, silence_limit=90.0
+        )
+
+    def child(self, **facts: Any) -> None:
+        self.vitals.say(MANAGER, {"children": {"controller:one": {**CHILD, **facts}}, "at": self.clock.monotonic()})
+
+
+def test_a_controller_that_is_switched_off_is_well() -> None:
+    setting = Setting()
+    setting.vitals.say(MANAGER, {"children": {}, "at": 0.0})
+    assert setting.check() is None
+
+
+def test_one_whose_turn_has_not_come_is_well_however_its_tables_are() -> None:
+    setting = Setting()
+    setting.child(alive=False, started_at=None)
+    assert setting.check() is None
+
+
+def test_a_standby_of_long_that_just_took_over_is_given_its_time() -> None:
+    setting = Setting()
+    setting.clock.advance_to(10_000.0)
+    setting.table.claim().replace([], 5)
+    setting.child(started_at=10_000.0)
+    setting.vitals.say("controller:one", {**SAID, "ready": False, "at": 10_000.0})
+    assert setting.check() is None
+    setting.clock.advance_to(10_061.0)
+    assert setting.check() == "still waits for its own earlier writes"
+
+
+def test_a_table_that_is_not_synced_or_deaf_is_named() -> None:
+    setting = Setting()
+    setting.child(started_at=0.0)
+    setting.vitals.say("controller:one", SAID)
+    assert setting.check() == "the table of pods is not synced"
+    setting.clock.advance_to(61.0)
+    writer = setting.table.claim()
+    writer.replace([], 5)
+    writer.hear(61.0)
+    assert setting.check() is None
+    setting.clock.advance_to(61.0 + 181.0)
+    assert setting.check() == "the table of pods has not heard from the server for 181 s"
+
+
+def test_the_lease_is_in_trouble_only_while_we_believe_to_lead() -> None:
+    clock, vitals = VirtualClock(), Vitals()
+    check = leader_check(vitals=vitals, election=Election(identity="a"), clock=clock)
+    assert check() is None
+    vitals.say(ELECTOR, {"leading": True, "renewed_at": 0.0})
+    clock.advance_to(35.0)
+    assert check() is None
+    clock.advance_to(36.0)
+    assert check() == "failed election to renew leadership on lease kube-controller-manager"
+    vitals.say(ELECTOR, {"leading": False, "renewed_at": 0.0})
+    assert check() is None
+
+
+def test_a_manager_that_says_nothing_and_infrastructure_that_is_down_are_named() -> None:
+    clock, vitals = VirtualClock(), Vitals()
+    check = infrastructure_check(vitals=vitals, clock=clock)
+    assert check() is None, "it has not begun"
+    down = {**CHILD, "alive": False, "failures": 1, "last_error": "no"}
+    vitals.say(MANAGER, {"children": {"dispatcher": down, "controller:one": down}, "at": 0.0})
+    assert check() == "dispatcher is down, to be restarted: no"
+    vitals.say(MANAGER, {"children": {"dispatcher": CHILD, "controller:one": down}, "at": 0.0})
+    assert check() is None, "a controller has a check of its own"
+    clock.advance_to(61.0)
+    assert check() == "controller-manager is stuck: it has said nothing for 61 s"
+
+
+def test_all_is_well_from_the_first_second_of_a_sound_cluster_on(log: FilteringBoundLogger) -> None:
+    cluster = SimulatedCluster(log=log)
+    manager = cluster.manager()
+    cluster.run_for(1.0)
+    for _ in range(12):
+        cluster.run_for(10.0)
+        assert {name: check() for name, check in manager.checks().items() if check() is not None} == {}

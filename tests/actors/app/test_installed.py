@@ -1,0 +1,85 @@
+"""Controllers of other packages, by entry point."""
+
+from __future__ import annotations
+
+import sys
+import types
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.app.installed import GROUP, load_controllers
+from actors.reconciliation import Watch, itself
+from actors.reconciliation.controller_names import UPSTREAM
+from actors.reconciliation.specs import ControllerSpec
+from protocols.resources import PODS
+
+
+def spec(name: str, *aliases: str) -> ControllerSpec:
+    return ControllerSpec(name=name, aliases=aliases, watches=(Watch(PODS, to=itself),), build=lambda _around: None)
+
+
+def point(name: str, attribute: str) -> EntryPoint:
+    return EntryPoint(name, f"kcm_strangers:{attribute}", GROUP)
+
+
+@pytest.fixture
+def strangers(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = types.ModuleType("kcm_strangers")
+    monkeypatch.setitem(sys.modules, "kcm_strangers", module)
+    return module
+
+
+def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
+    strangers.one, strangers.some = spec("website-controller", "website"), [spec("a-controller"), spec("b-controller")]
+    installed = load_controllers([point("website", "one"), point("more", "some")], UPSTREAM)
+    assert [one.name for one in installed.specs] == ["a-controller", "b-controller", "website-controller"]
+    assert installed.troubles == ()
+
+
+@pytest.mark.parametrize(
+    "value, trouble",
+    [
+        (42, "TypeError: expected a ControllerSpec, got int"),
+        ((spec("x-controller"), None), "TypeError: expected a ControllerSpec, got NoneType"),
+        (spec("deployment-controller"), "the name 'deployment-controller' is taken"),
+        (spec("mine-controller", "podgc"), "the name 'podgc' is taken"),
+        (spec("good-controller"), "the name 'good-controller' is taken"),
+    ],
+)
+def test_what_is_wrong_with_one_is_told_and_nothing_to_the_others(strangers: Any, value: Any, trouble: str) -> None:
+    strangers.good, strangers.wrong = spec("good-controller"), value
+    installed = load_controllers([point("wrong", "wrong"), point("good", "good")], UPSTREAM)
+    assert [one.name for one in installed.specs] == ["good-controller"]
+    assert installed.troubles == (f"controller wrong (kcm_strangers:wrong) is left out: {trouble}",)
+
+
+@pytest.mark.parametrize(
+    "body, trouble",
+    [
+        ("raise RuntimeError('not\\ntoday')", "RuntimeError: not today"),
+        ("import sys; sys.exit(4)", "SystemExit: 4"),
+        (
+            "import actors.public as kcm; kcm.ControllerSpec(name='x', aliases=('y'), watches=(), build=None)",
+            "TypeError: aliases of x: expected a tuple, got 'y'",
+        ),
+    ],
+)
+def test_a_package_that_breaks_while_it_is_imported_is_a_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, trouble: str
+) -> None:
+    (tmp_path / "kcm_breaking.py").write_text(body)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "kcm_breaking", raising=False)
+    installed = load_controllers([EntryPoint("breaking", "kcm_breaking:SPEC", GROUP)], UPSTREAM)
+    assert installed.troubles == (f"controller breaking (kcm_breaking:SPEC) is left out: {trouble}",)
+
+
+def test_a_package_that_cannot_be_imported_is_a_trouble() -> None:
+    installed = load_controllers([EntryPoint("gone", "no_such_module:SPEC", GROUP)], UPSTREAM)
+    assert installed.specs == ()
+    assert installed.troubles == (
+        "controller gone (no_such_module:SPEC) is left out: ModuleNotFoundError: No module named 'no_such_module'",
+    )

@@ -1,0 +1,229 @@
+"""A recorded run of a simulated cluster, shown as a table and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.app.system import ControllerSystem
+from actors.command.journal import command as journal_command
+from actors.command.journal.replay import Replay, replay
+from actors.controllers.built_in import BUILT_IN
+from actors.options import Options
+from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.simulation import SimulatedCluster
+from protocols.codec import encode
+from protocols.messages.commands import Create
+from protocols.objects import decode_object, encode_object
+from protocols.resources import DEPLOYMENTS, PODS
+from runtime.journal import JournalError, JournalWriter, Run, read_journal
+from runtime.simulation.clock import VirtualClock
+
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "replicas": 3,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "nginx:1"}]},
+        },
+    },
+}
+
+
+@pytest.fixture
+def journal(tmp_path: Path, make_cluster: Callable[..., SimulatedCluster]) -> Path:
+    """Of a rollout, during which the ReplicaSet controller crashes."""
+    path = tmp_path / "journal"
+    cluster = make_cluster(seed=3)
+    writers: list[JournalWriter] = []
+
+    def record(name: str, system: ControllerSystem) -> None:
+        if name == "manager":
+            names = [spec.name for spec in BUILT_IN]
+            run = Run(version="test", seed=3, arguments=[], controllers=names)
+            clock = system.clock
+            system.actors.journal = JournalWriter(path, run=run, clock=clock, largest=10_000_000, files=3)
+            writers.append(system.actors.journal)
+
+    cluster.started.append(record)
+    cluster.hollow_nodes()
+    system = cluster.manager()
+    cluster.run_for(2)
+    cluster.create(DEPLOYMENTS, DEPLOYMENT)
+    cluster.run_for(20)
+    image = {"containers": [{"name": "web", "image": "nginx:2"}]}
+    cluster.request(
+        "PATCH",
+        "/apis/apps/v1/namespaces/default/deployments/web",
+        {"spec": {"template": {"spec": image}}},
+        content_type="application/strategic-merge-patch+json",
+    )
+    cluster.run_for(0.05)
+    cluster.world.kill(system.actors, "controller:replicaset-controller")
+    cluster.run_for(60)
+    assert {pod["spec"]["containers"][0]["image"] for pod in cluster.list(PODS)} == {"nginx:2"}
+    writers[0].close()
+    return path
+
+
+def again(journal: Path, actor: str, log: Any, specs: tuple[ControllerSpec, ...] = BUILT_IN, **more: Any) -> Replay:
+    records = list(read_journal(journal))
+    return replay(records, actor, specs=specs, read_options=lambda _arguments: Options(), log=log, **more)
+
+
+@pytest.mark.parametrize(
+    "actor, incarnation, least",
+    [("deployment-controller", None, 8), ("controller:replicaset-controller", 1, 6), ("replicaset-controller", 2, 1)],
+)
+def test_the_same_code_yields_the_same_commands(
+    journal: Path, log: Any, actor: str, incarnation: int | None, least: int
+) -> None:
+    done = again(journal, actor, log, incarnation=incarnation)
+    assert done.difference is None
+    assert done.batches >= least
+    assert done.handled > done.batches
+
+
+class Spendthrift:
+    """A mutant: labels every pod that it creates."""
+
+    def __init__(self, inner: Any) -> None:
+        self.watches, self._inner = inner.watches, inner
+
+    def reconcile(self, key: str) -> Iterator[Any]:
+        steps, answer = self._inner.reconcile(key), None
+        while True:
+            try:
+                yielded = steps.send(answer)
+            except StopIteration as stop:
+                return stop.value
+            answer = yield [changed(one) for one in yielded] if isinstance(yielded, list) else yielded
+
+
+def changed(command: Any) -> Any:
+    if not isinstance(command, Create):
+        return command
+    pod = decode_object(command.body)
+    pod["metadata"].setdefault("labels", {})["mutant"] = "true"
+    return replace(command, body=encode_object(pod))
+
+
+def mutated(name: str) -> tuple[ControllerSpec, ...]:
+    def build(spec: ControllerSpec) -> Callable[[Surroundings], Any]:
+        return lambda around: Spendthrift(spec.build(around))
+
+    return tuple(replace(spec, build=build(spec)) if spec.name == name else spec for spec in BUILT_IN)
+
+
+def test_the_first_difference_is_shown(journal: Path, log: Any) -> None:
+    done = again(journal, "replicaset-controller", log, mutated("replicaset-controller"), incarnation=1)
+    assert done.batches == 0
+    assert done.difference is not None
+    lines = journal_command.difference_lines(done.difference)
+    assert any("mutant" in line for line in lines if line.startswith("+"))
+    assert not any("mutant" in line for line in lines if line.startswith("-"))
+    assert done.difference.after is not None
+
+
+@pytest.mark.parametrize(
+    "actor, incarnation, error",
+    [
+        (
+            "controller:no-controller",
+            None,
+            "no controller:no-controller began; those that did: controller:",
+        ),
+        ("replicaset-controller", 9, "no incarnation 9 of controller:replicaset-controller began"),
+    ],
+)
+def test_what_is_not_in_the_journal_is_an_error(
+    journal: Path, log: Any, actor: str, incarnation: int | None, error: str
+) -> None:
+    with pytest.raises(JournalError, match=error):
+        again(journal, actor, log, incarnation=incarnation)
+
+
+def test_a_controller_is_replayed_where_others_of_the_run_are_not_installed(journal: Path, log: Any) -> None:
+    alone = tuple(spec for spec in BUILT_IN if spec.name == "replicaset-controller")
+    done = again(journal, "replicaset-controller", log, specs=alone)
+    assert done.difference is None
+    assert done.batches >= 1
+    with pytest.raises(JournalError, match="deployment-controller is not here: is the package installed"):
+        again(journal, "deployment-controller", log, specs=alone)
+
+
+def show(journal: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[list[str]]:
+    assert journal_command.main(["show", str(journal), *arguments]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["TIME", "NUMBER", "CAUSE", "FROM", "TO", "MESSAGE"]
+    return [line.split() for line in lines if line.split()[5] != "run"]
+
+
+def test_the_table_shows_who_told_whom_what_and_why(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = show(journal, capsys, "--actor", "controller:deployment-controller", "--object", "default/web")
+    first = next(line for line in lines if "ADDED" in line)
+    assert first[3:] == [
+        "informer:apps/v1/deployments",
+        "controller:deployment-controller",
+        *["WatchEvent", "ADDED", "apps/v1/deployments", "default/web", "at", first[-1]],
+    ]
+    number = first[1]
+    owed = [line for line in show(journal, capsys, "--actor", "controller:deployment-controller") if line[2] == number]
+    assert [line[5] for line in owed] == ["Submit"]
+    assert "Create apps/v1/replicasets default/web-" in " ".join(owed[0])
+
+
+def test_the_table_is_filtered_by_time(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everything = show(journal, capsys)
+    early = show(journal, capsys, "--until", "+10.5")
+    late = show(journal, capsys, "--since", "+10.5")
+    assert early
+    assert late
+    assert len(early) + len(late) == len(everything)
+    assert early[-1][0] <= "2026-01-01T00:00:10.500000Z" <= late[0][0]
+    absolute = show(journal, capsys, "--since", "2026-01-01T00:00:10.5Z")
+    assert absolute == late
+
+
+def test_every_message_of_the_run_has_a_line(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = show(journal, capsys)
+    assert not [line for line in lines if "(cannot" in line]
+    assert {line[5] for line in lines} >= {"WatchEvent", "Submit", "Settled", "Record", "Wake", "Streamed", "Subscribe"}
+
+
+def test_the_command_replays_and_says_so(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert journal_command.main(["replay", str(journal), "--actor", "controller:deployment-controller"]) == 0
+    assert "No difference." in capsys.readouterr().out
+    assert journal_command.main(["replay", str(journal), "--actor", "controller:none"]) == 2
+    assert "Error: in this run no controller:none began" in capsys.readouterr().err
+    assert journal_command.main(["show", str(journal.parent / "other")]) == 2
+    assert "Error: there is no journal" in capsys.readouterr().err
+    assert journal_command.main(["show", str(journal), "--since", "yesterday"]) == 2
+    assert "'yesterday' is neither a time" in capsys.readouterr().err
+
+
+def test_a_truncated_journal_is_shown_as_far_as_it_goes(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = journal.read_bytes()
+    journal.write_bytes(data[: len(data) // 2])
+    assert journal_command.main(["show", str(journal)]) == 0
+    shown = capsys.readouterr()
+    assert "the rest of the file cannot be read" in shown.err
+    assert len(shown.out.splitlines()) > 100
+
+
+def test_an_unknown_message_is_a_line_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    run = Run(version="1", seed=1, arguments=[], controllers=[])
+    writer = JournalWriter(path, run=run, clock=VirtualClock(), largest=1_000, files=1)
+    writer.told("a", "b", 1, encode(Create("v1/pods", "", b"no json")), None)
+    writer.told("a", "b", 1, b"\x93\xcd\xff\xff", None)
+    writer.close()
+    assert [line[5] for line in show(path, capsys)] == ["Create", "(cannot"]

@@ -1,0 +1,257 @@
+"""Nodes whose machine is gone or switched off, in a simulated cluster with a fake cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from actors.controllers.cloud.catalogue import CLOUD_SERVICES
+from actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN
+from actors.simulation import SimulatedCluster
+from protocols.messages.cloud import InstanceExists
+from protocols.objects import Object, name_of
+from protocols.resources import EVENTS, NODES
+from runtime.cloud.fake import INSTANCE, FakeCloud, FakeInstances
+from runtime.cloud.provider import InstanceMetadata, Instances, NotSupportedError
+from runtime.simulation.faults import Fault, Kind
+from tests.actors.controllers.nodes.fleet import options_of
+
+NOT_THERE = "Deleting node n1 because it does not exist in the cloud provider"
+PERIOD = 5.0
+
+
+class Cloud(FakeCloud):
+    """A fake cloud whose answers about machines may be errors. asked: nodes whose existence was asked for, in order."""
+
+    instances: Instances  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machines: FakeInstances = self.instances  # type: ignore[assignment]
+        self.instances = self
+        self.asked: list[str] = []
+        self.asked_for_shut_down = 0
+        self.exists_error: Exception | None = None
+        self.shut_down_error: Exception | None = None
+
+    def exists(self, node: Object) -> bool:
+        self.asked.append(name_of(node))
+        if self.exists_error is not None:
+            raise self.exists_error
+        return self.machines.exists(node)
+
+    def is_shut_down(self, node: Object) -> bool:
+        self.asked_for_shut_down += 1
+        if self.shut_down_error is not None:
+            raise self.shut_down_error
+        return self.machines.is_shut_down(node)
+
+    def metadata(self, node: Object) -> InstanceMetadata:
+        return self.machines.metadata(node)
+
+
+@pytest.fixture
+def cloud() -> Cloud:
+    return Cloud()
+
+
+@pytest.fixture
+def cluster(cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]) -> SimulatedCluster:
+    """With a manager that has only this controller, and no nodes."""
+    cluster = make_cluster(cloud=cloud)
+    options = options_of("--cloud-provider=fake", f"--node-monitor-period={PERIOD:.0f}s")
+    cluster.manager(controllers=CLOUD_SERVICES[:1], options=options)
+    return cluster
+
+
+def node(ready: str | None, *, name: str = "n1", taints: tuple[Object, ...] = ()) -> Object:
+    """ready: status of its condition Ready; None without conditions."""
+    conditions = [] if ready is None else [{"type": "Ready", "status": ready, "reason": "R"}]
+    return {"metadata": {"name": name}, "spec": {"taints": list(taints)}, "status": {"conditions": conditions}}
+
+
+def taints_of(cluster: SimulatedCluster, name: str = "n1") -> list[tuple[str, str]]:
+    there = cluster.get(NODES, name)
+    assert there is not None
+    return [(taint["key"], taint["effect"]) for taint in there["spec"].get("taints") or ()]
+
+
+def events(cluster: SimulatedCluster) -> list[tuple[str, str, str]]:
+    return [(event["type"], event["reason"], event["message"]) for event in cluster.list(EVENTS)]
+
+
+@pytest.mark.parametrize("ready", ["False", "Unknown", None])
+def test_a_node_that_is_not_ready_and_not_in_the_cloud_is_deleted(
+    ready: str | None, cluster: SimulatedCluster, cloud: Cloud
+) -> None:
+    cloud.machines.terminate("n1")
+    cluster.create(NODES, node(ready))
+    cluster.create(NODES, node(ready, name="n2"))
+    cluster.run_for(2.0)
+    assert [name_of(each) for each in cluster.list(NODES)] == ["n2"]
+    assert events(cluster) == [("Normal", "DeletingNode", NOT_THERE)]
+
+
+def test_a_node_that_is_ready_is_not_asked_for(cluster: SimulatedCluster, cloud: Cloud) -> None:
+    cloud.machines.terminate("n1")
+    cluster.create(NODES, node("True"))
+    cluster.run_for(60.0)
+    assert cluster.get(NODES, "n1") is not None
+    assert cloud.asked == []
+
+
+def test_a_node_whose_cloud_has_an_error_is_kept_and_asked_for_every_period(
+    cluster: SimulatedCluster, cloud: Cloud
+) -> None:
+    cloud.machines.terminate("n1")
+    cloud.exists_error = RuntimeError("the cloud is in the rain")
+    cluster.create(NODES, node("False"))
+    cluster.run_for(3 * PERIOD + 1)
+    assert cluster.get(NODES, "n1") is not None
+    assert len(cloud.asked) == 4
+    cloud.exists_error = None
+    cluster.run_for(PERIOD)
+    assert cluster.get(NODES, "n1") is None
+
+
+def test_changes_of_a_node_do_not_have_it_asked_for_more_often(cluster: SimulatedCluster, cloud: Cloud) -> None:
+    cluster.create(NODES, node("False"))
+    for count in range(40):
+        cluster.merge(NODES, "n1", {"metadata": {"annotations": {"count": str(count)}}})
+        cluster.run_for(PERIOD / 10)
+    assert 4 <= len(cloud.asked) <= 5
+
+
+def test_a_node_that_is_shut_down_is_tainted_until_it_is_ready(cluster: SimulatedCluster, cloud: Cloud) -> None:
+    cloud.machines.shut_down("n1")
+    other = {"key": "mine", "effect": "NoSchedule"}
+    cluster.create(NODES, node("False", taints=(other,)))
+    cluster.run_for(2.0)
+    assert taints_of(cluster) == [("mine", "NoSchedule"), (SHUTDOWN, "NoSchedule")]
+    cloud.machines.start("n1")
+    cluster.run_for(2 * PERIOD)
+    assert len(taints_of(cluster)) == 2, "it is not ready yet"
+    cluster.merge(NODES, "n1", {"status": node("True")["status"]}, subresource="status")
+    cluster.run_for(2.0)
+    assert taints_of(cluster) == [("mine", "NoSchedule")]
+    assert events(cluster) == []
+
+
+@pytest.mark.parametrize(("error", "asked"), [(RuntimeError("no answer"), 3), (NotSupportedError("unimplemented"), 1)])
+def test_a_cloud_that_does_not_know_whether_a_machine_is_shut_down_taints_nothing(
+    error: Exception, asked: int, cluster: SimulatedCluster, cloud: Cloud
+) -> None:
+    cloud.machines.shut_down("n1")
+    cloud.shut_down_error = error
+    cluster.create(NODES, node("False"))
+    cluster.run_for(2 * PERIOD + 1)
+    assert taints_of(cluster) == []
+    assert cluster.get(NODES, "n1") is not None
+    assert cloud.asked_for_shut_down == asked, "a cloud that cannot tell is not asked again"
+
+
+def test_an_answer_about_a_node_that_is_ready_again_counts_no_more(cluster: SimulatedCluster, cloud: Cloud) -> None:
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 30.0
+    cloud.machines.terminate("n1")
+    cluster.create(NODES, node("False"))
+    cluster.run_for(10.0)
+    cluster.merge(NODES, "n1", {"status": node("True")["status"]}, subresource="status")
+    cluster.run_for(60.0)
+    assert cluster.get(NODES, "n1") is not None
+    assert events(cluster) == []
+
+
+def test_a_slow_answer_about_one_node_holds_up_no_other(cluster: SimulatedCluster, cloud: Cloud) -> None:
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 40.0
+    cluster.create(NODES, node("False"))
+    cluster.run_for(2.0)
+    cluster.cloud.latency = 0.1
+    cloud.machines.terminate("n2")
+    cluster.create(NODES, node("False", name="n2"))
+    cluster.run_for(2.0)
+    assert cluster.get(NODES, "n2") is None
+    asked = [call for _, call in cluster.cloud.made if isinstance(call, InstanceExists)]
+    assert len(asked) == 2, "the first is still under way"
+
+
+def test_people_take_a_machine_away_with_an_annotation(cluster: SimulatedCluster) -> None:
+    cluster.create(NODES, node("False"))
+    cluster.run_for(2.0)
+    cluster.merge(NODES, "n1", {"metadata": {"annotations": {INSTANCE: "stopped"}}})
+    cluster.run_for(2 * PERIOD)
+    assert taints_of(cluster) == [(SHUTDOWN, "NoSchedule")]
+    cluster.merge(NODES, "n1", {"metadata": {"annotations": {INSTANCE: "gone"}}})
+    cluster.run_for(2 * PERIOD)
+    assert cluster.get(NODES, "n1") is None
+
+
+def test_a_manager_without_a_cloud_skips_the_controllers_that_need_one(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    for flags, running in (
+        ((), ()),
+        (("--cloud-provider=external", "--cluster-cidr=10.0.0.0/8"), ()),
+        (("--cloud-provider=fake",), ("cloud-node-lifecycle-controller",)),
+        (
+            ("--cloud-provider=fake", "--cluster-cidr=10.0.0.0/8"),
+            ("cloud-node-lifecycle-controller", "node-route-controller"),
+        ),
+        (
+            ("--cloud-provider=fake", "--cluster-cidr=10.0.0.0/8", "--configure-cloud-routes=false"),
+            ("cloud-node-lifecycle-controller",),
+        ),
+    ):
+        system = make_cluster().manager(controllers=CLOUD_SERVICES, options=options_of(*flags))
+        assert system.enabled == running
+        assert {*system.enabled, *system.skipped} == {spec.name for spec in CLOUD_SERVICES}
+
+
+@pytest.mark.parametrize("killed", ["controller:cloud-node-lifecycle-controller", "dispatcher"])
+def test_whoever_fails_while_the_cloud_thinks_the_node_goes_once(
+    killed: str, cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]
+) -> None:
+    cluster = make_cluster(cloud=cloud)
+    system = cluster.manager(controllers=CLOUD_SERVICES[:1], options=options_of("--cloud-provider=fake"))
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 4.0
+    cloud.machines.terminate("n1")
+    cluster.create(NODES, node("False"))
+    cluster.run_for(3.0)
+    cluster.world.kill(system.actors, killed)
+    cluster.run_for(30.0)
+    assert cluster.get(NODES, "n1") is None
+    assert events(cluster) == [("Normal", "DeletingNode", NOT_THERE)]
+
+
+def test_a_namesake_that_has_registered_meanwhile_is_another_node(cluster: SimulatedCluster, cloud: Cloud) -> None:
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 30.0
+    cloud.machines.terminate("n1")
+    cluster.create(NODES, node("False"))
+    cluster.run_for(10.0)
+    cluster.delete(NODES, "n1")
+    cluster.create(NODES, node("False"))
+    cluster.run_for(25.0)
+    assert cluster.get(NODES, "n1") is not None, "the answer was about the other"
+    cluster.run_for(60.0)
+    assert cluster.get(NODES, "n1") is None
+    deletions = [request for _, client, request in cluster.network.requests if request.method == "DELETE"]
+    assert [b'"uid"' in request.body for request in deletions] == [True]
+
+
+def test_a_deletion_that_fails_is_told_and_tried_again_next_time(
+    cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]
+) -> None:
+    refused = Fault(kind=Kind.COMMAND_ANSWERED, until=8.0, status=500, resource="nodes", object="n1")
+    cluster = make_cluster(cloud=cloud, faults=[refused])
+    cluster.manager(controllers=CLOUD_SERVICES[:1], options=options_of("--cloud-provider=fake"))
+    cloud.machines.terminate("n1")
+    cluster.run_for(2.0)
+    cluster.create(NODES, node("False"))
+    cluster.run_for(3.0)
+    assert ("Warning", "DeletingNodeFailed", "Failed deleting node n1: injected: InternalError") in events(cluster)
+    cluster.run_for(10.0)
+    assert cluster.get(NODES, "n1") is None

@@ -1,0 +1,330 @@
+"""Which routes there should be, and how they come to be in a cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_network
+from itertools import pairwise
+
+import pytest
+
+from actors.controllers.cloud.catalogue import CLOUD_SERVICES, ROUTE_SYNCS
+from actors.controllers.cloud.route_plan import is_ours, network_condition, plan_routes
+from actors.simulation import SimulatedCluster
+from protocols.conditions import find_condition
+from protocols.messages.cloud import CreateRoute, DeleteRoute
+from protocols.objects import Object, uid_of
+from protocols.resources import EVENTS, NODES
+from protocols.routes import Route, decode_route, encode_route
+from runtime.cloud.fake import FakeCloud, FakeRoutes
+from runtime.cloud.provider import CloudConflictError
+from runtime.simulation.faults import Fault, Kind
+from tests.actors.controllers.nodes.fleet import options_of
+
+CLUSTER = "kubernetes"
+CIDR = ip_network("10.120.0.0/16")
+ADDRESSES = (("InternalIP", "192.0.2.1"),)
+
+
+def node(name: str, *cidrs: str, address: str = "192.0.2.1", conditions: tuple[Object, ...] = ()) -> Object:
+    spec: Object = {"podCIDR": cidrs[0], "podCIDRs": list(cidrs)} if cidrs else {}
+    status = {"addresses": [{"type": "InternalIP", "address": address}], "conditions": list(conditions)}
+    return {"metadata": {"name": name}, "spec": spec, "status": status}
+
+
+def to(node: str, destination: str, **more: object) -> Route:
+    return Route(destination=destination, node=node, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "destination", "ours"),
+    [
+        ("10.244.0.0/16", "10.244.0.0/24", True),
+        ("10.244.0.0/16", "10.244.10.0/24", True),
+        ("10.244.0.0/16", "10.244.255.0/24", True),
+        ("10.244.0.0/14", "10.244.0.0/24", True),
+        ("10.244.0.0/14", "10.247.255.0/24", True),
+        ("a00:100::/10", "a00:100::/24", True),
+        ("10.244.0.0/16", "10.224.0.0/24", False),
+        ("10.244.0.0/16", "10.0.10.0/24", False),
+        ("10.244.0.0/16", "10.255.255.0/24", False),
+        ("10.244.0.0/14", "10.248.0.0/24", False),
+        ("10.244.0.0/14", "10.243.255.0/24", False),
+        ("a00:100::/10", "b00:100::/24", False),
+        ("10.244.0.0/16", "10.0.0.0/8", False),
+        ("10.244.0.0/16", "10.240.0.0/12", False),
+        ("10.244.0.0/16", "10.244.0.0/12", False),
+        ("10.240.0.0/16", "10.240.0.0/12", True),
+        ("10.255.0.0/16", "10.240.0.0/12", True),
+        ("10.244.0.0/16", "a00:100::/24", False),
+        ("10.244.0.0/16", "somewhere", False),
+    ],
+)
+def test_routes_into_the_clusters_range_are_ours(cluster: str, destination: str, ours: bool) -> None:
+    assert is_ours(to("n", destination), [ip_network(cluster, strict=False)]) is ours
+
+
+TWO = (node("n1", "10.120.0.0/24"), node("n2", "10.120.1.0/24"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "routes", "created", "deleted"),
+    [
+        (TWO, (), {("n1", "10.120.0.0/24"), ("n2", "10.120.1.0/24")}, ()),
+        (TWO, (to("n1", "10.120.0.0/24"), to("n2", "10.120.1.0/24")), set(), ()),
+        (TWO, (to("n1", "10.120.0.0/24"),), {("n2", "10.120.1.0/24")}, ()),
+        (TWO, (to("n1", "10.120.0.0/24"), to("n2", "10.120.2.0/24")), {("n2", "10.120.1.0/24")}, (1,)),
+        (TWO[:1], (to("n1", "10.120.0.0/24"), to("n3", "10.120.3.0/24")), set(), (1,)),
+        (TWO[:1], (to("n1", "10.120.0.0/24"), to("n3", "10.1.3.0/24")), set(), ()),
+        (TWO[:1], (to("n1", "10.120.0.0/24"), to("", "10.120.3.0/24", blackhole=True)), set(), (1,)),
+        (TWO[:1], (to("n1", "10.120.0.0/24"), to("", "10.1.3.0/24", blackhole=True)), set(), ()),
+        (TWO[:1], (to("n1", "10.120.0.0/24", blackhole=True),), set(), (0,)),
+        (TWO[:1], (to("n1", "10.120.0.0/24", addresses=frozenset(ADDRESSES)),), set(), ()),
+        (
+            TWO[:1],
+            (to("n1", "10.120.0.0/24", addresses=frozenset([("InternalIP", "192.0.2.9")])),),
+            {("n1", "10.120.0.0/24")},
+            (0,),
+        ),
+        ((node("n1"),), (), set(), ()),
+        (
+            (node("n1", "10.120.0.0/24", "a00:100::/24"),),
+            (to("n1", "10.120.0.0/24"),),
+            {("n1", "a00:100::/24")},
+            (),
+        ),
+    ],
+)
+def test_a_plan_is_what_is_missing_and_what_is_too_much(
+    nodes: tuple[Object, ...], routes: tuple[Route, ...], created: set[tuple[str, str]], deleted: tuple[int, ...]
+) -> None:
+    plan = plan_routes(nodes, routes, [CIDR, ip_network("a00:100::/10", strict=False)])
+    assert {(route.node, route.destination) for route in plan.creations} == created
+    assert plan.deletions == [routes[index] for index in deleted]
+
+
+def test_deletions_come_first_where_routes_lead_to_addresses() -> None:
+    routed = to("n1", "10.120.0.0/24", addresses=frozenset(ADDRESSES))
+    assert plan_routes(TWO, [routed], [CIDR]).in_turn
+    assert not plan_routes(TWO, [to("n1", "10.120.0.0/24")], [CIDR]).in_turn
+
+
+def test_a_node_that_has_routes_but_no_range_is_not_reachable() -> None:
+    nobodys = to("", "10.2.0.0/24")
+    plan = plan_routes([node("n1"), node("n2")], [to("n1", "10.1.0.0/24"), nobodys], [CIDR])
+    assert plan.kept == {"n1": frozenset()}
+
+
+CREATED, MISSING = ("False", "RouteCreated"), ("True", "NoRouteCreated")
+
+
+@pytest.mark.parametrize(
+    ("there", "routed", "written"),
+    [
+        (None, True, CREATED),
+        (None, False, MISSING),
+        (CREATED, True, None),
+        (CREATED, False, MISSING),
+        (MISSING, True, CREATED),
+        (MISSING, False, None),
+        (("False", "CalicoIsUp"), True, CREATED),
+    ],
+)
+def test_the_condition_is_written_when_its_status_or_reason_is_another(
+    there: tuple[str, str] | None, routed: bool, written: tuple[str, str] | None
+) -> None:
+    known = ({"type": "NetworkUnavailable", "status": there[0], "reason": there[1]},) if there else ()
+    condition = network_condition(node("n1", conditions=known), routed=routed, now=0.0)
+    assert (None if condition is None else (condition["status"], condition["reason"])) == written
+
+
+def test_routes_travel_whole() -> None:
+    for route in (to("n1", "10.0.0.0/24"), to("", "::/0", name="r", blackhole=True, addresses=frozenset(ADDRESSES))):
+        assert decode_route(encode_route(route)) == route
+
+
+# In a cluster.
+
+
+class SlowToLetGo(FakeRoutes):
+    """Refuses to make a route so many times."""
+
+    def __init__(self, refusals: int, error: Exception) -> None:
+        super().__init__()
+        self.refusals, self.error = refusals, error
+
+    def create(self, cluster: str, hint: str, route: Route) -> None:
+        if self.refusals > 0:
+            self.refusals -= 1
+            raise self.error
+        super().create(cluster, hint, route)
+
+
+def start(make_cluster: Callable[..., SimulatedCluster], cloud: FakeCloud) -> SimulatedCluster:
+    cluster = make_cluster(cloud=cloud)
+    options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
+    cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    return cluster
+
+
+def condition(cluster: SimulatedCluster, name: str) -> tuple[str, str, str] | None:
+    there = cluster.get(NODES, name)
+    assert there is not None
+    found = find_condition(there["status"].get("conditions"), "NetworkUnavailable")
+    return None if found is None else (found["status"], found["reason"], found["message"])
+
+
+def routes(cloud: FakeCloud) -> set[tuple[str, str]]:
+    return {(route.node, route.destination) for route in cloud.routes.list(CLUSTER)}
+
+
+def test_each_nodes_range_is_routed_and_follows_the_node(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cluster = start(make_cluster, cloud)
+    first = cluster.create(NODES, TWO[0])
+    cluster.create(NODES, TWO[1])
+    cluster.create(NODES, node("n3"))
+    cluster.run_for(11.0)
+    assert routes(cloud) == {("n1", "10.120.0.0/24"), ("n2", "10.120.1.0/24")}
+    assert condition(cluster, "n1") == ("False", "RouteCreated", "RouteController created a route")
+    assert condition(cluster, "n3") is None
+    assert cluster.cloud is not None
+    hints = [call.hint for _, call in cluster.cloud.made if isinstance(call, CreateRoute)]
+    assert uid_of(first) in hints
+    cluster.delete(NODES, "n2")
+    cluster.run_for(11.0)
+    assert routes(cloud) == {("n1", "10.120.0.0/24")}
+
+
+@pytest.mark.parametrize(("refusals", "events"), [(3, 3), (6, 5)])
+def test_a_route_that_meets_conflicts_is_tried_five_times_a_pass(
+    refusals: int, events: int, make_cluster: Callable[..., SimulatedCluster]
+) -> None:
+    cloud = FakeCloud()
+    cloud.routes = SlowToLetGo(refusals, CloudConflictError("busy"))
+    cluster = start(make_cluster, cloud)
+    cluster.run_for(1.0)
+    made = cluster.create(NODES, TWO[0])
+    cluster.run_for(10.0)
+    failures = [event for event in cluster.list(EVENTS) if event["reason"] == "FailedToCreateRoute"]
+    assert sum(event.get("count") or 1 for event in failures) == events
+    assert all(event["type"] == "Warning" for event in failures)
+    start_of_message = f"Could not create route {uid_of(made)} 10.120.0.0/24 for node n1 after "
+    assert all(event["message"].startswith(start_of_message) for event in failures)
+    assert all(event["message"].endswith("s: busy") for event in failures)
+    expected = "RouteCreated" if refusals < 5 else "NoRouteCreated"
+    assert (condition(cluster, "n1") or ("", ""))[1] == expected
+    cluster.run_for(10.0)
+    assert (condition(cluster, "n1") or ("", ""))[1] == "RouteCreated"
+
+
+def test_a_failure_that_is_no_conflict_waits_for_the_next_pass(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cloud.routes = SlowToLetGo(1, RuntimeError("quota"))
+    cluster = start(make_cluster, cloud)
+    cluster.run_for(1.0)
+    cluster.create(NODES, TWO[0])
+    cluster.run_for(10.0)
+    assert condition(cluster, "n1") == ("True", "NoRouteCreated", "RouteController failed to create a route")
+    cluster.run_for(10.0)
+    assert condition(cluster, "n1") == ("False", "RouteCreated", "RouteController created a route")
+
+
+def test_a_range_that_two_nodes_have_is_one_nodes(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cluster = start(make_cluster, cloud)
+    cluster.create(NODES, node("n1", "10.120.0.0/24"))
+    cluster.create(NODES, node("n2", "10.120.0.0/24"))
+    cluster.run_for(11.0)
+    (routed,) = routes(cloud)
+    reasons = {name: (condition(cluster, name) or ("", ""))[1] for name in ("n1", "n2")}
+    assert reasons == {name: "RouteCreated" if name == routed[0] else "NoRouteCreated" for name in ("n1", "n2")}
+
+
+def test_addresses_that_change_are_routed_anew(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cloud.routes = FakeRoutes(to_addresses=True)
+    cluster = start(make_cluster, cloud)
+    cluster.create(NODES, TWO[0])
+    cluster.run_for(11.0)
+    moved = node("n1", address="192.0.2.77")["status"]["addresses"]
+    cluster.merge(NODES, "n1", {"status": {"addresses": moved}}, subresource="status")
+    cluster.run_for(11.0)
+    (route,) = cloud.routes.list(CLUSTER)
+    assert route.addresses == frozenset([("InternalIP", "192.0.2.77")])
+    assert cluster.cloud is not None
+    times = {type(call): when for when, call in cluster.cloud.made}
+    assert times[CreateRoute] >= times[DeleteRoute] + cluster.cloud.latency, "the old one goes first"
+
+
+def test_a_namesake_of_a_routed_node_waits_for_its_own_route(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cluster = start(make_cluster, cloud)
+    cluster.run_for(1.0)
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 8.0
+    cluster.create(NODES, TWO[0])
+    cluster.run_for(20.0)
+    assert any(isinstance(call, CreateRoute) for _, call in cluster.cloud.made)
+    cluster.delete(NODES, "n1")
+    cluster.create(NODES, node("n1", "10.120.7.0/24"))
+    cluster.run_for(8.0)
+    assert condition(cluster, "n1") is None
+
+
+def test_a_table_that_shows_the_past_costs_no_living_node_its_route(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    """A plan for the setting nodes, with any seed: a manager comes back, and is shown nodes as they were before."""
+    cloud = FakeCloud()
+    crash = Fault(kind=Kind.PROCESS_CRASHED, start=20.0, until=21.0, process="manager")
+    stale = Fault(kind=Kind.LIST_STALE, start=21.0, until=60.0, seconds=20.0)
+    cluster = make_cluster(cloud=cloud, faults=[crash, stale])
+    options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
+    cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    cluster.run_for(5.0)
+    cluster.create(NODES, TWO[0])
+    cluster.create(NODES, TWO[1])
+    cluster.run_for(10.0)
+    cluster.delete(NODES, "n2")
+    cluster.run_for(12.0)
+    assert routes(cloud) == {("n1", "10.120.0.0/24")}
+    assert cluster.cloud is not None
+    deleted = [decode_route(call.route).node for _, call in cluster.cloud.made if isinstance(call, DeleteRoute)]
+    assert deleted == ["n2"]
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_node_that_cannot_be_read_keeps_its_route(make_cluster: Callable[..., SimulatedCluster], status: int) -> None:
+    cloud = FakeCloud()
+    unread = Fault(kind=Kind.COMMAND_ANSWERED, start=0.0, until=30.0, status=status, resource="nodes", object="n1")
+    cluster = make_cluster(cloud=cloud, faults=[unread])
+    cloud.routes.create(CLUSTER, "hint", to("n1", "10.120.0.0/24"))
+    options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
+    cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    cluster.run_for(29.0)
+    assert routes(cloud) == {("n1", "10.120.0.0/24")}
+    cluster.run_for(15.0)
+    assert routes(cloud) == set()
+
+
+def test_a_cloud_without_routes_is_asked_once(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cloud.routes = None  # type: ignore[assignment]
+    cluster = start(make_cluster, cloud)
+    cluster.run_for(60.0)
+    assert cluster.cloud is not None
+    assert len(cluster.cloud.made) == 1
+
+
+def test_passes_are_counted_from_their_start(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cloud = FakeCloud()
+    cluster = make_cluster(cloud=cloud)
+    options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
+    system = cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    assert cluster.cloud is not None
+    cluster.cloud.latency = 4.0
+    cluster.run_for(65.0)
+    began = [when for when, _ in cluster.cloud.made]
+    assert [round(later - first) for first, later in pairwise(began)] == [10] * 6
+    assert system.metrics.counter(ROUTE_SYNCS).value == len(began)

@@ -1,0 +1,55 @@
+"""The taint-eviction controller alone on a cluster, and time."""
+
+from __future__ import annotations
+
+from actors.app.system import ControllerSystem
+from actors.controllers.nodes.node_services import NODE_SERVICES
+from actors.simulation import SimulatedCluster
+from protocols.objects import Object
+from protocols.resources import NODES, PODS
+from tests.actors.controllers.nodes.objects import messages, node, set_taints, writes
+
+SPEC = next(spec for spec in NODE_SERVICES if spec.name == "taint-eviction-controller")
+NAME = "controller:taint-eviction-controller"
+MARKED, CANCELLED = "Marking for deletion Pod default/p1", "Cancelling deletion of Pod default/p1"
+
+
+class Scene:
+    """What is asked is timed from when the objects were created, or the controller was ready."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.manager: ControllerSystem
+        self.start()
+
+    def start(self) -> None:
+        self.manager = self.cluster.manager(controllers=[SPEC])
+        self.cluster.run_for(3.0)
+        self.began = self.cluster.clock.monotonic()
+
+    def create(self, *pods: Object, on: Object | None = None) -> None:
+        self.cluster.create(NODES, on or node())
+        for one in pods:
+            self.cluster.create(PODS, one)
+        self.cluster.run_for(0.5)
+        self.began = self.cluster.clock.monotonic()
+
+    def taint(self, *taints: Object) -> None:
+        set_taints(self.cluster, "n1", *taints)
+
+    def run_for(self, seconds: float) -> None:
+        self.cluster.run_for(seconds)
+
+    def evictions(self) -> dict[str, float]:
+        """When each pod was deleted, in virtual seconds."""
+        sent = writes(self.cluster, client="node-controller", since=self.began)
+        return {one.what.removeprefix("DELETE pods/"): one.at for one in sent if one.what.startswith("DELETE")}
+
+    def sent(self) -> list[str]:
+        return [one.what for one in writes(self.cluster, client="node-controller")]
+
+    def events(self, about: str = "p1") -> list[str]:
+        self.cluster.run_for(2.0)
+        found = messages(self.cluster, about=about)
+        assert {(type, reason) for type, reason, _ in found} <= {("Normal", "TaintManagerEviction")}
+        return [message for _, _, message in found]

@@ -1,0 +1,373 @@
+"""Pods that nobody else will remove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from structlog.testing import LogCapture
+
+from actors.app.system import ControllerSystem
+from actors.controllers.nodes.node_services import FORCE_DELETION_ERRORS, FORCE_DELETIONS, NODE_SERVICES
+from actors.controllers.nodes.pod_garbage_collector import is_out_of_service
+from actors.options import Options
+from actors.simulation import SimulatedCluster
+from protocols.objects import Object, name_of
+from protocols.resources import NODES, PODS
+from runtime.simulation.faults import Fault, Kind
+from tests.actors.controllers.nodes.objects import node, pod, set_phase, set_taints, taint, writes
+
+SPEC = next(spec for spec in NODE_SERVICES if spec.name == "pod-garbage-collector-controller")
+CLIENT = "pod-garbage-collector"
+NAME = "controller:pod-garbage-collector-controller"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+def start(cluster: SimulatedCluster, threshold: int = 12500, *, qps: float = 20.0) -> ControllerSystem:
+    options = Options()
+    return cluster.manager(
+        controllers=[SPEC],
+        options=replace(
+            options,
+            pod_garbage_collector=replace(options.pod_garbage_collector, terminated_pod_threshold=threshold),
+            client_limits=replace(options.client_limits, qps=qps),
+        ),
+    )
+
+
+def sent(cluster: SimulatedCluster) -> list[str]:
+    return [one.what for one in writes(cluster, client=CLIENT)]
+
+
+def deleted(cluster: SimulatedCluster) -> list[str]:
+    return [what.removeprefix("DELETE pods/") for what in sent(cluster) if what.startswith("DELETE")]
+
+
+def left(cluster: SimulatedCluster) -> set[str]:
+    return {name_of(one) for one in cluster.list(PODS, "default")}
+
+
+# Too many that have ended.
+
+
+@pytest.mark.parametrize(
+    ("threshold", "phases", "expected"),
+    [
+        (1, {"a": "Failed", "b": "Succeeded", "c": "Failed"}, ["a", "b"]),
+        (0, {"a": "Failed", "b": "Succeeded", "c": "Failed"}, []),
+        (-1, {"a": "Failed", "b": "Succeeded"}, []),
+        (1, {"a": "Running", "b": "Succeeded", "c": "Failed"}, ["b"]),
+        (1, {"a": "Failed", "b": "Succeeded"}, ["a"]),
+        (5, {"a": "Failed", "b": "Succeeded"}, []),
+        (1, {"a": "Failed", "b": "Succeeded", "c": "Evicted"}, ["c", "a"]),
+        (1, {"a": "Running", "b": "Succeeded", "c": "Evicted"}, ["c"]),
+        (1, {"a": "Pending", "b": "Running", "c": "Unknown", "d": "Failed"}, []),
+    ],
+)
+def test_beyond_the_threshold_the_oldest_go_and_before_them_evicted_ones(
+    cluster: SimulatedCluster, threshold: int, phases: dict[str, str], expected: list[str]
+) -> None:
+    cluster.create(NODES, node())
+    for name, phase in phases.items():
+        cluster.create(PODS, pod(name))
+        if phase == "Evicted":
+            set_phase(cluster, name, "Failed", reason="Evicted", message="too much memory")
+        else:
+            set_phase(cluster, name, phase, message='not "Evicted"')
+        cluster.run_for(2.0)
+    start(cluster, threshold)
+    cluster.run_for(70.0)
+    assert sent(cluster) == [f"DELETE pods/{name}" for name in expected], "those at their end are not marked first"
+    assert left(cluster) == phases.keys() - set(expected)
+
+
+def test_pods_of_one_age_go_by_name(cluster: SimulatedCluster) -> None:
+    cluster.create(NODES, node())
+    for name in ("b", "c", "a"):
+        cluster.create(PODS, pod(name))
+        set_phase(cluster, name, "Succeeded")
+    start(cluster, 1)
+    cluster.run_for(30.0)
+    assert deleted(cluster) == ["a", "b"]
+
+
+def test_of_a_thousand_ended_pods_the_oldest_half_goes(cluster: SimulatedCluster) -> None:
+    cluster.create(NODES, node())
+    names = [f"p{number * 7919 % 1000:03}" for number in range(1000)]  # in no order
+    for name in names:
+        cluster.create(PODS, pod(name))
+        set_phase(cluster, name, "Succeeded")
+        cluster.clock.advance_to(cluster.clock.monotonic() + 1.0)
+    start(cluster, 500, qps=-1.0)
+    cluster.run_for(60.0)
+    assert deleted(cluster) == names[:500]
+    assert left(cluster) == set(names[500:])
+
+
+def test_a_pod_is_deleted_without_grace_by_its_uid_and_told_in_the_log(
+    cluster: SimulatedCluster, logs: LogCapture
+) -> None:
+    cluster.create(NODES, node())
+    for name in ("a", "b"):
+        cluster.create(PODS, pod(name))
+        set_phase(cluster, name, "Failed")
+    first = cluster.get(PODS, "default/a")
+    assert first is not None
+    manager = start(cluster, 1)
+    cluster.run_for(10.0)
+    (deletion,) = writes(cluster, client=CLIENT)
+    assert deletion.body["gracePeriodSeconds"] == 0
+    assert deletion.body["preconditions"] == {"uid": first["metadata"]["uid"]}
+    lines = [entry for entry in logs.entries if entry["event"].startswith("PodGC")]
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("PodGC is force deleting Pod: default:a", "info")
+    ]
+    assert manager.metrics.counter(FORCE_DELETIONS, "default", "terminated").value == 1
+
+
+# Of nodes that are gone.
+
+
+def orphan(cluster: SimulatedCluster, name: str = "p1", *, on: str = "gone", phase: str = "Running") -> None:
+    cluster.create(PODS, pod(name, node=on))
+    set_phase(cluster, name, phase)
+
+
+def test_pods_of_a_node_that_is_gone_go_after_its_quarantine(cluster: SimulatedCluster) -> None:
+    cluster.create(NODES, node("there"))
+    cluster.create(NODES, node("gone"))
+    start(cluster)
+    for name, phase in {"failed": "Failed", "done": "Succeeded", "runs": "Running"}.items():
+        orphan(cluster, name, phase=phase)
+    orphan(cluster, "lucky", on="there")
+    cluster.run_for(30.0)
+    cluster.delete(NODES, "gone")
+    cluster.run_for(39.0)
+    assert sent(cluster) == []
+    cluster.run_for(22.0)
+    assert sorted(sent(cluster)) == [
+        "DELETE pods/done",
+        "DELETE pods/failed",
+        "DELETE pods/runs",
+        "PATCH pods/runs/status",
+    ]
+    assert left(cluster) == {"lucky"}
+
+
+def test_a_pod_that_is_not_at_its_end_is_set_to_failed_and_says_why(cluster: SimulatedCluster) -> None:
+    start(cluster)
+    orphan(cluster)
+    cluster.run_for(70.0)
+    marked, deletion = writes(cluster, client=CLIENT)
+    assert (marked.what, deletion.what) == ("PATCH pods/p1/status", "DELETE pods/p1")
+    status = marked.body["status"]
+    status.pop("observedGeneration", None)
+    (condition,) = status.pop("conditions")
+    assert condition.pop("lastTransitionTime")
+    condition.pop("observedGeneration", None)
+    assert status == {"phase": "Failed"}
+    assert condition == {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "message": "PodGC: node no longer exists",
+    }
+
+
+def test_pods_of_a_node_that_comes_back_in_time_stay(cluster: SimulatedCluster) -> None:
+    start(cluster)
+    orphan(cluster, on="late")
+    cluster.run_for(30.0)
+    cluster.create(NODES, node("late"))
+    cluster.run_for(200.0)
+    assert sent(cluster) == []
+
+
+def test_a_node_that_is_missing_again_has_its_whole_quarantine(cluster: SimulatedCluster) -> None:
+    start(cluster)
+    orphan(cluster, on="flaps")
+    cluster.run_for(10.0)
+    cluster.create(NODES, node("flaps"))
+    cluster.run_for(20.0)
+    cluster.delete(NODES, "flaps")
+    cluster.run_for(45.0)
+    assert sent(cluster) == []
+    cluster.run_for(30.0)
+    assert deleted(cluster) == ["p1"]
+
+
+def test_the_server_is_asked_whether_the_node_is_there_after_all(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    late = Fault(kind=Kind.WATCH_LAGGING, start=2.0, until=300.0, resource="nodes", seconds=80.0)
+    cluster = make_cluster(faults=[late])
+    start(cluster)
+    cluster.run_for(5.0)
+    cluster.create(NODES, node("late"))
+    orphan(cluster, on="late")
+    orphan(cluster, "p2", on="gone")
+    cluster.run_for(75.0)
+    assert deleted(cluster) == ["p2"]
+    asked = {request.path for _, who, request in cluster.transport.requests if who == CLIENT}
+    assert {"/api/v1/nodes/late", "/api/v1/nodes/gone"} <= asked
+
+
+def test_without_an_answer_a_node_counts_as_there(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    broken = Fault(kind=Kind.COMMAND_ANSWERED, until=200.0, status=500, resource="nodes", object="gone")
+    cluster = make_cluster(faults=[broken])
+    start(cluster)
+    orphan(cluster)
+    cluster.run_for(195.0)
+    assert sent(cluster) == []
+    cluster.run_for(80.0)
+    assert deleted(cluster) == ["p1"]
+
+
+# That are being deleted, and nobody is there to finish it.
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        ("Failed", ["DELETE pods/p1"]),
+        ("Succeeded", ["DELETE pods/p1"]),
+        ("Running", ["PATCH pods/p1/status", "DELETE pods/p1"]),
+    ],
+)
+def test_a_pod_that_is_deleted_before_it_has_a_node_goes(
+    cluster: SimulatedCluster, phase: str, expected: list[str]
+) -> None:
+    cluster.create(NODES, node())
+    cluster.create(PODS, pod(node="", finalizers=["test/hold"]))
+    cluster.create(PODS, pod("waits", node=""))
+    cluster.create(PODS, pod("bound"))
+    set_phase(cluster, "p1", phase)
+    cluster.delete(PODS, "default/p1")
+    cluster.delete(PODS, "default/bound")
+    start(cluster)
+    cluster.run_for(10.0)
+    assert sent(cluster) == expected
+    bodies = [one.body["status"] for one in writes(cluster, client=CLIENT) if one.what.startswith("PATCH")]
+    assert all("conditions" not in status for status in bodies)
+
+
+@pytest.mark.parametrize(
+    ("ready", "taints", "expected"),
+    [
+        ("True", [taint(OUT_OF_SERVICE)], False),
+        ("False", [], False),
+        ("False", [taint("other")], False),
+        ("False", [taint(OUT_OF_SERVICE)], True),
+        ("Unknown", [taint(OUT_OF_SERVICE, "NoSchedule", value="nodeshutdown")], True),
+        (None, [taint(OUT_OF_SERVICE)], True),
+    ],
+)
+def test_on_a_node_that_is_out_of_service_pods_go_that_are_being_deleted(
+    cluster: SimulatedCluster, ready: str | None, taints: Sequence[Object], expected: bool
+) -> None:
+    out = node(taints=taints, ready=ready)
+    assert is_out_of_service(out) is expected
+    cluster.create(NODES, out)
+    if ready is not None:
+        cluster.merge(NODES, "n1", {"status": out["status"]}, subresource="status")
+    set_taints(cluster, "n1", *taints)
+    for name, phase in {"going": "Running", "ended": "Succeeded", "stays": "Running"}.items():
+        cluster.create(PODS, pod(name))
+        set_phase(cluster, name, phase)
+    for name in ("going", "ended"):
+        cluster.delete(PODS, f"default/{name}")
+    before = left(cluster)
+    manager = start(cluster)
+    cluster.run_for(10.0)
+    assert before - left(cluster) == ({"going", "ended"} & before if expected else set())
+    assert ("PATCH pods/going/status" in sent(cluster)) is expected
+    assert "PATCH pods/ended/status" not in sent(cluster)
+    assert manager.metrics.counter(FORCE_DELETIONS, "default", "out-of-service").value == len(deleted(cluster))
+
+
+# The pass.
+
+
+def test_it_looks_every_twenty_seconds_from_the_start_on(cluster: SimulatedCluster) -> None:
+    manager = start(cluster)
+    cluster.run_for(1.0)
+    first = cluster.describe(manager, NAME)["reconciled"]
+    cluster.run_for(60.5)
+    assert (first, cluster.describe(manager, NAME)["reconciled"]) == (1, 4)
+
+
+def test_a_pod_with_several_reasons_is_deleted_once_in_a_pass(cluster: SimulatedCluster) -> None:
+    manager = start(cluster, 1)
+    cluster.create(PODS, pod("a", node="gone", finalizers=["test/hold"]))
+    cluster.create(PODS, pod("b", node=""))
+    for name in ("a", "b"):
+        set_phase(cluster, name, "Succeeded")
+    cluster.delete(PODS, "default/a")
+    cluster.run_for(50.0)
+    assert deleted(cluster) == ["a"] * 3, "in each of three passes, in the last of which it is orphaned as well"
+    assert manager.metrics.counter(FORCE_DELETION_ERRORS, "default", "orphaned").value == 0
+
+
+def test_what_fails_is_counted_told_and_tried_in_the_next_pass(
+    make_cluster: Callable[..., SimulatedCluster], logs: LogCapture
+) -> None:
+    broken = Fault(kind=Kind.COMMAND_ANSWERED, until=30.0, status=500, resource="pods", object="default/a")
+    cluster = make_cluster(faults=[broken])
+    cluster.create(NODES, node())
+    for name in ("a", "b", "c"):
+        cluster.create(PODS, pod(name))
+        set_phase(cluster, name, "Failed")
+        cluster.run_for(1.0)
+    manager = start(cluster, 1)
+    cluster.run_for(60.0)
+    assert left(cluster) == {"c"}
+    metrics = manager.metrics
+    failed = metrics.counter(FORCE_DELETION_ERRORS, "default", "terminated").value
+    assert failed >= 1
+    assert metrics.counter(FORCE_DELETIONS, "default", "terminated").value == failed + 2
+    assert any(entry["event"] == "pod not deleted" and entry["key"] == "default/a" for entry in logs.entries)
+
+
+def test_a_pod_that_is_gone_already_is_no_failure(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    late = Fault(kind=Kind.WATCH_LAGGING, start=5.0, until=80.0, resource="pods", seconds=60.0)
+    cluster = make_cluster(faults=[late])
+    manager = start(cluster)
+    orphan(cluster)
+    orphan(cluster, "p2", phase="Failed")
+    cluster.run_for(10.0)
+    for name in ("p1", "p2"):
+        cluster.delete(PODS, f"default/{name}", grace_seconds=0)
+    cluster.run_for(40.0)
+    assert sent(cluster) == ["PATCH pods/p1/status", "DELETE pods/p2"]
+    assert manager.metrics.counter(FORCE_DELETION_ERRORS, "default", "orphaned").value == 0
+
+
+def test_a_pod_that_cannot_be_marked_is_not_deleted(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cluster = make_cluster(
+        faults=[Fault(kind=Kind.COMMAND_ANSWERED, start=30.0, until=50.0, status=500, resource="pods")]
+    )
+    start(cluster)
+    orphan(cluster)
+    cluster.run_for(49.0)
+    assert sent(cluster) == ["PATCH pods/p1/status"]
+    cluster.run_for(90.0)
+    assert deleted(cluster) == ["p1"]
+
+
+def test_the_use_of_its_rate_limit_is_shown(cluster: SimulatedCluster) -> None:
+    def use() -> float:
+        values = {family.name: series for family, series in manager.metrics.collect()}
+        ((_, gauge),) = values["gc_controller_rate_limiter_use"]
+        return gauge.value
+
+    cluster.create(NODES, node())
+    for number in range(40):
+        cluster.create(PODS, pod(f"p{number}"))
+        set_phase(cluster, f"p{number}", "Failed")
+    manager = start(cluster, 1)
+    assert use() == 0
+    assert cluster.run_until(lambda: len(deleted(cluster)) >= 30)
+    assert use() > 0.9
+    cluster.run_for(15.0)
+    assert use() == 0

@@ -1,0 +1,314 @@
+"""Pods leave a node that has a NoExecute taint: at once, after their time, or never."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.controllers.nodes.taint_eviction import no_execute_taints, stay
+from actors.controllers.workloads.catalogue import WORKLOADS
+from actors.simulation import SimulatedCluster
+from protocols.objects import Object
+from protocols.resources import NODES, PODS, REPLICASETS
+from tests.actors.controllers.nodes.eviction_scene import CANCELLED, MARKED, SPEC, Scene
+from tests.actors.controllers.nodes.objects import node, pod, set_taints, taint, toleration, writes
+
+OTHER = taint("other")
+
+
+# How long a pod may stay.
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "taints", "expected"),
+    [
+        ([], [], (True, math.inf)),
+        ([toleration()], [taint()], (True, math.inf)),
+        ([toleration(seconds=1), toleration("other", seconds=2)], [taint(), OTHER], (True, 1)),
+        ([toleration(seconds=1), toleration("other")], [taint(), OTHER], (True, 1)),
+        ([toleration(), toleration("other", seconds=1)], [taint(), OTHER], (True, 1)),
+        ([toleration(seconds=5), toleration(seconds=1)], [taint()], (True, 5)),
+        ([toleration(seconds=5), toleration("unused", seconds=1)], [taint()], (True, 5)),
+        ([toleration(seconds=0)], [taint()], (True, 0)),
+        ([toleration(seconds=-3)], [taint()], (True, 0)),
+        ([], [taint()], (False, 0)),
+        ([toleration(seconds=9)], [taint(), OTHER], (False, 0)),
+    ],
+)
+def test_the_shortest_of_the_tolerations_that_count_is_a_pods_time(tolerations, taints, expected) -> None:
+    assert stay(tolerations, taints) == expected
+
+
+@given(st.lists(st.integers(-5, 100) | st.none(), min_size=1, max_size=5))
+def test_more_taints_never_lengthen_a_pods_time(limits: list[int | None]) -> None:
+    tolerations = [toleration(str(number), seconds) for number, seconds in enumerate(limits)]
+    taints = [taint(str(number)) for number in range(len(limits))]
+    times = [stay(tolerations, taints[: count + 1]).seconds for count in range(len(limits))]
+    assert times == sorted(times, reverse=True)
+
+
+def test_only_taints_with_the_effect_no_execute_count() -> None:
+    some = [taint("a", "NoSchedule"), taint("b"), taint("c", "PreferNoSchedule"), taint("d")]
+    assert [one["key"] for one in no_execute_taints(node(taints=some))] == ["b", "d"]
+    assert no_execute_taints({"metadata": {"name": "bare"}}) == []
+
+
+# One pod, one node, the controller, and time.
+
+
+@pytest.fixture
+def scene(cluster: SimulatedCluster) -> Scene:
+    return Scene(cluster)
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "evicted"),
+    [
+        ([], [], False),
+        ([taint(effect="NoSchedule")], [], False),
+        ([taint()], [], True),
+        ([taint()], [toleration(seconds=100)], False),
+        ([taint()], [toleration()], False),
+        ([taint()], [toleration("other")], True),
+        ([taint(), OTHER], [toleration()], True),
+    ],
+)
+def test_a_pod_that_comes_to_a_node_is_evicted_if_it_does_not_tolerate_its_taints(
+    scene: Scene, taints: Sequence[Object], tolerations: Sequence[Object], evicted: bool
+) -> None:
+    scene.create(on=node(taints=taints))
+    scene.cluster.create(PODS, pod(tolerations=tolerations))
+    scene.run_for(50.0)
+    assert scene.sent() == (["PATCH pods/p1/status", "DELETE pods/p1"] if evicted else [])
+    assert scene.events() == ([MARKED] if evicted else [])
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "evicted"), [([], True), ([toleration()], False), ([toleration(seconds=100)], False)]
+)
+def test_a_pod_is_looked_at_once_it_is_bound_to_a_tainted_node(
+    scene: Scene, tolerations: Sequence[Object], evicted: bool
+) -> None:
+    scene.create(pod(node="", tolerations=tolerations), on=node(taints=[taint()]))
+    assert scene.sent() == []
+    body = {"metadata": {"name": "p1"}, "target": {"kind": "Node", "name": "n1"}}
+    assert scene.cluster.request("POST", "/api/v1/namespaces/default/pods/p1/binding", body).status == 201
+    scene.run_for(50.0)
+    assert list(scene.evictions()) == (["p1"] if evicted else [])
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "evicted"),
+    [
+        ([taint()], [], True),
+        ([taint()], [toleration(seconds=100)], False),
+        ([taint(), OTHER], [toleration()], True),
+        ([taint()], [toleration()], False),
+        ([taint(effect="NoSchedule")], [], False),
+    ],
+)
+def test_a_pod_is_looked_at_when_its_node_is_tainted(
+    scene: Scene, taints: Sequence[Object], tolerations: Sequence[Object], evicted: bool
+) -> None:
+    scene.create(pod(tolerations=tolerations))
+    scene.run_for(10.0)
+    assert scene.sent() == []
+    scene.taint(*taints)
+    scene.run_for(50.0)
+    assert list(scene.evictions()) == (["p1"] if evicted else [])
+
+
+def test_each_pod_of_a_node_leaves_when_its_own_time_is_up_to_the_second(scene: Scene) -> None:
+    scene.create(
+        pod("now"),
+        pod("soon", tolerations=[toleration(seconds=1)]),
+        pod("never", tolerations=[toleration()]),
+        pod("later", tolerations=[toleration(seconds=300)]),
+    )
+    scene.taint(taint())
+    scene.run_for(3600.0)
+    assert scene.evictions() == {
+        "now": pytest.approx(0, abs=0.05),
+        "soon": pytest.approx(1, abs=0.05),
+        "later": pytest.approx(300, abs=0.05),
+    }
+
+
+def test_with_a_taint_that_none_tolerates_all_leave_at_once(scene: Scene) -> None:
+    scene.create(pod("a"), pod("b", tolerations=[toleration(seconds=1)]), pod("c", tolerations=[toleration()]))
+    scene.taint(taint(), OTHER)
+    scene.run_for(60.0)
+    assert scene.evictions() == dict.fromkeys("abc", pytest.approx(0, abs=0.05))
+
+
+def test_of_two_taints_the_shorter_toleration_counts(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=1), toleration("other", seconds=100)]))
+    scene.taint(taint(), OTHER)
+    scene.run_for(200.0)
+    assert scene.evictions() == {"p1": pytest.approx(1, abs=0.05)}
+
+
+def test_the_condition_says_why_before_the_pod_is_deleted_by_its_uid(scene: Scene) -> None:
+    scene.create(pod(), on=node(taints=[taint()]))
+    marked, deleted = writes(scene.cluster, client="node-controller")
+    found = scene.cluster.get(PODS, "default/p1")
+    assert found is not None
+    uid = found["metadata"]["uid"]
+    assert marked.body["metadata"] == {"uid": uid}
+    (condition,) = marked.body["status"]["conditions"]
+    assert condition.pop("lastTransitionTime")
+    condition.pop("observedGeneration", None)
+    assert condition == {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+    }
+    assert deleted.body["preconditions"] == {"uid": uid}
+    assert "gracePeriodSeconds" not in deleted.body, "the pod's own grace"
+    assert found["metadata"]["deletionGracePeriodSeconds"] == 30
+
+
+# Time that is running.
+
+
+def test_a_pod_stays_if_its_node_is_well_again_in_time(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=10)]))
+    scene.taint(taint())
+    scene.run_for(5.0)
+    scene.taint()
+    scene.run_for(100.0)
+    assert scene.evictions() == {}
+    assert scene.events() == [CANCELLED]
+
+
+def test_another_taint_or_another_time_of_the_taint_moves_nothing(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=10), toleration("other", seconds=3)]))
+    scene.taint(taint())
+    scene.run_for(5.0)
+    scene.taint(OTHER)
+    scene.run_for(4.0)
+    scene.taint(taint(timeAdded="2026-01-01T00:00:00Z"), OTHER)
+    scene.run_for(50.0)
+    assert scene.evictions() == {"p1": pytest.approx(10, abs=0.05)}
+    assert scene.events() == [MARKED]
+
+
+@pytest.mark.parametrize("seconds", [0, 100])
+def test_a_toleration_that_changes_moves_nothing(scene: Scene, seconds: int) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=7)]), on=node(taints=[taint()]))
+    scene.run_for(2.0)
+    found = scene.cluster.get(PODS, "default/p1")
+    assert found is not None
+    others = [one for one in found["spec"]["tolerations"] if one["key"] != "drain"]
+    changed = {"spec": {"tolerations": [*others, toleration(seconds=7), toleration("drain", seconds)]}}
+    scene.cluster.merge(PODS, "default/p1", changed)
+    scene.run_for(50.0)
+    # From when the pod was first seen: it was made half a second before the scene began.
+    assert scene.evictions() == {"p1": pytest.approx(6.5, abs=0.05)}
+
+
+def test_a_taint_that_is_not_tolerated_ends_the_time_at_once(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=100)]))
+    scene.taint(taint())
+    scene.run_for(5.0)
+    scene.taint(taint(), OTHER)
+    scene.run_for(200.0)
+    assert scene.evictions() == {"p1": pytest.approx(5, abs=0.05)}
+    assert scene.events() == [CANCELLED, MARKED]
+
+
+def test_a_second_taint_gives_a_time_and_without_it_there_is_none(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(), toleration("other", seconds=60)]))
+    scene.taint(taint())
+    scene.run_for(100.0)
+    scene.taint(taint(), OTHER)
+    scene.run_for(50.0)
+    scene.taint(taint())
+    scene.run_for(100.0)
+    assert scene.evictions() == {}
+    assert scene.events() == [CANCELLED]
+
+
+def test_a_pod_that_goes_by_itself_cancels_its_eviction(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=10)]), on=node(taints=[taint()]))
+    scene.cluster.delete(PODS, "default/p1", grace_seconds=0)
+    scene.run_for(100.0)
+    assert scene.evictions() == {}
+    assert scene.events() == [CANCELLED]
+
+
+def test_a_pod_that_takes_the_name_of_another_has_a_time_of_its_own(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=10)]), on=node(taints=[taint()]))
+    scene.run_for(5.0)
+    scene.manager.pause("taint-eviction-controller")  # so that it sees the two only when both are there
+    scene.run_for(0.1)
+    scene.cluster.delete(PODS, "default/p1", grace_seconds=0)
+    scene.cluster.create(PODS, pod(tolerations=[toleration(seconds=10)]))
+    scene.run_for(0.4)
+    scene.manager.resume("taint-eviction-controller")
+    scene.run_for(100.0)
+    assert scene.evictions() == {"p1": pytest.approx(15.5, abs=0.05)}
+    assert scene.events() == [CANCELLED, MARKED]
+
+
+def test_a_pods_time_runs_on_when_its_node_is_deleted(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=10)]))
+    scene.taint(taint())
+    scene.run_for(5.0)
+    scene.cluster.delete(NODES, "n1")
+    scene.run_for(100.0)
+    assert scene.evictions() == {"p1": pytest.approx(10, abs=0.05)}
+
+
+def test_no_pod_of_a_deleted_node_is_given_a_time(scene: Scene) -> None:
+    scene.create(on=node(taints=[taint()]))
+    scene.cluster.delete(NODES, "n1")
+    scene.run_for(1.0)
+    scene.cluster.create(PODS, pod())
+    scene.run_for(100.0)
+    assert scene.evictions() == {}
+
+
+def test_a_pod_on_its_way_out_is_not_marked_again(scene: Scene) -> None:
+    scene.create(pod(), on=node(taints=[taint()]))
+    scene.run_for(5.0)
+    scene.cluster.merge(PODS, "default/p1", {"metadata": {"labels": {"changed": "yes"}}})
+    scene.taint(taint(), OTHER)
+    scene.run_for(5.0)
+    scene.manager.restart("taint-eviction-controller")
+    scene.run_for(20.0)
+    assert scene.sent() == ["PATCH pods/p1/status", "DELETE pods/p1"]
+    assert scene.events() == [MARKED]
+
+
+def test_a_pod_that_somebody_else_is_deleting_is_evicted_all_the_same(scene: Scene) -> None:
+    scene.create(pod())
+    scene.cluster.delete(PODS, "default/p1", grace_seconds=3600)
+    scene.taint(taint())
+    scene.run_for(5.0)
+    assert scene.sent() == ["PATCH pods/p1/status", "DELETE pods/p1"]
+
+
+def test_the_pods_of_a_replica_set_move_to_the_nodes_that_are_left(cluster: SimulatedCluster) -> None:
+    cluster.hollow_nodes(nodes=3, zones=1)
+    cluster.manager(controllers=[*WORKLOADS, SPEC])
+    cluster.run_for(5.0)
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 9, "selector": {"matchLabels": labels}, "template": template}
+    cluster.create(REPLICASETS, {"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
+    cluster.run_for(20.0)
+    leaving = cluster.list(NODES)[0]["metadata"]["name"]
+    before = {one["metadata"]["uid"]: one["spec"]["nodeName"] for one in cluster.list(PODS)}
+    assert leaving in before.values()
+    set_taints(cluster, leaving, taint())
+    cluster.run_for(60.0)
+    after = {one["metadata"]["uid"]: one["spec"]["nodeName"] for one in cluster.list(PODS)}
+    assert len(after) == 9
+    assert leaving not in after.values()
+    assert {uid: name for uid, name in before.items() if name != leaving}.items() <= after.items(), "no other moved"

@@ -1,0 +1,131 @@
+"""Evictions while the controller, the server or a watch fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from structlog.testing import LogCapture
+
+from actors.controllers.nodes.node_services import EVICTION_DURATION, EVICTIONS
+from actors.simulation import SimulatedCluster
+from protocols.resources import PODS
+from runtime.api import Request, Response
+from runtime.simulation.faults import Fault, Kind
+from tests.actors.controllers.nodes.eviction_scene import CANCELLED, MARKED, NAME, Scene
+from tests.actors.controllers.nodes.objects import node, pod, taint, toleration
+
+
+@pytest.fixture
+def scene(cluster: SimulatedCluster) -> Scene:
+    return Scene(cluster)
+
+
+def test_a_new_incarnation_gives_every_pod_its_whole_time_again(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=100)]))
+    scene.taint(taint())
+    scene.run_for(60.0)
+    scene.cluster.world.kill(scene.manager.actors, NAME)
+    scene.run_for(10.0)
+    restarted = scene.manager.actors.incarnation(NAME)
+    scene.run_for(200.0)
+    assert restarted == 2
+    assert scene.evictions() == {"p1": pytest.approx(160, abs=3.0)}
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.011, 0.025, 0.035, 0.045, 0.06])
+def test_a_crash_in_the_middle_of_an_eviction_neither_forgets_nor_doubles_it(
+    make_cluster: Callable[..., SimulatedCluster], moment: float
+) -> None:
+    cluster = make_cluster(latency=0.01)
+    scene = Scene(cluster)
+    scene.create(pod(tolerations=[toleration(seconds=5)]), pod("p2"))
+    scene.taint(taint())
+    scene.run_for(moment)
+    cluster.world.kill(scene.manager.actors, NAME)
+    scene.run_for(60.0)
+    for name in ("p1", "p2"):
+        found = cluster.get(PODS, f"default/{name}")
+        assert found is not None
+        assert found["metadata"]["deletionTimestamp"]
+    deletions = [what for what in scene.sent() if what.startswith("DELETE")]
+    assert sorted(deletions) == ["DELETE pods/p1", "DELETE pods/p2"]
+
+
+def test_the_node_is_asked_itself_before_a_pod_leaves_whose_time_is_up(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    late = Fault(kind=Kind.WATCH_LAGGING, start=5.0, until=40.0, resource="nodes", seconds=30.0)
+    scene = Scene(make_cluster(faults=[late]))
+    scene.create(pod(tolerations=[toleration(seconds=10)]), pod("p2", tolerations=[toleration(seconds=10)]))
+    scene.taint(taint())
+    scene.run_for(3.0)
+    scene.taint()  # which the watch does not show before the pods' time is up
+    scene.run_for(100.0)
+    assert scene.evictions() == {}
+    assert scene.events() == [CANCELLED]
+
+
+@pytest.mark.parametrize("path", ["GET", "PATCH"])
+def test_a_taint_that_goes_while_an_answer_is_on_its_way_spares_the_pod(scene: Scene, path: str) -> None:
+    """Campaign, setting nodes, seed 55."""
+    scene.create(pod(tolerations=[toleration(seconds=5)]))
+    scene.taint(taint())
+
+    class Untaint:
+        def sent(self, process: str, client: str, request: Request) -> None:
+            pass
+
+        def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
+            if request.method == path and "/pods/p1" in request.path:
+                scene.taint()
+
+    scene.cluster.network.witnesses.append(Untaint())
+    scene.run_for(60.0)
+    assert scene.evictions() == {}
+    assert scene.events() == [MARKED, CANCELLED]
+
+
+def test_one_look_at_the_node_serves_many_pods(scene: Scene) -> None:
+    scene.create(*(pod(f"p{number}", tolerations=[toleration(seconds=10)]) for number in range(30)))
+    scene.taint(taint())
+    scene.run_for(60.0)
+    assert len(scene.evictions()) == 30
+    asked = [
+        (request.method, request.path)
+        for _, who, request in scene.cluster.transport.requests
+        if who == "node-controller"
+    ]
+    assert 1 <= asked.count(("GET", "/api/v1/nodes/n1")) <= 8, "those that began together"
+
+
+def test_what_the_server_fails_to_do_is_tried_again_and_told_once(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    broken = Fault(kind=Kind.COMMAND_ANSWERED, start=3.0, until=60.0, status=500, object="default/p1")
+    scene = Scene(make_cluster(faults=[broken]))
+    scene.create(pod(), pod("p2"), on=node(taints=[taint()]))
+    scene.run_for(300.0)
+    assert list(scene.evictions()) == ["p2", "p1"]
+    assert scene.evictions()["p1"] > 56.0
+    assert scene.events() == [MARKED]
+
+
+def test_the_clock_on_the_wall_may_jump(scene: Scene) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=10)]))
+    scene.taint(taint())
+    scene.run_for(5.0)
+    scene.cluster.clock.skew = 3600.0
+    scene.run_for(60.0)
+    assert scene.evictions() == {"p1": pytest.approx(10, abs=0.05)}
+
+
+def test_evictions_are_counted_and_timed(scene: Scene, logs: LogCapture) -> None:
+    scene.create(pod(tolerations=[toleration(seconds=10)]), pod("p2"), on=node(taints=[taint()]))
+    scene.run_for(20.0)
+    metrics = scene.manager.metrics
+    assert metrics.counter(EVICTIONS).value == 2
+    duration = metrics.histogram(EVICTION_DURATION)
+    assert sum(duration.counts) == 2
+    assert 0 < duration.sum < 0.1, "seconds from when the time was up"
+    assert [entry["key"] for entry in logs.entries if entry["event"] == "pod evicted"] == ["default/p2", "default/p1"]

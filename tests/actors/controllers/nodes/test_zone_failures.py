@@ -1,0 +1,242 @@
+"""Failures in the middle of a zone's outage: the rate holds, nobody is forgotten, and nobody is evicted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from actors.controllers.nodes.catalogue import NODE_LIFECYCLE
+from actors.controllers.nodes.zone_eviction_queue import zone_queue_name
+from actors.reconciliation.actor_names import MANAGER, controller_name
+from actors.simulation import SimulatedCluster
+from protocols.messages.eviction import PauseEvictions, ResumeEvictions
+from protocols.resources import NODES
+from runtime.simulation.faults import parse_faults
+from tests.actors.controllers.nodes.fleet import Fleet
+from tests.actors.controllers.nodes.test_zone_timetable import GIVEN_UP, LAST_WORD, every
+
+CONTROLLER = controller_name(NODE_LIFECYCLE)
+QUEUE = zone_queue_name("eu:a")
+
+
+def in_an_outage(fleet: Fleet) -> None:
+    """Zone a is down, two of its nodes are tainted, and the third is to be three seconds later."""
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a")
+    fleet.run_until(GIVEN_UP + 17)
+    assert fleet.tainted() == every(10, ["a0", "a1"], first=GIVEN_UP)
+
+
+def assert_that_the_rate_held(fleet: Fleet) -> None:
+    """All of zone a is tainted, no two of its nodes within ten seconds, and the first two are not tainted anew."""
+    tainted = fleet.tainted()
+    assert sorted(tainted) == fleet.names["a"]
+    assert [tainted["a0"], tainted["a1"]] == [GIVEN_UP, GIVEN_UP + 10]
+    assert min(later - earlier for earlier, later in pairwise(tainted.values())) >= 10
+
+
+def test_a_queue_that_fails_goes_on_to_the_second(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 120)
+    assert manager.actors.incarnation(QUEUE) == 2
+    assert fleet.tainted() == every(10, fleet.names["a"], first=GIVEN_UP)
+
+
+@pytest.mark.parametrize("victim", [CONTROLLER, MANAGER, "dispatcher", "informer:v1/nodes"])
+def test_whoever_fails_the_rate_holds(fleet: Fleet, victim: str) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.world.kill(manager.actors, victim)
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
+def test_the_controller_and_the_queue_fail_at_once(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.world.kill(manager.actors, CONTROLLER)
+    fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
+def test_the_whole_process_fails(fleet: Fleet) -> None:
+    fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.start_again("manager")
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
+def test_a_queue_that_fails_again_and_again_evicts_no_faster(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    for second in range(20, 80, 9):
+        fleet.run_until(GIVEN_UP + second)
+        fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
+def test_a_new_manager_watches_over_the_queues_of_the_old_one(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    fleet.cluster.world.kill(manager.actors, MANAGER)
+    fleet.run_until(GIVEN_UP + 40)
+    fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 200)
+    assert_that_the_rate_held(fleet)
+
+
+def test_after_a_restart_while_all_zones_are_down_nobody_is_evicted(fleet: Fleet) -> None:
+    fleet.manager()
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a", "b", "c")
+    fleet.run_until(200)
+    fleet.cluster.start_again("manager")
+    fleet.run_until(600)
+    assert fleet.tainted() == {}
+
+
+CRASHES = "actor-crashed 100..200 rate=0.01"
+EVERYTHING = (
+    "actor-crashed 100..200 rate=0.004 most=6; actor-broken 100..200 rate=0.004 most=3; "
+    "actor-hung 100..150 rate=0.001 seconds=20 most=2; message-delayed 90..220 rate=0.05 seconds=3; "
+    "outcome-lost 100..200 rate=0.03; command-lost 100..200 rate=0.02; command-answered 95..200 status=503 rate=0.05; "
+    "command-answered 95..200 status=409 rate=0.1 resource=nodes; "
+    "watch-dropped 60..200 rate=0.02; watch-lagging 90..200 rate=0.2 seconds=7"
+)
+
+
+# late: seconds by which a node may be tainted after its turn came: timeAdded is in whole seconds; a message takes up to
+# 3 s, and a turn is good for 5.
+@pytest.mark.parametrize(
+    ("plan", "seed", "late"),
+    [(CRASHES, seed, 1) for seed in range(6)] + [(EVERYTHING, seed, 9) for seed in range(6)],
+)
+def test_whatever_goes_wrong_the_rate_holds_and_nobody_is_forgotten_or_wronged(
+    make_cluster: Callable[..., SimulatedCluster], plan: str, seed: int, late: int
+) -> None:
+    fleet = Fleet(make_cluster(seed=seed, faults=parse_faults(plan)))
+    fleet.manager()
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a")
+    fleet.run_until(GIVEN_UP + 500)
+    tainted = fleet.tainted()
+    assert sorted(tainted) == fleet.names["a"]
+    at = list(tainted.values())
+    assert all(at[j] - at[i] >= 10 * (j - i) - late for j in range(len(at)) for i in range(j))
+    assert [fleet.pod_ready(f"pod-on-{zone}0") for zone in "abc"] == ["False", "True", "True"]
+
+
+# What the server does not say is no proof of anything.
+
+
+def test_a_manager_that_is_cut_off_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    fleet = Fleet(make_cluster(faults=parse_faults("partition 50..250 process=manager")))
+    fleet.manager()
+    fleet.run_until(500)
+    assert [fleet.statuses(zone) for zone in "abc"] == [{"True"}] * 3
+    assert fleet.events("NodeNotReady") == []
+
+
+def test_when_a_server_comes_back_kubelets_have_time_to_come_back_too(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    fleet = Fleet(make_cluster(faults=parse_faults("server-away 50..250")))
+    fleet.manager()
+    fleet.run_until(50)
+    fleet.silence("a", "b", "c")
+    fleet.run_until(282)
+    fleet.speak("a", "b", "c")
+    fleet.run_until(500)
+    assert fleet.events("NodeNotReady") == []
+
+
+def test_a_manager_that_was_paused_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    fleet = Fleet(make_cluster(faults=parse_faults("process-paused 50..250 process=manager")))
+    fleet.manager()
+    fleet.run_until(500)
+    assert fleet.events("NodeNotReady") == []
+
+
+def test_nodes_that_all_fall_silent_where_nobody_else_says_anything_are_given_up_with_the_next_bookmark(
+    fleet: Fleet,
+) -> None:
+    fleet.manager()
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a", "b", "c")
+    fleet.cluster.clock.cancel("leader")
+    fleet.run_until(GIVEN_UP + 65)
+    assert [fleet.statuses(zone) for zone in "abc"] == [{"Unknown"}] * 3
+    assert fleet.tainted() == {}
+
+
+def test_a_watch_of_leases_that_falls_silent_gives_nobody_up(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    faults = parse_faults("watch-stalled 50..60 resource=leases process=manager")
+    fleet = Fleet(make_cluster(faults=faults))
+    fleet.manager()
+    fleet.run_until(500)
+    assert [fleet.statuses(zone) for zone in "abc"] == [{"True"}] * 3
+    assert fleet.events("NodeNotReady") == []
+
+
+def test_with_live_reads_silent_nodes_are_given_up_behind_a_silent_watch_and_living_ones_are_not(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    faults = parse_faults("watch-stalled 50..60 resource=leases process=manager")
+    fleet = Fleet(make_cluster(faults=faults))
+    fleet.manager("--live-heartbeat-reads")
+    fleet.run_until(LAST_WORD)
+    fleet.silence("a0")
+    fleet.run_until(140)  # its word of 52.5 s was read live at 90 s
+    assert {name for zone in "abc" for name in fleet.names[zone] if fleet.ready(name)["status"] != "True"} == {"a0"}
+
+
+# Queues come, go, and can be held from outside.
+
+
+def test_a_zone_has_a_queue_while_it_has_nodes(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    fleet.run_until(10)
+    assert manager.actors.is_alive(QUEUE)
+    for name in fleet.names.pop("a"):
+        fleet.cluster.delete(NODES, name)
+    fleet.run_until(20)
+    assert not manager.actors.is_alive(QUEUE)
+    assert len(fleet.events("RemovingNode")) == 10
+    fleet.register("a0", "a")
+    fleet.run_until(30)
+    assert manager.actors.is_alive(QUEUE)
+
+
+def test_a_queue_says_what_it_is_at(fleet: Fleet) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    facts = fleet.cluster.describe(manager, QUEUE)
+    assert facts["waiting"] == fleet.names["a"][2:]
+    assert (facts["qps"], facts["let_through"], facts["paused"]) == (0.1, 2, False)
+    assert facts["next_in_seconds"] == pytest.approx(3.0, abs=0.2)
+
+
+@pytest.mark.parametrize("zone", ["eu:a", None])
+def test_evictions_are_paused_and_resumed_from_outside_also_over_failures(fleet: Fleet, zone: str | None) -> None:
+    manager = fleet.manager()
+    in_an_outage(fleet)
+    manager.actors.tell(CONTROLLER, PauseEvictions(zone))
+    fleet.run_until(GIVEN_UP + 60)
+    fleet.cluster.world.kill(manager.actors, QUEUE)
+    fleet.run_until(GIVEN_UP + 90)
+    fleet.cluster.world.kill(manager.actors, CONTROLLER)
+    fleet.run_until(GIVEN_UP + 120)
+    assert list(fleet.tainted()) == ["a0", "a1"]
+    manager.actors.tell(CONTROLLER, ResumeEvictions(zone))
+    fleet.run_until(GIVEN_UP + 141)
+    assert fleet.tainted() == {
+        **every(10, ["a0", "a1"], first=GIVEN_UP),
+        **every(10, ["a2", "a3", "a4"], first=GIVEN_UP + 120),
+    }

@@ -1,0 +1,255 @@
+import pytest
+
+from actors.controllers.shared.ownership import Seen, claim, look_into, plan_claim
+from actors.reconciliation import Reconciliation
+from protocols.messages.commands import Get, Patch
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Invalid, NotFound, Unknown
+from protocols.objects import decode_object, encode_object, owner_reference
+from protocols.resources import NODES, PODS, REPLICASETS
+from protocols.selectors import map_selector
+from tests.actors.driving import Bench, bodies, drive, pod
+
+WEB = {"app": "web"}
+OTHER = {"app": "other"}
+SELECTOR = map_selector(WEB)
+
+
+def owner(name="web", namespace="default", **meta):
+    return {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-of-{name}", **meta}}
+
+
+def reference(of):
+    return owner_reference(of, api_version="apps/v1", kind="ReplicaSet")
+
+
+class Claimer:
+    """A reconciler that claims all pods, and remembers what it got."""
+
+    watches = ()
+
+    def __init__(self, bench, claiming, **options):
+        self.pods = bench.tables[PODS]
+        self.claiming, self.options = claiming, options
+        self.kept = None
+
+    def reconcile(self, key) -> Reconciliation:
+        candidates = sorted(self.pods.entries(), key=lambda entry: entry.key)
+        kept = yield from claim(
+            candidates,
+            lister=self.pods,
+            owner=self.claiming,
+            owners=REPLICASETS,
+            matches=SELECTOR.matches,
+            **self.options,
+        )
+        self.kept = [entry.key for entry in kept]
+
+
+WEB_RS = owner()
+DELETING = owner(deletionTimestamp="2026-01-01T00:00:00Z")
+GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"]}
+# what is claimed, the owner, what becomes of it
+PLANS = {
+    "a matching orphan is adopted": (pod("p", labels=WEB), WEB_RS, "adopted"),
+    "an orphan that does not match is left alone": (pod("p", labels=OTHER), WEB_RS, None),
+    "an orphan without labels is left alone": (pod("p"), WEB_RS, None),
+    "an orphan of another namespace is left alone": (pod("p", labels=WEB, namespace="far"), WEB_RS, None),
+    "a cluster-scoped owner adopts in any namespace": (
+        pod("p", labels=WEB, namespace="far"),
+        owner(namespace=""),
+        "adopted",
+    ),
+    "an orphan that is being deleted is left alone": (pod("p", labels=WEB, **GONE), WEB_RS, None),
+    "an owner that is being deleted adopts nothing": (pod("p", labels=WEB), DELETING, None),
+    "what matches is kept": (pod("p", labels=WEB, owner=reference(WEB_RS)), WEB_RS, "kept"),
+    "what matches is kept while it is deleted": (pod("p", labels=WEB, owner=reference(WEB_RS), **GONE), WEB_RS, "kept"),
+    "what matches is kept while the owner is deleted": (
+        pod("p", labels=WEB, owner=reference(WEB_RS)),
+        DELETING,
+        "kept",
+    ),
+    "what matches no longer is released": (pod("p", labels=OTHER, owner=reference(WEB_RS)), WEB_RS, "released"),
+    "an owner that is being deleted releases nothing": (
+        pod("p", labels=OTHER, owner=reference(WEB_RS)),
+        DELETING,
+        None,
+    ),
+    "what another owns is left alone": (pod("p", labels=WEB, owner=reference(owner("api"))), WEB_RS, None),
+    "a namesake of the owner is another": (
+        pod("p", labels=WEB, owner={**reference(WEB_RS), "uid": "former"}),
+        WEB_RS,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("candidate", "claiming", "expected"), PLANS.values(), ids=PLANS)
+def test_what_becomes_of_a_candidate(candidate, claiming, expected):
+    pods = Bench({PODS: [candidate]}).tables[PODS]
+    plan = plan_claim(pods.entries(), owner=claiming, matches=SELECTOR.matches)
+    assert {part for part in plan._fields if getattr(plan, part)} == ({expected} if expected else set())
+
+
+def test_a_further_condition_is_asked_besides_the_selector():
+    bench = Bench({PODS: [pod(name, labels=WEB, owner=reference(WEB_RS)) for name in ("web-0", "stranger")]})
+    plan = plan_claim(
+        bench.tables[PODS].entries(),
+        owner=WEB_RS,
+        matches=SELECTOR.matches,
+        belongs=lambda entry: entry.key.startswith("default/web-"),
+    )
+    assert [entry.key for entry in plan.kept] == ["default/web-0"]
+    assert [entry.key for entry in plan.released] == ["default/stranger"]
+
+
+def test_the_selector_is_asked_once_for_labels_that_pods_share():
+    bench = Bench({PODS: [pod(f"p{i}", labels=WEB) for i in range(5)] + [pod("q", labels=OTHER)]})
+    asked = []
+    plan_claim(bench.tables[PODS].entries(), owner=WEB_RS, matches=lambda labels: bool(asked.append(labels)))
+    assert sorted(labels["app"] for labels in asked) == ["other", "web"]
+
+
+def test_objects_without_facts_are_looked_into():
+    nodes = Bench({NODES: [{"metadata": {"name": "n1", "labels": WEB, "deletionTimestamp": "2026-01-01T00:00:00Z"}}]})
+    lister = nodes.tables[NODES]
+    (entry,) = lister.entries()
+    assert look_into(lister)(entry) == Seen(WEB, True)
+
+
+def claiming(pods, live=WEB_RS, of=WEB_RS, **options):
+    bench = Bench({PODS: pods})
+    claimer = Claimer(bench, of, **options)
+
+    def answer(command):
+        if isinstance(command, Get):
+            return live if not isinstance(live, dict) else Done(encode_object(live))
+        return bench.accept(command)
+
+    return bench, claimer, answer
+
+
+def test_the_owner_is_read_live_once_before_all_adoptions():
+    bench, claimer, answer = claiming([pod("a", labels=WEB), pod("b", labels=WEB)])
+    driven = drive(claimer, "default/web", answer, tables=bench.tables)
+    assert [[type(command) for command in batch] for batch in driven.batches] == [[Get], [Patch, Patch]]
+    assert claimer.kept == ["default/a", "default/b"]
+
+
+def test_an_adopted_object_is_handed_on_as_it_is_after_the_adoption():
+    bench, claimer, answer = claiming([pod("a", labels=WEB)])
+    drive(claimer, "default/web", answer, tables=bench.tables)
+    assert [entry.key for entry in bench.tables[PODS].entries_owned_by("uid-of-web")] == claimer.kept == ["default/a"]
+
+
+def test_nothing_is_read_live_when_nothing_is_adopted():
+    pods = [pod("a", labels=WEB, owner=reference(WEB_RS)), pod("b", labels=OTHER, owner=reference(WEB_RS))]
+    bench, claimer, answer = claiming(pods)
+    driven = drive(claimer, "default/web", answer, tables=bench.tables)
+    assert [type(command) for command in driven.commands] == [Patch]
+    assert claimer.kept == ["default/a"]
+    assert [entry.key for entry in bench.tables[PODS].orphan_entries("default")] == ["default/b"]
+
+
+def test_the_patches_are_those_of_upstream_with_finalizers():
+    pods = [pod("a", labels=WEB), pod("b", labels=OTHER, owner=reference(WEB_RS), finalizers=["example.com/track"])]
+    bench, claimer, answer = claiming(pods, finalizers=["example.com/track"])
+    driven = drive(claimer, "default/web", answer, tables=bench.tables)
+    reference_to_us = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "web",
+        "uid": "uid-of-web",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    assert bodies(driven, Patch) == [
+        {
+            "metadata": {
+                "ownerReferences": [reference_to_us],
+                "uid": "uid-of-a",
+                "finalizers": ["example.com/track"],
+            }
+        },
+        {
+            "metadata": {
+                "uid": "uid-of-b",
+                "ownerReferences": [{"$patch": "delete", "uid": "uid-of-web"}],
+                "$deleteFromPrimitiveList/finalizers": ["example.com/track"],
+            }
+        },
+    ]
+    pods_now = {entry.key: decode_object(entry.raw)["metadata"] for entry in bench.tables[PODS].entries()}
+    assert pods_now["default/a"]["finalizers"] == ["example.com/track"]
+    assert not pods_now["default/b"].get("finalizers")
+    assert not pods_now["default/b"].get("ownerReferences")
+
+
+def test_without_finalizers_the_patches_name_none():
+    pods = [pod("a", labels=WEB), pod("b", labels=OTHER, owner=reference(WEB_RS))]
+    bench, claimer, answer = claiming(pods)
+    patches = bodies(drive(claimer, "default/web", answer, tables=bench.tables), Patch)
+    assert [list(body["metadata"]) for body in patches] == [["ownerReferences", "uid"], ["uid", "ownerReferences"]]
+
+
+# what the live owner looks like, what is said
+OBSTACLES = {
+    "it is being deleted": (DELETING, "default/web has just been deleted at 2026-01-01T00:00:00Z"),
+    "it is another of that name": (
+        {"metadata": {"name": "web", "namespace": "default", "uid": "new"}},
+        "original ReplicaSet default/web is gone: got uid new, wanted uid-of-web",
+    ),
+    "it is gone": (NotFound('"web" not found'), 'can\'t recheck DeletionTimestamp: "web" not found'),
+    "the server does not answer": (Unknown("timed out"), "can't recheck DeletionTimestamp: timed out"),
+}
+
+
+@pytest.mark.parametrize(("live", "why"), OBSTACLES.values(), ids=OBSTACLES)
+def test_nothing_is_adopted_for_an_owner_that_may_be_gone_but_releases_go_on(live, why):
+    pods = [pod("a", labels=WEB), pod("b", labels=OTHER, owner=reference(WEB_RS))]
+    bench, claimer, answer = claiming(pods, live=live)
+    driven = drive(claimer, "default/web", answer, tables=bench.tables, raises=CommandFailed)
+    assert str(driven.error) == f"can't adopt Pod default/a (uid-of-a): {why}"
+    assert isinstance(driven.error.command, Get)
+    assert [command.key for command in driven.of(Patch)] == ["default/b"]
+
+
+# is it an adoption, its outcome, whether it fails the sync
+PATCH_OUTCOMES = [
+    (True, NotFound(), False),
+    (True, Invalid(code=422), True),
+    (True, Conflict(), True),
+    (True, Unknown(), True),
+    (False, NotFound(), False),
+    (False, Invalid(code=422), False),
+    (False, Invalid(code=400), True),
+    (False, Forbidden(), True),
+]
+
+
+@pytest.mark.parametrize(("adopting", "outcome", "fails"), PATCH_OUTCOMES)
+def test_which_outcomes_of_a_patch_fail_the_sync(adopting, outcome, fails):
+    candidate = pod("a", labels=WEB) if adopting else pod("a", labels=OTHER, owner=reference(WEB_RS))
+    bench, claimer, answer = claiming([candidate])
+    drive(
+        claimer,
+        "default/web",
+        lambda command: outcome if isinstance(command, Patch) else answer(command),
+        tables=bench.tables,
+        raises=CommandFailed if fails else None,
+    )
+    assert claimer.kept == (None if fails else [])
+
+
+def test_all_patches_are_tried_and_all_failures_told():
+    bench, claimer, answer = claiming([pod(name, labels=WEB) for name in ("a", "b", "c")])
+    refusals = {"default/a": Forbidden("a: no"), "default/c": Conflict("c: no")}
+    driven = drive(
+        claimer,
+        "default/web",
+        lambda command: refusals.get(command.key) or answer(command),
+        tables=bench.tables,
+        raises=CommandFailed,
+    )
+    assert len(driven.of(Patch)) == 3
+    assert str(driven.error) == "[a: no, c: no]"
+    assert (driven.error.command.key, type(driven.error.failure)) == ("default/a", Forbidden)

@@ -1,0 +1,326 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.controllers.shared.pod_control import (
+    PodForm,
+    create_pods,
+    delete_pods,
+    generate_name,
+    is_namespace_terminating,
+    pod_names,
+)
+from actors.reconciliation import slow_start
+from protocols.messages.commands import Create
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    Conflict,
+    Done,
+    Forbidden,
+    NotFound,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
+from protocols.objects import decode_object, encode_object
+from protocols.resources import PODS, REPLICASETS
+from tests.actors.driving import NAMESPACE_TERMINATING, QUOTA_EXCEEDED, Bench, created_names, drive, failing, pod
+
+OWNER = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "7"}}
+TEMPLATE = {
+    "metadata": {
+        "name": "ignored",
+        "namespace": "ignored",
+        "labels": {"app": "web"},
+        "annotations": {"note": "a"},
+        "finalizers": ["example.com/track"],
+    },
+    "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+}
+
+
+class Running:
+    """A reconciler of one step, that keeps what the step answers."""
+
+    watches = ()
+
+    def __init__(self, step):
+        self.step, self.answer = step, None
+
+    def reconcile(self, key):
+        self.answer = yield from self.step
+        return None
+
+
+def form(template=TEMPLATE, owner=OWNER):
+    return PodForm(template, owner=owner, owners=REPLICASETS)
+
+
+# Names.
+
+PREFIXES = {
+    "web": "web-",
+    "a": "a-",
+    "web.v1": "web.v1-",
+    "w" * 253: "w" * 253 + "-",
+    "Web": "Web",
+    "web_": "web_-",  # upstream looks at "weba": the last character before the dash is masked too
+    "_web": "_web",
+    "w" * 254: "w" * 254,
+}
+
+
+@pytest.mark.parametrize(("owner", "prefix"), PREFIXES.items())
+def test_the_generate_name_of_an_owner(owner, prefix):
+    assert generate_name(owner) == prefix
+
+
+def test_names_are_the_prefix_cut_to_58_and_five_safe_characters():
+    owner = {"metadata": {**OWNER["metadata"], "name": "w" * 100}}
+    for name in pod_names(owner, 20, taken=lambda _key: False):
+        assert re.fullmatch("w{58}[bcdfghjklmnpqrstvwxz2456789]{5}", name)
+    assert all(re.fullmatch("web-.{5}", name) for name in pod_names(OWNER, 20, taken=lambda _key: False))
+
+
+def test_the_same_version_of_the_owner_gives_the_same_names_and_another_one_others():
+    def names(**meta):
+        return pod_names({"metadata": {**OWNER["metadata"], **meta}}, 10, taken=lambda _key: False)
+
+    assert names() == names()
+    assert names()[:3] == pod_names(OWNER, 3, taken=lambda _key: False)
+    assert not set(names()) & set(names(resourceVersion="8"))
+    assert not set(names()) & set(names(uid="another"))
+
+
+@given(st.sets(st.integers(0, 30)), st.integers(0, 30))
+def test_names_skip_those_that_are_taken_and_never_repeat(seen, count):
+    first = pod_names(OWNER, 31, taken=lambda _key: False)
+    taken = {f"default/{first[i]}" for i in seen}
+    names = pod_names(OWNER, count, taken=taken.__contains__)
+    assert len(set(names)) == count
+    assert not {f"default/{name}" for name in names} & taken
+    assert [name for name in first if f"default/{name}" not in taken][:count] == names[: 31 - len(seen)]
+
+
+# The form.
+
+
+def test_a_pod_is_what_the_template_says_with_its_owner_as_controller():
+    command = form().create("web-abcde")
+    assert (command.resource, command.namespace) == ("v1/pods", "default")
+    assert decode_object(command.body) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web-abcde",
+            "generateName": "web-",
+            "namespace": "default",
+            "labels": {"app": "web"},
+            "annotations": {"note": "a"},
+            "finalizers": ["example.com/track"],
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": "web",
+                    "uid": "uid-of-web",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+    }
+
+
+def test_what_the_template_does_not_say_the_pod_does_not_say():
+    body = decode_object(form({"metadata": {"labels": {"a": "b"}}}).create("x").body)
+    assert set(body["metadata"]) == {"name", "generateName", "namespace", "labels", "ownerReferences"}
+    assert body["spec"] == {}
+
+
+@given(st.text(min_size=1), st.dictionaries(st.text(), st.text(), min_size=1))
+def test_the_name_goes_in_whatever_name_and_template_hold(name, labels):
+    body = decode_object(form({"metadata": {"labels": labels}, "spec": {"a": name}}).create(name).body)
+    assert (body["metadata"]["name"], body["metadata"]["labels"], body["spec"]) == (name, labels, {"a": name})
+
+
+BAD_TEMPLATES = [
+    ({"spec": {}}, "unable to create pods, no labels"),
+    ({"metadata": {"labels": {}}}, "unable to create pods, no labels"),
+    ({"metadata": "x"}, "are maps"),
+    ({"metadata": {"labels": {"a": "b"}}, "spec": ["x"]}, "are maps"),
+]
+
+
+@pytest.mark.parametrize(("template", "why"), BAD_TEMPLATES)
+def test_no_pods_are_made_of_a_template_without_labels_or_of_a_wrong_shape(template, why):
+    with pytest.raises(ValueError, match=why):
+        form(template)
+
+
+# Creation.
+
+
+def creating(names, answer=None):
+    bench = Bench({PODS: []})
+    running = Running(create_pods(form(), names, owner=OWNER, owners=REPLICASETS))
+    driven = drive(running, "", answer(bench) if answer is not None else bench.accept, tables=bench.tables)
+    return driven, running.answer
+
+
+def test_pods_are_created_in_growing_batches_with_an_event_each():
+    names = [f"web-{i}" for i in range(10)]
+    driven, result = creating(names)
+    assert [len(batch) for batch in driven.batches] == [1, 2, 4, 3]
+    assert created_names(driven) == names
+    assert driven.events == [("Normal", "SuccessfulCreate", f"Created pod: {name}") for name in names]
+    assert result.created == [f"default/{name}" for name in names]
+    assert (result.failure, result.existing, result.unanswered) == (None, [], [])
+
+
+def test_events_are_recorded_as_soon_as_their_batch_is_through():
+    steps = create_pods(form(), ["a", "b", "c"], owner=OWNER, owners=REPLICASETS)
+    (first,) = next(steps)
+    assert steps.send([Done(first.body)]).message == "Created pod: a"
+    assert len(next(steps)) == 2
+
+
+# how many, which of them fail from this one on, calls, successes
+SLOW_START = [(10, 10, 10, 10), (10, 5, 7, 5), (10, 0, 1, 0), (100, 10, 15, 10), (0, 0, 0, 0)]
+
+
+@pytest.mark.parametrize(("count", "failing_from", "calls", "successes"), SLOW_START)
+def test_a_batch_with_a_failure_is_the_last(count, failing_from, calls, successes):
+    driven, result = creating(
+        [f"web-{i}" for i in range(count)],
+        lambda bench: failing(after=failing_from, outcome=QUOTA_EXCEEDED, to=Create, otherwise=bench.accept),
+    )
+    assert len(driven.commands) == calls
+    assert len(result.created) == successes
+    assert (result.failure is not None) == (calls > successes)
+
+
+def test_slow_start_answers_the_outcomes_of_what_was_tried():
+    commands = [form().create(f"web-{i}") for i in range(10)]
+    bench = Bench({PODS: []})
+    running = Running(slow_start(commands, initial=2))
+    driven = drive(
+        running,
+        "",
+        failing(after=3, outcome=QUOTA_EXCEEDED, to=Create, otherwise=bench.accept),
+        tables=bench.tables,
+    )
+    assert [len(batch) for batch in driven.batches] == [2, 4]
+    assert [type(outcome) for outcome in running.answer] == [Done, Done, Done, Forbidden, Forbidden, Forbidden]
+
+
+# outcome, whether an event tells of it, counts as a failure, leaves us without an answer
+CREATE_OUTCOMES = [
+    (QUOTA_EXCEEDED, True, True, False),
+    (ServerFailure("etcd is down"), True, True, False),
+    (Throttled("later"), True, True, False),
+    (Conflict("quota changed"), True, True, False),
+    (Unknown("timed out"), True, True, True),
+    (Refused("the lease is lost"), False, True, False),
+    (NAMESPACE_TERMINATING, False, False, False),
+    (AlreadyExists("exists"), False, False, False),
+]
+
+
+@pytest.mark.parametrize(("outcome", "told", "fails", "unanswered"), CREATE_OUTCOMES, ids=lambda value: str(value)[:20])
+def test_what_an_outcome_of_a_creation_means(outcome, told, fails, unanswered):
+    driven, result = creating(["web-a"], lambda _bench: lambda _command: outcome)
+    expected = [("Warning", "FailedCreate", f"Error creating: {outcome.message}")] if told else []
+    assert driven.events == expected
+    assert result.created == []
+    assert bool(result.unanswered) is unanswered
+    assert (result.failure.failure if result.failure else None) == (outcome if fails else None)
+
+
+def test_the_first_failure_of_a_batch_is_the_one_to_raise():
+    _, result = creating(
+        ["web-a", "web-b", "web-c"],
+        lambda bench: lambda command: bench.accept(command) if b"web-a" in command.body else QUOTA_EXCEEDED,
+    )
+    assert b"web-b" in result.failure.command.body
+
+
+def test_a_name_that_is_there_does_not_end_the_batches():
+    _, result = creating(
+        ["web-a", "web-b", "web-c"],
+        lambda bench: lambda command: AlreadyExists() if b"web-a" in command.body else bench.accept(command),
+    )
+    assert result.existing == ["default/web-a"]
+    assert result.created == ["default/web-b", "default/web-c"]
+
+
+def test_a_terminating_namespace_ends_the_batches():
+    driven, _ = creating([f"web-{i}" for i in range(9)], lambda _bench: lambda _command: NAMESPACE_TERMINATING)
+    assert len(driven.commands) == 1
+
+
+STATUSES = [
+    (NAMESPACE_TERMINATING, True),
+    (QUOTA_EXCEEDED, False),
+    (Forbidden("NamespaceTerminating", b'{"message":"NamespaceTerminating"}'), False),
+    (Forbidden("", b'{"details":{"causes":[{"reason":"Other"}]},"message":"NamespaceTerminating"}'), False),
+    (Forbidden("", b'{"details":{"causes":["NamespaceTerminating"]}}'), False),
+    (Forbidden("", b'{"details":"NamespaceTerminating"}'), False),
+    (Forbidden("", b"NamespaceTerminating"), False),
+    (ServerFailure("", encode_object({"details": {"causes": [{"reason": "NamespaceTerminating"}]}})), False),
+]
+
+
+@pytest.mark.parametrize(("failure", "terminating"), STATUSES)
+def test_a_terminating_namespace_is_known_by_the_causes_of_the_status(failure, terminating):
+    assert is_namespace_terminating(failure) is terminating
+
+
+# Deletion.
+
+
+def deleting(names, answer=None):
+    bench = Bench({PODS: [pod(name) for name in names]})
+    entries = [bench.tables[PODS].entry(f"default/{name}") for name in names]
+    running = Running(delete_pods(entries, owner=OWNER, owners=REPLICASETS))
+    driven = drive(running, "", answer or bench.accept, tables=bench.tables)
+    return driven, running.answer
+
+
+def test_pods_are_deleted_together_by_uid_with_an_event_each():
+    driven, result = deleting(["a", "b"])
+    assert [[(command.key, command.uid) for command in batch] for batch in driven.batches] == [
+        [("default/a", "uid-of-a"), ("default/b", "uid-of-b")]
+    ]
+    assert driven.events == [("Normal", "SuccessfulDelete", f"Deleted pod: {name}") for name in ("a", "b")]
+    assert (result.deleted, result.failure) == (["default/a", "default/b"], None)
+
+
+# outcome, whether an event tells of it, whether it counts as a failure
+DELETE_OUTCOMES = [
+    (NotFound("gone"), False, False),
+    (Conflict("another uid"), False, False),
+    (Forbidden("no"), True, True),
+    (Unknown("timed out"), True, True),
+    (Refused("the lease is lost"), False, True),
+]
+
+
+@pytest.mark.parametrize(("outcome", "told", "fails"), DELETE_OUTCOMES, ids=lambda value: str(value)[:20])
+def test_what_an_outcome_of_a_deletion_means(outcome, told, fails):
+    driven, result = deleting(["a"], lambda _command: outcome)
+    assert driven.events == ([("Warning", "FailedDelete", f"Error deleting: {outcome.message}")] if told else [])
+    assert result.deleted == []
+    assert str(result.failure) == (f"unable to delete pods: {outcome.message}" if fails else "None")
+
+
+def test_all_deletions_are_tried_and_the_first_failure_is_answered():
+    refusals = {"default/b": Forbidden("b"), "default/c": Forbidden("c")}
+    driven, result = deleting(["a", "b", "c"], lambda command: refusals.get(command.key, Done(b"{}")))
+    assert len(driven.commands) == 3
+    assert result.deleted == ["default/a"]
+    assert str(result.failure) == "unable to delete pods: b"

@@ -1,0 +1,82 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.controllers.shared.replacements import AT_ONCE, Patience, Replacements, next_patience
+from runtime.backoff import Backoff
+
+SHORT = Backoff(first=1.0, most=10.0)
+
+
+def failing_whenever_free(patience, start, rounds):
+    """A pod that fails the moment it is made: when it is made."""
+    now, times = start, []
+    for _ in range(rounds):
+        times.append(now)
+        patience = next_patience(patience, failed_at_once=1, missing=1, now=now, backoff=SHORT)
+        assert patience.held == 1
+        now = patience.until
+    return times, patience
+
+
+def test_the_wait_doubles_up_to_its_bound():
+    times, _ = failing_whenever_free(Patience(), 0.0, 7)
+    assert times == [0, 1, 3, 7, 15, 25, 35]
+
+
+# seconds after the wait was last lengthened, the next wait
+QUIET = [(10.0, 10.0), (20.0, 10.0), (20.1, 1.0), (1000.0, 1.0)]
+
+
+@pytest.mark.parametrize(("quiet", "wait"), QUIET)
+def test_after_twice_the_longest_wait_it_begins_anew(quiet, wait):
+    _, patience = failing_whenever_free(Patience(), 0.0, 7)
+    now = patience.since + quiet
+    patience = next_patience(patience, failed_at_once=1, missing=1, now=now, backoff=SHORT)
+    assert patience.until == now + wait
+
+
+# held before and until when; failed at once, missing, now; held after and until when
+CASES = {
+    "nothing fails": (0, -1.0, 0, 5, 0.0, 0, -1.0),
+    "nothing is missing, so nothing is held": (2, 5.0, 0, 0, 0.0, 0, 5.0),
+    "there is too much": (2, 5.0, 0, -3, 0.0, 0, 5.0),
+    "what failed at once is held": (0, -1.0, 2, 5, 0.0, 2, 1.0),
+    "no more than is missing": (0, -1.0, 7, 5, 0.0, 5, 1.0),
+    "more failures join the wait": (2, 5.0, 1, 5, 0.0, 3, 5.0),
+    "the wait goes on": (2, 5.0, 0, 5, 4.9, 2, 5.0),
+    "the wait is over": (2, 5.0, 0, 5, 5.0, 0, 5.0),
+    "the wait is over for those that were held and begins for others": (2, 5.0, 1, 5, 5.0, 1, 6.0),
+}
+
+
+@pytest.mark.parametrize(("held", "until", "failed", "missing", "now", "then", "wait"), CASES.values(), ids=CASES)
+def test_how_many_replacements_are_held_back(held, until, failed, missing, now, then, wait):
+    before = Patience(held=held, until=until)
+    after = next_patience(before, failed_at_once=failed, missing=missing, now=now, backoff=SHORT)
+    assert (after.held, after.until) == (then, wait)
+
+
+@given(st.lists(st.tuples(st.floats(0, 60), st.integers(0, 5), st.integers(-2, 9)), max_size=40))
+def test_no_more_is_held_than_is_missing_and_never_for_longer_than_the_bound(steps):
+    patience, now = Patience(), 0.0
+    for seconds, failed, missing in steps:
+        now += seconds
+        patience = next_patience(patience, failed_at_once=failed, missing=missing, now=now, backoff=SHORT)
+        assert 0 <= patience.held <= max(0, missing)
+        assert patience.held == 0 or 0 < patience.until - now <= SHORT.most
+
+
+def test_a_pod_that_fails_soon_after_it_was_made_counts_once():
+    replacements = Replacements("uid")
+    replacements.made(["a", "b", "c"], 0.0)
+    assert replacements.failed_at_once(["a", "old"], 1.0) == 1
+    assert replacements.failed_at_once(["a", "b", "old"], 2.0) == 1
+    assert replacements.failed_at_once(["a", "b", "old"], 3.0) == 0
+
+
+@pytest.mark.parametrize(("lived", "counts"), [(AT_ONCE, 1), (AT_ONCE + 0.1, 0)])
+def test_a_pod_that_lived_for_a_while_did_not_fail_at_once(lived, counts):
+    replacements = Replacements("uid")
+    replacements.made(["a"], 500.0)
+    assert replacements.failed_at_once(["a"], 500.0 + lived) == counts

@@ -1,0 +1,110 @@
+import pytest
+
+from actors.controllers.shared.status import without_zeros, write_status
+from protocols.messages.commands import Get, Update
+from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Refused, ServerFailure, Unknown
+from protocols.resources import REPLICASETS
+from tests.actors.driving import Bench, bodies, drive, failing, frozen
+
+OBJECT = frozen(
+    {
+        "metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "1"},
+        "spec": {"replicas": 1},
+        "status": {"replicas": 0},
+    }
+)
+STATUS = {"replicas": 1}
+
+
+class Writer:
+    watches = ()
+
+    def __init__(self, **options):
+        self.options, self.answer = options, None
+
+    def reconcile(self, key):
+        self.answer = yield from write_status(REPLICASETS, OBJECT, STATUS, **self.options)
+
+
+def write(answer_for=lambda bench: bench.accept, *, live=OBJECT, raises=None, **options):
+    bench = Bench({REPLICASETS: [live] if live is not None else []})
+    writer = Writer(**options)
+    driven = drive(writer, "default/web", answer_for(bench), tables=bench.tables, raises=raises)
+    return driven, writer.answer
+
+
+def refusing(outcome, times):
+    """The first so many PUTs are answered like this."""
+
+    def answer_for(bench):
+        left = [outcome] * times
+        return lambda command: left.pop() if isinstance(command, Update) and left else bench.accept(command)
+
+    return answer_for
+
+
+def test_the_status_is_put_into_the_object_as_it_was_read():
+    driven, written = write()
+    (command,) = driven.commands
+    assert (command.key, command.subresource) == ("default/web", "status")
+    assert bodies(driven, Update) == [{"apiVersion": "apps/v1", "kind": "ReplicaSet", **OBJECT, "status": STATUS}]
+    assert written is True
+
+
+@pytest.mark.parametrize("outcome", [Conflict("newer"), ServerFailure("no"), Unknown("timed out")])
+def test_after_a_failure_the_object_is_read_live_and_the_same_status_tried_on_it(outcome):
+    live = {**OBJECT, "metadata": {**OBJECT["metadata"], "resourceVersion": "9"}, "spec": {"replicas": 3}}
+    driven, written = write(refusing(outcome, 1), live=live)
+    assert [type(command) for command in driven.commands] == [Update, Get, Update]
+    last = bodies(driven, Update)[-1]
+    assert (last["metadata"]["resourceVersion"], last["spec"], last["status"]) == ("9", {"replicas": 3}, STATUS)
+    assert written is True
+
+
+def test_what_was_written_and_its_answer_lost_is_not_written_again():
+    driven, written = write(refusing(Unknown("timed out"), 1), live={**OBJECT, "status": STATUS})
+    assert [type(command) for command in driven.commands] == [Update, Get]
+    assert written is True
+
+
+def test_the_second_failure_is_raised():
+    driven, _ = write(
+        lambda bench: failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=bench.accept),
+        raises=CommandFailed,
+    )
+    assert [type(command) for command in driven.commands] == [Update, Get, Update]
+    assert str(driven.error) == "newer"
+
+
+def test_without_retries_the_first_failure_is_raised():
+    driven, _ = write(refusing(Conflict("newer"), 1), raises=CommandFailed, retries=0)
+    assert [type(command) for command in driven.commands] == [Update]
+
+
+def test_what_was_never_sent_is_not_tried_again():
+    driven, _ = write(refusing(Refused("the lease is lost"), 1), raises=CommandFailed)
+    assert [type(command) for command in driven.commands] == [Update]
+
+
+def test_a_failure_to_read_is_raised():
+    driven, _ = write(
+        lambda _bench: lambda command: Conflict("newer") if isinstance(command, Update) else Forbidden("no"),
+        raises=CommandFailed,
+    )
+    assert str(driven.error) == "no"
+
+
+def test_an_object_that_is_gone_needs_no_status():
+    assert write(refusing(NotFound(), 1))[1] is False
+    assert write(refusing(Conflict("newer"), 1), live=None)[1] is False
+
+
+def test_an_object_that_was_replaced_under_its_name_is_left_alone():
+    other = {**OBJECT, "metadata": {**OBJECT["metadata"], "uid": "another"}}
+    driven, written = write(refusing(Conflict("newer"), 1), live=other)
+    assert [type(command) for command in driven.commands] == [Update, Get]
+    assert written is False
+
+
+def test_only_the_named_fields_are_left_out_when_zero():
+    assert without_zeros({"a": 0, "b": 0, "c": 1, "d": []}, "a", "c", "d") == {"b": 0, "c": 1, "d": []}

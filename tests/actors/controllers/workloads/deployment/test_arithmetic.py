@@ -1,0 +1,101 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.controllers.workloads.deployment.arithmetic import (
+    max_surge,
+    max_unavailable,
+    new_replica_set_size,
+    resolve_fenceposts,
+)
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment
+
+
+@pytest.mark.parametrize(
+    "surge, unavailable, desired, resolved",
+    [
+        ("39%", "39%", 10, (4, 3)),
+        (None, "39%", 10, (0, 3)),
+        ("39%", None, 10, (4, 0)),
+        (None, None, 10, (0, 1)),
+        ("0%", "0%", 0, (0, 1)),
+        (2, 0, 10, (2, 0)),
+        ("1%", "25%", 2, (1, 0)),
+        ("0%", "1%", 2, (0, 1)),
+        ("150%", "150%", 2, (3, 3)),
+    ],
+)
+def test_surge_is_rounded_up_and_unavailable_down_and_one_of_them_is_never_0(surge, unavailable, desired, resolved):
+    assert resolve_fenceposts(surge, unavailable, desired) == resolved
+
+
+@pytest.mark.parametrize("surge, unavailable", [("oops", "39%"), ("39%", "oops"), ("1.5%", 0), (0, "5"), ([], 0)])
+def test_what_is_neither_number_nor_percentage_is_an_error(surge, unavailable):
+    with pytest.raises(ValueError, match="IntOrString"):
+        resolve_fenceposts(surge, unavailable, 10)
+
+
+def test_the_error_names_the_deployment_and_the_field():
+    with pytest.raises(ValueError, match=r"default/web: spec\.strategy\.rollingUpdate: .*oops"):
+        max_surge(deployment(max_surge="oops"))
+
+
+@pytest.mark.parametrize(
+    "changes, surge, unavailable",
+    [
+        ({"max_unavailable": 5}, 0, 5),
+        ({"max_unavailable": "50%", "max_surge": "50%"}, 5, 5),
+        ({"max_unavailable": 20}, 0, 10),
+        ({"replicas": 0, "max_unavailable": 5}, 0, 0),
+        ({"replicas": 0, "max_surge": 2}, 2, 0),
+        ({"strategy": RECREATE}, 0, 0),
+        ({"strategy": {"type": "RollingUpdate"}}, 0, 1),
+    ],
+)
+def test_how_many_pods_there_may_be_above_and_below_the_wished_number(changes, surge, unavailable):
+    d = deployment(**{"replicas": 10, **changes})
+    assert (max_surge(d), max_unavailable(d)) == (surge, unavailable)
+
+
+@pytest.mark.parametrize(
+    "changes, total, size, wanted",
+    [
+        ({"replicas": 1, "max_unavailable": 1}, 2, 1, 1),  # at the limit: unchanged
+        ({"replicas": 6, "max_surge": 2}, 9, 5, 5),  # above it: unchanged
+        ({"replicas": 6, "max_surge": 2}, 4, 2, 6),  # room for 4, and no more are wished for
+        ({"replicas": 6, "max_surge": 2}, 7, 1, 2),
+        ({"replicas": 1, "strategy": RECREATE}, 2, 0, 1),
+    ],
+)
+def test_the_new_replica_set_fills_what_room_there_is(changes, total, size, wanted):
+    assert new_replica_set_size(deployment(**changes), total=total, size=size) == wanted
+
+
+@pytest.mark.parametrize("type", ["", "Canary"])
+def test_an_unknown_strategy_is_an_error(type):
+    with pytest.raises(ValueError, match=f"default/web: unexpected deployment strategy type: {type}"):
+        new_replica_set_size(deployment(strategy={"type": type}), total=0, size=0)
+
+
+@pytest.mark.parametrize(
+    "spec, complaint",
+    [
+        ({"strategy": "fast"}, "spec.strategy is not a deployment strategy: 'fast'"),
+        ({"strategy": {"type": "RollingUpdate", "rollingUpdate": 3}}, "spec.strategy is not a deployment strategy"),
+        ({"replicas": "three"}, "spec.replicas is not a whole number: 'three'"),
+        ({"replicas": True}, "spec.replicas is not a whole number: True"),
+    ],
+)
+def test_a_field_of_a_wrong_type_is_named(spec, complaint):
+    with pytest.raises(ValueError, match=f"default/web: {complaint}"):
+        max_unavailable(deployment(**spec))
+
+
+percentages = st.integers(0, 200).map("{}%".format)
+
+
+@given(st.integers(0, 50) | percentages, st.integers(0, 50) | percentages, st.integers(0, 500))
+def test_a_rollout_can_always_move(surge, unavailable, desired):
+    resolved = resolve_fenceposts(surge, unavailable, desired)
+    assert min(resolved) >= 0
+    assert max(resolved) > 0

@@ -1,0 +1,80 @@
+"""Rollouts that get stuck."""
+
+import pytest
+
+from actors.reconciliation import RequeueAfter
+from protocols.objects import name_of
+from tests.actors.controllers.workloads.deployment.cluster import Cluster
+
+
+@pytest.fixture
+def stuck():
+    """A rollout whose new pod does not become ready."""
+    web = Cluster()
+    web.create_deployment(2, progressDeadlineSeconds=60)
+    web.roll_out()
+    web.set_image("web:2")
+    web.settle()
+    web.run_replica_sets()
+    web.settle()
+    return web
+
+
+def test_it_is_looked_at_again_when_the_deadline_has_passed_and_not_before(stuck):
+    assert stuck.sync().result == RequeueAfter(61.0)
+    stuck.clock.advance(45.5)
+    assert stuck.sync().result == RequeueAfter(15.5)
+    stuck.clock.advance(14)
+    assert stuck.sync().result == RequeueAfter(1.0)
+    assert stuck.condition()[1] == "ReplicaSetUpdated"
+
+
+def test_after_its_deadline_it_has_failed_and_nobody_looks_again(stuck):
+    stuck.clock.advance(60.5)
+    driven = stuck.sync()
+    new = name_of(stuck.replica_sets()[2])
+    assert stuck.condition() == (
+        "False",
+        "ProgressDeadlineExceeded",
+        f'ReplicaSet "{new}" has timed out progressing.',
+    )
+    assert driven.result is None
+    assert driven.events == []
+    stuck.clock.advance(3600)
+    assert (stuck.sync().commands, stuck.driven[-1].result) == ([], None)
+
+
+def test_a_failed_rollout_that_moves_again_is_progressing(stuck):
+    stuck.clock.advance(61)
+    stuck.settle()
+    stuck.roll_out()
+    assert stuck.condition()[:2] == ("True", "NewReplicaSetAvailable")
+
+
+def test_a_failed_rollout_that_is_paused_stays_failed(stuck):
+    stuck.clock.advance(61)
+    stuck.settle()
+    stuck.set(paused=True)
+    stuck.settle()
+    assert stuck.condition()[1] == "ProgressDeadlineExceeded"
+
+
+def test_a_complete_one_is_not_looked_at_again_even_if_its_pods_fail_later():
+    web = Cluster()
+    web.create_deployment(2)
+    web.roll_out()
+    assert web.sync().result is None
+    web.clock.advance(10_000)
+    web.edit_pods(conditions=[])
+    web.run_replica_sets()
+    web.settle()
+    assert web.condition()[1] == "NewReplicaSetAvailable"
+    assert web.condition("Available")[0] == "False"
+    assert web.sync().result is None
+
+
+def test_without_a_deadline_there_is_no_progressing_condition(stuck):
+    stuck.set(progressDeadlineSeconds=2147483647)
+    driven = stuck.sync()
+    assert driven.result is None
+    assert [each["type"] for each in stuck.deployment["status"]["conditions"]] == ["Available"]

@@ -1,0 +1,278 @@
+"""What goes wrong: refused writes, collisions, malformed objects."""
+
+import pytest
+
+from actors.controllers.workloads.deployment import DeploymentReconciler
+from actors.controllers.workloads.deployment.revisions import new_replica_set
+from protocols.messages.commands import Create, Delete, Get, Update
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    CommandFailed,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Refused,
+    ServerFailure,
+    Unknown,
+)
+from protocols.objects import decode_object, encode_object, name_of
+from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
+from tests.actors.controllers.workloads.deployment.cluster import Cluster
+from tests.actors.controllers.workloads.deployment.objects import deployment, replica_set
+from tests.actors.driving import NAMESPACE_TERMINATING, Bench, bodies, drive
+
+QUOTA = Forbidden('replicasets.apps "web-x" is forbidden: exceeded quota: small')
+
+
+@pytest.fixture
+def web():
+    cluster = Cluster()
+    cluster.create_deployment(3)
+    return cluster
+
+
+def refusing(cluster, outcome, *, to, resource=REPLICASETS):
+    """Every command of that type is answered with this outcome, and not carried out."""
+
+    def answer(command):
+        if isinstance(command, to) and command.resource == resource.id and not getattr(command, "subresource", ""):
+            return outcome
+        return cluster.answer(command)
+
+    return answer
+
+
+# Creating the new ReplicaSet.
+
+
+def test_a_replica_set_that_cannot_be_created_is_told_in_condition_and_event_and_tried_again(web):
+    driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandFailed)
+    name = name_of(bodies(driven, Create)[0])
+    message = f'Failed to create new replica set "{name}": {QUOTA.message}'
+    assert driven.events == [("Warning", "ReplicaSetCreateError", message)]
+    assert web.condition() == ("False", "ReplicaSetCreateError", message)
+    assert driven.error.failure is QUOTA
+
+    again = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandFailed)
+    assert again.of(Update) == []
+    assert again.events == driven.events
+    web.roll_out()
+    assert web.condition()[1] == "NewReplicaSetAvailable"
+
+
+def test_without_a_deadline_there_is_no_condition_to_tell_it_in():
+    web = Cluster()
+    web.create_deployment(3, progressDeadlineSeconds=2147483647)
+    driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandFailed)
+    assert len(driven.events) == 1
+    assert driven.of(Update) == []
+
+
+def test_in_a_namespace_that_is_being_deleted_nothing_is_said_and_nothing_tried_again(web):
+    driven = web.sync(answer=refusing(web, NAMESPACE_TERMINATING, to=Create))
+    assert (driven.events, driven.result, driven.of(Update)) == ([], None, [])
+
+
+def test_a_write_that_was_never_sent_is_nobodys_fault(web):
+    driven = web.sync(answer=refusing(web, Refused("the lease is not held"), to=Create), raises=CommandFailed)
+    assert (driven.events, driven.of(Update)) == ([], [])
+
+
+def test_a_creation_whose_answer_was_lost_is_not_made_twice(web):
+    def lost(command):
+        outcome = web.answer(command)
+        return Unknown("timed out") if isinstance(command, Create) else outcome
+
+    web.sync(answer=lost, raises=CommandFailed)
+    (made,) = web.all(REPLICASETS)
+    assert [command.key for command in web.reconcile().of(Get)] == [f"default/{name_of(made)}"]
+    web.roll_out()
+    assert web.sizes() == {1: 3}
+    assert "collisionCount" not in web.deployment["status"]
+
+
+def test_a_replica_set_that_comes_into_sight_while_it_is_created_is_taken(web):
+    web.sync()
+    made = web.all(REPLICASETS)[0]
+    web.restart()
+    web.set_status({})
+    web.edit(lambda obj: obj["metadata"].pop("annotations"))
+    web.must(Delete(REPLICASETS.id, "default/" + name_of(made)))
+    web.observe()
+
+    def seen(command):
+        if isinstance(command, Create):
+            web.must(command)
+            web.observe(REPLICASETS)
+            return AlreadyExists("already exists")
+        return web.answer(command)
+
+    driven = web.reconcile(answer=seen)
+    assert driven.events == []
+    assert web.deployment["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "1"}
+    assert [each["type"] for each in web.deployment["status"]["conditions"]] == ["Available"]
+    web.roll_out()
+    assert web.sizes() == {1: 3}
+
+
+def test_while_nobody_says_who_has_the_name_it_is_no_collision(web):
+    web.observe()
+    web.must(Create(REPLICASETS.id, "default", encode_object(new_replica_set(web.deployment, []))))
+    driven = web.reconcile(answer=refusing(web, Refused("connection refused"), to=Get), raises=CommandFailed)
+    assert isinstance(driven.error.failure, Refused)
+    assert "collisionCount" not in web.deployment["status"]
+
+
+def test_what_the_cache_still_shows_under_that_name_is_no_collision(web):
+    """The Deployment was replaced; its ReplicaSet is there, unseen, and the cache shows the one of its predecessor."""
+    web.roll_out()
+    web.must(Delete(DEPLOYMENTS.id, "default/web"))
+    web.create_deployment(3)
+    web.observe(DEPLOYMENTS)
+    web.must(Create(REPLICASETS.id, "default", encode_object(new_replica_set(web.deployment, []))))
+    web.reconcile()
+    assert "collisionCount" not in web.deployment["status"]
+    web.roll_out()
+    assert web.sizes() == {1: 3}
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_another_replica_set_of_that_name_is_a_collision_and_the_next_name_is_another(web, ours):
+    name = name_of(new_replica_set(web.deployment, []))
+    if ours:  # owned by us and selected, but of another template
+        squatter = replica_set(name, image="web:0", owner=web.deployment)
+    else:
+        squatter = replica_set(name, labels={"app": "other"})
+    del squatter["metadata"]["uid"]
+    web.must(Create(REPLICASETS.id, "default", encode_object(squatter)))
+    driven = web.sync(raises=CommandFailed)
+    assert isinstance(driven.error.failure, AlreadyExists)
+    assert web.deployment["status"]["collisionCount"] == 1
+    assert driven.events == []
+    web.roll_out()
+    (created,) = [each for each in web.all(REPLICASETS) if name_of(each) != name]
+    assert created["spec"]["replicas"] == 3
+    assert web.deployment["status"]["collisionCount"] == 1
+
+
+# Other writes.
+
+
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_a_conflict_is_raised_and_the_next_look_succeeds(web, subresource):
+    web.roll_out()
+    web.set_image("web:2")
+    web.settle()
+    web.run_replica_sets()
+    web.make_ready()
+    web.run_replica_sets()
+    web.observe()
+    if subresource:
+        web.annotate(touched="by somebody")
+    else:
+        for each in web.all(REPLICASETS):
+            web.edit(lambda obj: obj["metadata"]["annotations"].update(touched="yes"), REPLICASETS, name_of(each))
+    driven = web.reconcile(raises=CommandFailed)
+    assert isinstance(driven.error.failure, Conflict)
+    assert driven.error.command.subresource == subresource
+    web.roll_out()
+    assert web.sizes() == {1: 0, 2: 3}
+
+
+def test_an_old_replica_set_that_cannot_be_scaled_down_is_tried_again_after_the_status_is_told(web):
+    web.roll_out()
+    web.set_image("web:2")
+    web.settle()
+    web.run_replica_sets()
+    web.make_ready()
+    web.run_replica_sets()
+    failure = ServerFailure("etcd is away")
+    driven = web.sync(answer=refusing(web, failure, to=Update), raises=CommandFailed)
+    assert driven.error.failure is failure
+    assert web.deployment["status"]["updatedReplicas"] == 1
+    assert web.condition()[1] == "ReplicaSetUpdated"
+    web.roll_out()
+    assert web.sizes() == {1: 0, 2: 3}
+
+
+@pytest.mark.parametrize("outcome, raises", [(NotFound("gone"), None), (ServerFailure("away"), CommandFailed)])
+def test_a_deletion_may_find_nothing_but_may_not_fail(web, outcome, raises):
+    web.roll_out()
+    web.set_image("web:2")
+    web.roll_out()
+    web.set(revisionHistoryLimit=0)
+    web.sync()  # tells of the new generation
+    driven = web.sync(answer=refusing(web, outcome, to=Delete), raises=raises)
+    (command,) = driven.of(Delete)
+    assert command.uid == web.replica_sets()[1]["metadata"]["uid"]
+
+
+# Malformed objects, which validation would not let through.
+
+
+def looked_at(*deployments, replica_sets=()):
+    bench = Bench({DEPLOYMENTS: deployments, REPLICASETS: replica_sets, PODS: []})
+    reconciler = DeploymentReconciler(tables=bench.tables, clock=bench.clock)
+    return bench, reconciler
+
+
+OTHER = deployment(meta={"name": "other", "uid": "uid-of-other"})
+
+
+@pytest.mark.parametrize(
+    "malformed, complaint",
+    [
+        (deployment(max_surge="oops"), "default/web: spec.strategy.rollingUpdate: .*'oops'"),
+        (deployment(max_unavailable=[]), "default/web: spec.strategy.rollingUpdate: "),
+        (deployment(strategy={"type": "Canary"}), "default/web: unexpected deployment strategy type: Canary"),
+        (deployment(strategy=None), "default/web: unexpected deployment strategy type: $"),
+        (
+            deployment(selector={"matchExpressions": [{"key": "app", "operator": "Like", "values": ["w%"]}]}),
+            "deployment default/web has invalid label selector: 'Like' is not a valid label selector operator",
+        ),
+        (deployment(selector=None), "deployment default/web has invalid label selector: None"),
+        (deployment(selector="app=web"), "deployment default/web has invalid label selector: 'app=web'"),
+        (
+            deployment(selector={"matchLabels": {"app": "other"}}),
+            "deployment default/web: its selector does not match its template's labels",
+        ),
+        (deployment(replicas="three"), "default/web: spec.replicas is not a whole number: 'three'"),
+        (deployment(template=[]), "default/web: spec.template is not a pod template"),
+        (deployment(progressDeadlineSeconds="soon"), "default/web: spec.progressDeadlineSeconds is not a whole number"),
+        ({**deployment(), "spec": 7}, "default/web: spec is not an object: 7"),
+        ({**deployment(), "status": "fine"}, "default/web: status is not an object: 'fine'"),
+    ],
+)
+def test_a_malformed_deployment_is_named_makes_nothing_and_troubles_no_other(malformed, complaint):
+    bench, reconciler = looked_at(malformed, OTHER)
+    driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables, raises=ValueError)
+    assert driven.commands == []
+    with pytest.raises(ValueError, match=complaint):
+        raise driven.error
+    other = drive(reconciler, "default/other", bench.accept, tables=bench.tables)
+    assert len(other.of(Create)) == 1
+
+
+def test_a_malformed_replica_set_is_named():
+    malformed = replica_set("web-1", owner=deployment())
+    malformed["spec"]["replicas"] = "many"
+    bench, reconciler = looked_at(deployment(), replica_sets=[malformed])
+    driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables, raises=ValueError)
+    assert str(driven.error) == "default/web-1: spec.replicas is not a whole number: 'many'"
+
+
+@pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, {"matchExpressions": []}])
+@pytest.mark.parametrize("generation, observed, told", [(0, 0, False), (2, 1, True), (2, 2, False)])
+def test_a_deployment_that_selects_everything_is_warned_of_and_left_alone(selector, generation, observed, told):
+    all_selecting = deployment(
+        selector=selector,
+        meta={"generation": generation},
+        status={"observedGeneration": observed, "replicas": 7},
+    )
+    bench, reconciler = looked_at(all_selecting, replica_sets=[replica_set("web-1", owner=all_selecting)])
+    driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables)
+    text = "This deployment is selecting all pods. A non-empty selector is required."
+    assert driven.events == [("Warning", "SelectingAll", text)]
+    assert [decode_object(command.body)["status"] for command in driven.commands] == (
+        [{"observedGeneration": generation, "replicas": 7}] if told else []
+    )

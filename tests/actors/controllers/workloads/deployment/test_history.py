@@ -1,0 +1,55 @@
+import pytest
+
+from actors.controllers.workloads.deployment.history import history_to_delete
+from protocols.objects import name_of
+from tests.actors.controllers.workloads.deployment.objects import deployment, replica_set
+
+
+def old(name, replicas=0, reported=0, **options):
+    return replica_set(name, replicas, status={"replicas": reported}, **options)
+
+
+def deleted(limit, sets):
+    return [name_of(each) for each in history_to_delete(deployment(revisionHistoryLimit=limit), sets)]
+
+
+THREE = [old("v1", age=3), old("v2", age=2), old("v3", age=1)]
+
+
+@pytest.mark.parametrize(
+    "limit, names",
+    [(1, ["v1", "v2"]), (0, ["v1", "v2", "v3"]), (3, []), (9, []), (None, []), (2147483647, [])],
+)
+def test_the_oldest_beyond_the_limit_go(limit, names):
+    assert deleted(limit, THREE) == names
+
+
+def test_what_has_pods_or_is_to_have_them_stays():
+    sets = [old("v1", 0, 0, age=4), old("v2", 0, 1, age=3), old("v3", 1, 0, age=2), old("v4", 1, 1, age=1)]
+    assert deleted(0, sets) == ["v1"]
+
+
+def test_what_its_controller_has_not_seen_stays():
+    unseen = replica_set("v1", generation=2, status={"observedGeneration": 1})
+    assert deleted(0, [unseen]) == []
+
+
+def test_what_is_being_deleted_counts_for_nothing():
+    going = old("v1", age=3, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert deleted(0, [going]) == []
+    assert deleted(1, [going, old("v2", age=2)]) == []
+
+
+def test_age_is_by_revision_and_the_unnumbered_are_the_oldest():
+    sets = [
+        old("young-revision", age=9, revision=3),
+        old("old-revision", age=1, revision=2),
+        old("garbled", age=0, annotations={"deployment.kubernetes.io/revision": "two"}),
+        old("unnumbered", age=5),
+    ]
+    assert deleted(1, sets) == ["unnumbered", "garbled", "old-revision"]
+
+
+def test_a_protected_one_uses_up_its_slot():
+    assert deleted(1, [old("v1", 1, 1, revision=1), old("v2", revision=2), old("v3", revision=3)]) == ["v2"]
+    assert deleted(1, [old("v1", 1, 1, revision=1), old("v2", 1, 1, revision=2), old("v3", revision=3)]) == []

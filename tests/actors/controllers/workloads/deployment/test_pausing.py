@@ -1,0 +1,110 @@
+"""Paused Deployments: they scale and are tidied up, but do not roll."""
+
+import pytest
+
+from protocols.messages.commands import Delete, Update
+from tests.actors.controllers.workloads.deployment.cluster import Cluster
+from tests.actors.driving import bodies
+
+
+@pytest.fixture
+def web():
+    cluster = Cluster()
+    cluster.create_deployment(4)
+    cluster.roll_out()
+    return cluster
+
+
+def test_a_paused_one_says_so_and_does_not_roll(web):
+    web.set(paused=True)
+    web.set_image("web:2")
+    web.roll_out()
+    assert web.sizes() == {1: 4}
+    assert web.condition() == ("Unknown", "DeploymentPaused", "Deployment is paused")
+    assert web.deployment["status"]["observedGeneration"] == web.deployment["metadata"]["generation"]
+    assert web.deployment["status"].get("updatedReplicas", 0) == 0
+
+    web.set(paused=False)
+    web.sync()
+    (resumed,) = [
+        each for each in bodies(web.driven[-1], Update)[0]["status"]["conditions"] if each["type"] == "Progressing"
+    ]
+    assert (resumed["status"], resumed["reason"], resumed["message"]) == (
+        "Unknown",
+        "DeploymentResumed",
+        "Deployment is resumed",
+    )
+    web.roll_out()
+    assert web.sizes() == {1: 0, 2: 4}
+    assert web.condition()[1] == "NewReplicaSetAvailable"
+
+
+def test_one_that_is_created_paused_makes_nothing_and_keeps_still():
+    web = Cluster()
+    web.create_deployment(4, paused=True)
+    assert web.settle() == []
+    assert web.sizes() == {}
+    assert web.sync().commands == []
+
+
+def test_a_paused_one_without_a_deadline_has_no_progressing_condition():
+    web = Cluster()
+    web.create_deployment(4, progressDeadlineSeconds=2147483647)
+    web.roll_out()
+    web.set(paused=True)
+    web.roll_out()
+    assert [each["type"] for each in web.deployment["status"]["conditions"]] == ["Available"]
+
+
+def test_a_paused_one_is_scaled(web):
+    web.set(paused=True)
+    web.set(replicas=6)
+    web.roll_out()
+    assert web.sizes() == {1: 6}
+
+
+def test_a_rollout_paused_midway_is_scaled_by_shares(web):
+    web.set_image("web:2")
+    web.settle()
+    web.run_replica_sets()
+    web.make_ready()
+    web.run_replica_sets()
+    web.settle()
+    assert web.sizes() == {1: 3, 2: 2}
+    web.set(paused=True)
+    web.set(replicas=9)
+    web.roll_out()
+    assert web.sizes() == {1: 6, 2: 4}
+    web.set(paused=False)
+    web.roll_out()
+    assert web.sizes() == {1: 0, 2: 9}
+
+
+def test_a_paused_one_lets_go_of_history_unless_a_rollback_is_asked_for(web):
+    for image in ("web:2", "web:3"):
+        web.set_image(image)
+        web.roll_out()
+    web.set(paused=True, revisionHistoryLimit=1)
+    web.annotate(**{"deprecated.deployment.rollback.to": "1"})
+    assert web.sync().of(Delete) == []
+    web.edit(lambda obj: obj["metadata"]["annotations"].pop("deprecated.deployment.rollback.to"))
+    assert len(web.sync().of(Delete)) == 1
+    assert sorted(web.replica_sets()) == [2, 3]
+
+
+def test_the_time_of_a_pause_does_not_count_towards_the_deadline(web):
+    web.set(progressDeadlineSeconds=60)
+    web.set_image("web:2")
+    web.settle()
+    web.clock.advance(50)
+    web.set(paused=True)
+    web.settle()
+    web.clock.advance(3600)
+    web.set(paused=False)
+    web.settle()
+    web.clock.advance(59)
+    web.settle()
+    assert web.condition()[1] == "DeploymentResumed"
+    web.clock.advance(2)
+    web.settle()
+    assert web.condition()[1] == "ProgressDeadlineExceeded"

@@ -1,0 +1,47 @@
+import pytest
+
+from actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
+from actors.controllers.workloads.deployment.scaling import Resize
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set
+
+NEW = replica_set("new", 1)
+OLD = replica_set("old", 0, age=1)
+
+
+@pytest.mark.parametrize(
+    "phases, running",
+    [
+        ({}, False),
+        ({"uid-of-old": []}, False),
+        ({"uid-of-old": ["Failed", "Succeeded"]}, False),
+        ({"uid-of-old": ["Failed", "Unknown"]}, True),
+        ({"uid-of-old": ["Pending"]}, True),
+        ({"uid-of-old": ["Failed"], "uid-of-older": ["Running"]}, True),
+        ({"uid-of-new": ["Running"]}, False),
+        ({"uid-of-new": ["Running"], "uid-of-old": ["Succeeded"]}, False),
+    ],
+)
+def test_old_pods_run_until_they_have_come_to_their_end(phases, running):
+    assert old_pods_running(NEW, [OLD], phases) is running
+
+
+def test_without_a_new_replica_set_all_pods_are_old():
+    assert old_pods_running(None, [OLD], {"uid-of-new": ["Running"]})
+
+
+def test_an_old_replica_set_that_reports_pods_has_them():
+    assert old_pods_running(NEW, [replica_set("old", 0, status={"replicas": 1})], {})
+
+
+def test_an_old_replica_set_whose_controller_has_not_seen_the_end_may_be_making_pods():
+    unseen = replica_set("old", 0, generation=2, status={"observedGeneration": 1})
+    seen = replica_set("old", 0, generation=2, status={"observedGeneration": 2})
+    assert old_pods_running(NEW, [unseen], {})
+    assert not old_pods_running(NEW, [seen], {})
+
+
+def test_all_old_ones_are_stopped_and_then_the_new_one_started_at_full_size():
+    d = deployment(3, strategy=RECREATE)
+    assert stop_plan([OLD, replica_set("v2", 2), replica_set("v1", 1)]) == [Resize("v2", 0), Resize("v1", 0)]
+    assert start_plan(d, NEW) == [Resize("new", 3)]
+    assert start_plan(d, replica_set("new", 3)) == []

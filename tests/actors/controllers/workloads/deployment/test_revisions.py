@@ -1,0 +1,235 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.controllers.workloads.deployment.revisions import (
+    Templates,
+    comparable,
+    extended_history,
+    is_ours,
+    last_revision,
+    new_replica_set,
+    next_revision,
+    replica_set_name,
+    revision_of,
+    same_template,
+    split_new_and_old,
+    synced_replica_set,
+)
+from protocols.objects import annotations_of, name_of
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set, template
+
+REVISION, HISTORY = "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
+
+
+def of(pod_template):
+    return deployment(template=pod_template)
+
+
+@pytest.mark.parametrize(
+    "one, other, same",
+    [
+        (template(), template(), True),
+        (template(**{"pod-template-hash": "a"}), template(**{"pod-template-hash": "b"}), True),
+        (template(**{"pod-template-hash": "a"}), template(), True),
+        (template(something="else"), template(), False),
+        (template(something="else", **{"pod-template-hash": "a"}), template(), False),
+        (template("web:1"), template("web:2"), False),
+        ({"metadata": {"labels": {}}, "spec": {}}, {"metadata": {}, "spec": {}}, True),
+        ({"metadata": {"labels": {"pod-template-hash": "a"}}}, {"metadata": {}}, True),
+        ({"metadata": {"creationTimestamp": None}, "spec": {}}, {"spec": {}}, True),
+        ({"spec": {"volumes": [], "nodeName": ""}}, {"spec": {}}, True),
+    ],
+)
+def test_templates_are_compared_by_meaning_and_without_the_hash(one, other, same):
+    assert same_template(of(one), of(other)) is same
+    assert same_template(of(other), of(one)) is same
+
+
+def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have():
+    newest, old, twin = replica_set("v3", age=1), replica_set("v1", age=9, image="web:0"), replica_set("v2", age=2)
+    assert split_new_and_old(deployment(), [newest, old, twin]) == (twin, [old, newest])
+    assert split_new_and_old(deployment(template=template("web:9")), [newest, old]) == (None, [old, newest])
+    assert split_new_and_old(deployment(), []) == (None, [])
+
+
+def test_remembered_templates_are_those_of_the_objects_as_they_are_now():
+    templates = Templates()
+    known, changed = replica_set("v1", image="web:1"), replica_set("v1", image="web:2")
+    assert known["metadata"]["uid"] == changed["metadata"]["uid"]
+    for each in (known, known, changed, known):
+        assert templates.comparable(each) == comparable(each)
+
+
+def test_templates_remember_no_more_than_a_bounded_number():
+    templates = Templates()
+    many = [replica_set(f"v{number}", image=f"web:{number}") for number in range(2 * Templates.MOST)]
+    assert [templates.comparable(each) for each in many] == [comparable(each) for each in many]
+    assert len(templates) <= Templates.MOST
+
+
+def test_of_the_same_second_the_first_by_name_is_the_new_one():
+    first, second = replica_set("v1"), replica_set("v2")
+    assert split_new_and_old(deployment(), [second, first]) == (first, [second])
+
+
+@pytest.mark.parametrize("text, revision", [("7", 7), (None, 0), ("", 0), ("two", None), ("1.0", None)])
+def test_a_revision_is_a_number_and_0_where_there_is_none(text, revision):
+    annotations = {} if text is None else {REVISION: text}
+    assert revision_of(replica_set("v1", annotations=annotations)) == revision
+
+
+def numbered(*revisions):
+    return [replica_set(f"v{i}", revision=revision) for i, revision in enumerate(revisions)]
+
+
+@pytest.mark.parametrize(
+    "revisions, following, last",
+    [
+        ([], 1, 0),
+        ([4], 5, 0),
+        ([1, 4, 2], 5, 2),
+        ([4, 4], 5, 4),
+        ([3, "x", 7], 8, 3),
+        ([None, 2], 3, 0),
+        (["x"], 1, 0),
+    ],
+)
+def test_the_next_revision_is_above_the_highest_and_the_last_is_the_second_highest(revisions, following, last):
+    sets = numbered(*revisions)
+    assert next_revision(sets) == following
+    assert last_revision(sets) == last
+
+
+def test_a_replica_set_that_is_rolled_back_to_gets_the_next_revision_and_remembers_its_former_ones():
+    new = replica_set("v1", revision=1)
+    for revision, history in [(3, "1"), (5, "1,3"), (8, "1,3,5")]:
+        new = synced_replica_set(deployment(), new, revision)
+        assert annotations_of(new) == {REVISION: str(revision), HISTORY: history}
+
+
+@pytest.mark.parametrize("own", [3, 4])
+def test_a_revision_is_never_lowered(own):
+    assert synced_replica_set(deployment(), replica_set("v1", revision=own), 3) is None
+
+
+def test_a_first_revision_has_no_history():
+    assert annotations_of(synced_replica_set(deployment(), replica_set("v1"), 1)) == {REVISION: "1"}
+
+
+def test_an_unreadable_revision_is_left_alone():
+    assert synced_replica_set(deployment(annotations={"a": "b"}), replica_set("v1", revision="two"), 3) is None
+
+
+def test_annotations_of_the_deployment_are_copied_and_none_is_taken_away():
+    own = {
+        "deployment.kubernetes.io/revision": "9",
+        "deployment.kubernetes.io/revision-history": "9",
+        "deployment.kubernetes.io/desired-replicas": "9",
+        "deployment.kubernetes.io/max-replicas": "9",
+        "deprecated.deployment.rollback.to": "9",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    }
+    new = replica_set("v1", revision=1, annotations={"kept": "1", "changed": "1"})
+    synced = synced_replica_set(deployment(annotations={"changed": "2", "added": "2", **own}), new, 1)
+    assert annotations_of(synced) == {"kept": "1", "changed": "2", "added": "2", REVISION: "1"}
+    assert annotations_of(new) == {"kept": "1", "changed": "1", REVISION: "1"}
+
+
+def test_min_ready_seconds_are_copied():
+    new = replica_set("v1", revision=1)
+    synced = synced_replica_set(deployment(minReadySeconds=5), new, 1)
+    assert synced["spec"] == {**new["spec"], "minReadySeconds": 5}
+    assert synced_replica_set(deployment(minReadySeconds=5), synced, 1) is None
+    assert synced_replica_set(deployment(), synced, 1)["spec"]["minReadySeconds"] == 0
+
+
+def test_history_gets_no_longer_than_it_may():
+    history = ""
+    for revision in range(10, 20):
+        history = extended_history(history, str(revision), at_most=5)
+        assert history == (f"{revision - 1},{revision}" if revision > 10 else "10")
+
+
+@given(st.lists(st.integers(0, 10**6), max_size=40), st.integers(0, 10**6), st.integers(7, 100))
+def test_history_keeps_the_latest_and_stays_within_its_length(revisions, latest, at_most):
+    history = extended_history(",".join(map(str, revisions)), str(latest), at_most=at_most)
+    assert len(history) <= at_most
+    assert [*map(str, revisions), str(latest)][-len(history.split(",")) :] == history.split(",")
+
+
+def test_the_replica_set_that_is_created():
+    d = deployment(
+        3,
+        max_surge=1,
+        annotations={"note": "x", REVISION: "7"},
+        minReadySeconds=4,
+        selector={
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [{"key": "app", "operator": "Exists"}],
+        },
+    )
+    made = new_replica_set(d, [replica_set("v1", 2, revision=7)])
+    hash = made["metadata"]["labels"]["pod-template-hash"]
+    assert made == {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"web-{hash}",
+            "namespace": "default",
+            "labels": {"app": "web", "pod-template-hash": hash},
+            "annotations": {
+                "note": "x",
+                "deployment.kubernetes.io/desired-replicas": "3",
+                "deployment.kubernetes.io/max-replicas": "4",
+                REVISION: "8",
+            },
+            "ownerReferences": [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "Deployment",
+                    "name": "web",
+                    "uid": "uid-of-web",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "replicas": 2,
+            "minReadySeconds": 4,
+            "selector": {
+                "matchLabels": {"app": "web", "pod-template-hash": hash},
+                "matchExpressions": [{"key": "app", "operator": "Exists"}],
+            },
+            "template": template(**{"pod-template-hash": hash}),
+        },
+    }
+    assert d["spec"]["template"] == template()
+
+
+def test_the_name_follows_from_template_and_collisions():
+    names = {
+        name_of(new_replica_set(each, []))
+        for each in (
+            deployment(3),
+            deployment(5, strategy=RECREATE),
+            deployment(3, status={"collisionCount": 0}),
+            deployment(3, status={"collisionCount": 1}),
+            deployment(3, template=template("web:2")),
+        )
+    }
+    assert len(names) == 4
+
+
+@pytest.mark.parametrize("length, kept", [(10, 10), (242, 242), (243, 242), (253, 242)])
+def test_a_long_name_is_cut(length, kept):
+    assert replica_set_name("d" * length, "1234567890") == "d" * kept + "-1234567890"
+
+
+def test_a_replica_set_of_that_name_is_ours_if_we_own_it_and_it_has_our_template():
+    d = deployment()
+    assert is_ours(d, replica_set("v1", owner=d))
+    assert not is_ours(d, replica_set("v1"))
+    assert not is_ours(d, replica_set("v1", owner=d, image="web:2"))
+    assert not is_ours(d, replica_set("v1", owner=deployment(meta={"uid": "another"})))

@@ -1,0 +1,66 @@
+import pytest
+
+from actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
+from protocols.objects import annotations_of
+from tests.actors.controllers.workloads.deployment.objects import deployment, replica_set, template
+
+REQUEST = "deprecated.deployment.rollback.to"
+NOT_FOUND = "DeploymentRollbackRevisionNotFound"
+
+
+def asking(revision, **annotations):
+    return deployment(template=template("web:2"), annotations={REQUEST: revision, **annotations})
+
+
+FIRST = replica_set("web-1", revision=1, annotations={"kubernetes.io/change-cause": "create"})
+SECOND = replica_set("web-2", revision=2, image="web:2")
+
+
+@pytest.mark.parametrize(
+    "text, revision",
+    [("3", 3), ("0", 0), ("-1", -1), ("+2", 2), ("", None), ("last", None), ("1.5", None), (None, None)],
+)
+def test_the_request_is_a_whole_number(text, revision):
+    assert requested_revision(deployment(annotations={} if text is None else {REQUEST: text})) == revision
+
+
+@pytest.mark.parametrize("revision", [0, 1])
+def test_the_old_template_and_its_annotations_come_back_and_the_request_goes(revision):
+    d = asking(
+        str(revision),
+        **{
+            "kubernetes.io/change-cause": "edit",
+            "added": "later",
+            "kubectl.kubernetes.io/last-applied-configuration": "{}",
+            "deployment.kubernetes.io/revision": "2",
+        },
+    )
+    hashed = {**FIRST, "spec": {**FIRST["spec"], "template": template(**{"pod-template-hash": "abc"})}}
+    rollback = rollback_plan(d, [hashed, SECOND], revision)
+    assert rollback[1:] == ("Normal", "DeploymentRollback", 'Rolled back deployment "web" to revision 1')
+    assert rollback.deployment["spec"] == {**d["spec"], "template": template("web:1")}
+    assert annotations_of(rollback.deployment) == {
+        "kubernetes.io/change-cause": "create",
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "deployment.kubernetes.io/revision": "2",
+    }
+
+
+@pytest.mark.parametrize(
+    "revision, sets, reason, message",
+    [
+        (0, [SECOND], NOT_FOUND, "Unable to find last revision."),
+        (7, [FIRST, SECOND], NOT_FOUND, "Unable to find the revision to rollback to."),
+        (
+            2,
+            [FIRST, SECOND],
+            "DeploymentRollbackTemplateUnchanged",
+            'The rollback revision contains the same template as current deployment "web"',
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_met_goes_with_a_warning(revision, sets, reason, message):
+    d = asking(str(revision))
+    rollback = rollback_plan(d, sets, revision)
+    assert rollback[1:] == ("Warning", reason, message)
+    assert rollback.deployment == {**d, "metadata": {**d["metadata"], "annotations": {}}}

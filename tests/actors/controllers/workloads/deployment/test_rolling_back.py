@@ -1,0 +1,83 @@
+"""Rollbacks asked for by annotation."""
+
+import pytest
+
+from protocols.messages.commands import Create, Patch, Update
+from protocols.objects import annotations_of
+from tests.actors.controllers.workloads.deployment.cluster import Cluster
+
+REQUEST = "deprecated.deployment.rollback.to"
+
+
+@pytest.fixture
+def web():
+    cluster = Cluster()
+    cluster.create_deployment(2)
+    for image in ("web:1", "web:2", "web:3"):
+        cluster.annotate(cause=image)
+        cluster.set_image(image)
+        cluster.roll_out()
+    return cluster
+
+
+@pytest.mark.parametrize("asked, revision", [("0", 2), ("1", 1)])
+def test_the_template_comes_back_as_a_new_revision(web, asked, revision):
+    web.annotate(**{REQUEST: asked})
+    events = web.roll_out()
+    assert events[0] == ("Normal", "DeploymentRollback", f'Rolled back deployment "web" to revision {revision}')
+    assert web.images()[4] == f"web:{revision}"
+    assert web.sizes()[4] == 2
+    assert REQUEST not in annotations_of(web.deployment)
+    assert annotations_of(web.deployment)["cause"] == f"web:{revision}"
+    assert annotations_of(web.deployment)["deployment.kubernetes.io/revision"] == "4"
+
+
+@pytest.mark.parametrize(
+    "asked, reason, message",
+    [
+        ("9", "DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
+        (
+            "3",
+            "DeploymentRollbackTemplateUnchanged",
+            'The rollback revision contains the same template as current deployment "web"',
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_taken_away_with_a_warning(web, asked, reason, message):
+    web.annotate(**{REQUEST: asked})
+    assert web.settle() == [("Warning", reason, message)]
+    assert REQUEST not in annotations_of(web.deployment)
+    assert web.sizes() == {1: 0, 2: 0, 3: 2}
+
+
+def test_without_a_last_revision_there_is_nothing_to_go_back_to():
+    web = Cluster()
+    web.create_deployment(2)
+    web.annotate(**{REQUEST: "0"})
+    events = web.settle()
+    assert ("Warning", "DeploymentRollbackRevisionNotFound", "Unable to find last revision.") in events
+    assert web.sizes() == {1: 2}
+
+
+def test_an_unreadable_request_is_no_request(web):
+    web.annotate(**{REQUEST: "yesterday"})
+    assert web.settle() == []
+    assert annotations_of(web.deployment)[REQUEST] == "yesterday"
+
+
+def test_a_rollback_and_a_new_size_at_once_are_one_write_of_the_deployment(web):
+    web.annotate(**{REQUEST: "2"})
+    web.set(replicas=5)
+    commands = web.sync().of(Create, Update, Patch)
+    assert [(command.resource, command.subresource) for command in commands] == [("apps/v1/deployments", "")]
+    web.roll_out()
+    assert web.sizes() == {1: 0, 3: 0, 4: 5}
+
+
+def test_a_template_that_was_never_rolled_out_gets_its_revision_before_it_is_left(web):
+    web.set_image("web:4")
+    web.annotate(**{REQUEST: "0"})
+    events = web.roll_out()
+    assert ("Normal", "DeploymentRollback", 'Rolled back deployment "web" to revision 3') in events
+    assert web.images() == {1: "web:1", 2: "web:2", 4: "web:4", 5: "web:3"}
+    assert web.sizes() == {1: 0, 2: 0, 4: 0, 5: 2}

@@ -1,0 +1,126 @@
+"""Which Deployments a changed object wakes."""
+
+import pytest
+
+from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler, emptied_recreate, owner_or_adopters
+from actors.reconciliation import Change
+from protocols.messages.watching import EventType
+from protocols.objects import controller_of, encode_object, key_of, owner_reference
+from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set
+from tests.actors.driving import Bench, pod
+
+WEB = deployment()
+
+
+def change(type, obj, old=None):
+    return Change(
+        type=type,
+        key=key_of(obj),
+        raw=encode_object(obj),
+        controller=controller_of(obj),
+        previous=encode_object(old) if old is not None else b"",
+        previous_controller=controller_of(old) if old is not None else None,
+    )
+
+
+def named(name, **selector):
+    return deployment(
+        meta={"name": name, "uid": f"uid-of-{name}"},
+        selector=selector or {"matchLabels": {"app": name}},
+    )
+
+
+def woken(changed, *, deployments=(WEB,)):
+    tables = Bench({DEPLOYMENTS: deployments, REPLICASETS: [], PODS: []}).tables
+    return sorted(set(owner_or_adopters(changed, tables)))
+
+
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+OWNED = replica_set("web-1", owner=WEB)
+ORPHAN = replica_set("web-1")
+OTHER = named("other")
+
+
+@pytest.mark.parametrize(
+    "type, new, old, keys",
+    [
+        (EventType.ADDED, OWNED, None, ["default/web"]),
+        (EventType.ADDED, replica_set("web-1", owner=WEB, **GOING), None, ["default/web"]),
+        (EventType.ADDED, ORPHAN, None, ["default/web"]),
+        (EventType.ADDED, replica_set("web-1", **GOING), None, []),
+        (EventType.ADDED, replica_set("web-1", labels={}), None, []),
+        (EventType.ADDED, replica_set("web-1", labels={"app": "none"}), None, []),
+        (EventType.MODIFIED, OWNED, OWNED, ["default/web"]),
+        (EventType.MODIFIED, ORPHAN, OWNED, ["default/web"]),
+        (EventType.MODIFIED, ORPHAN, ORPHAN, []),
+        (EventType.MODIFIED, ORPHAN, replica_set("web-1", labels={"app": "none"}), ["default/web"]),
+        (EventType.MODIFIED, replica_set("web-1", owner=OTHER), OWNED, ["default/other", "default/web"]),
+        (EventType.DELETED, OWNED, OWNED, ["default/web"]),
+        (EventType.DELETED, ORPHAN, ORPHAN, []),
+    ],
+)
+def test_a_replica_set_wakes_its_owners_and_an_orphan_those_who_may_adopt_it(type, new, old, keys):
+    assert woken(change(type, new, old), deployments=[WEB, OTHER]) == keys
+
+
+def test_an_orphan_wakes_all_that_select_it_but_not_who_selects_everything_or_nonsense():
+    deployments = [
+        named("first", matchLabels={"app": "web"}),
+        named("second", matchExpressions=[{"key": "app", "operator": "Exists"}]),
+        named("everything", matchLabels={}),
+        named("nonsense", matchExpressions=[{"key": "app", "operator": "Like", "values": ["w%"]}]),
+        {**named("elsewhere", matchLabels={"app": "web"}), "spec": "not even a map"},
+    ]
+    assert woken(change(EventType.ADDED, ORPHAN), deployments=deployments) == ["default/first", "default/second"]
+
+
+def test_a_namesake_of_the_owner_is_not_woken():
+    stranger = deployment(meta={"uid": "another"})
+    assert woken(change(EventType.MODIFIED, OWNED, OWNED), deployments=[stranger]) == []
+
+
+def owner_of_pods(owner):
+    return owner_reference(owner, api_version="apps/v1", kind="ReplicaSet")
+
+
+RECREATED = deployment(strategy=RECREATE)
+FIRST, SECOND = replica_set("web-1", owner=RECREATED), replica_set("web-2", owner=RECREATED)
+GONE = pod("gone", owner=owner_of_pods(FIRST))
+
+
+@pytest.mark.parametrize(
+    "type, gone, the_deployment, left, keys",
+    [
+        (EventType.DELETED, GONE, RECREATED, [], ["default/web"]),
+        (EventType.MODIFIED, GONE, RECREATED, [], []),
+        (EventType.DELETED, GONE, RECREATED, [pod("left", owner=owner_of_pods(FIRST))], []),
+        (EventType.DELETED, GONE, RECREATED, [pod("left", owner=owner_of_pods(SECOND))], []),
+        (EventType.DELETED, GONE, RECREATED, [pod("orphan")], ["default/web"]),
+        (
+            EventType.DELETED,
+            GONE,
+            RECREATED,
+            [pod("evicted", owner=owner_of_pods(FIRST), phase="Failed")],
+            ["default/web"],
+        ),
+        (EventType.DELETED, GONE, WEB, [], []),
+        (EventType.DELETED, GONE, deployment(strategy=RECREATE, meta={"uid": "another"}), [], []),
+        (EventType.DELETED, GONE, None, [], []),
+        (EventType.DELETED, pod("gone"), RECREATED, [], []),
+        (EventType.DELETED, pod("gone", owner=owner_of_pods(replica_set("web-9"))), RECREATED, [], []),
+        (EventType.DELETED, pod("gone", owner={**owner_of_pods(FIRST), "uid": "another"}), RECREATED, [], []),
+        (EventType.DELETED, pod("gone", owner={**owner_of_pods(FIRST), "kind": "Job"}), RECREATED, [], []),
+        (EventType.DELETED, pod("gone", owner=owner_of_pods(replica_set("loose"))), RECREATED, [], []),
+    ],
+)
+def test_only_the_last_pod_of_a_recreated_deployment_wakes_it(type, gone, the_deployment, left, keys):
+    deployments = [] if the_deployment is None else [the_deployment]
+    tables = Bench(
+        {DEPLOYMENTS: deployments, REPLICASETS: [FIRST, SECOND, replica_set("loose")], PODS: left},
+    ).tables
+    assert list(emptied_recreate(change(type, gone), tables)) == keys
+
+
+def test_what_is_watched():
+    assert [watch.resource for watch in DeploymentReconciler.watches] == [DEPLOYMENTS, REPLICASETS, PODS]

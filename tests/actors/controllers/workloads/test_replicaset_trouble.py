@@ -1,0 +1,342 @@
+"""What the ReplicaSet controller does when watches are late, it is killed, the server refuses or pods fail."""
+
+import itertools
+
+import pytest
+
+from actors.reconciliation import RequeueAfter
+from protocols.messages.commands import Create, Delete, Get, Update
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    CommandFailed,
+    Conflict,
+    Done,
+    Forbidden,
+    NotFound,
+    Refused,
+    ServerFailure,
+    Unknown,
+)
+from protocols.objects import decode_object, encode_object, name_of
+from protocols.resources import PODS, REPLICASETS
+from tests.actors.controllers.workloads.replica_sets import CONTROLLER, KEY, owned, replica_set
+from tests.actors.driving import NAMESPACE_TERMINATING, QUOTA_EXCEEDED, created_keys, created_names, failing, pod
+
+# Own writes, seen late.
+
+
+def test_no_pod_is_made_twice_while_the_watch_is_late(scene):
+    one = scene(replica_set(30))
+    assert len(one.sync().of(Create)) == 30
+    assert one.sync().of(Create, Delete) == []
+    one.clock.advance(360)
+    assert one.sync().of(Create, Delete) == []
+    one.bench.catch_up()
+    assert one.sync().of(Create, Delete) == []
+
+
+def test_the_status_is_written_while_the_watch_is_late(scene):
+    one = scene(replica_set(3))
+    one.sync()
+    driven = one.sync()
+    assert [type(command) for command in driven.commands] == [Update]
+    assert one.status()["replicas"] == 3
+    assert one.sync().commands == []
+
+
+def test_no_second_pod_is_deleted_while_the_watch_is_late(scene):
+    one = scene(replica_set(1), pods=[owned("a"), owned("b"), owned("c")])
+    assert len(one.sync().of(Delete)) == 2
+    one.clock.advance(360)
+    assert one.sync().of(Create, Delete) == []
+
+
+def test_a_pod_that_is_deleted_gracefully_is_counted_as_terminating(scene):
+    one = scene(replica_set(1), pods=[owned("a"), owned("b")])
+
+    def gracefully(command):
+        if isinstance(command, Delete):
+            known = decode_object(one.tables[PODS].entry(command.key).raw)
+            meta = {**known["metadata"], "deletionTimestamp": "2027-01-01T00:00:00Z", "resourceVersion": "900"}
+            return Done(encode_object({**known, "metadata": {**meta, "deletionGracePeriodSeconds": 30}}))
+        return one.accept(command)
+
+    assert len(one.sync(gracefully).of(Delete)) == 1
+    driven = one.sync(gracefully)
+    assert driven.of(Create, Delete) == []
+    assert (one.status()["replicas"], one.status()["terminatingReplicas"]) == (1, 1)
+
+
+# Trying again.
+
+
+class Server:
+    """Keeps the names of pods that were created; a name is there once."""
+
+    def __init__(self, one):
+        self.one, self.pods = one, {}
+
+    def __call__(self, command):
+        if isinstance(command, Create):
+            key = f"default/{name_of(decode_object(command.body))}"
+            if key in self.pods:
+                return AlreadyExists(f'pods "{key}" already exists')
+            self.pods[key] = self.one.accept(command)
+            return self.pods[key]
+        if isinstance(command, Get) and command.resource == PODS.id:
+            return self.pods.get(command.key, NotFound())
+        return self.one.accept(command)
+
+
+@pytest.mark.parametrize("batches", range(1, 6))
+def test_killed_after_any_batch_a_sync_that_starts_anew_makes_no_pod_twice(scene, batches):
+    """Nothing of the first one is known to the second: neither its outcomes nor, by the late watch, its pods."""
+    one = scene(replica_set(10))
+    server = Server(one)
+    one.sync(server, stop_after=batches)
+    one.start()
+    for _ in range(3):
+        one.sync(server)
+    assert len(server.pods) == 10
+    assert {pod.key for pod in one.pods()} == set(server.pods)
+
+
+def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene):
+    one = scene(replica_set(3))
+    server, lost = Server(one), []
+
+    def losing_the_third(command):
+        outcome = server(command)
+        if isinstance(command, Create) and len(server.pods) == 3 and not lost:
+            lost.append(command)
+            return Unknown("timed out")
+        return outcome
+
+    first = one.sync(losing_the_third, raises=CommandFailed)
+    assert first.of(Update) == []  # a status would change the version that the names rest on
+    assert str(first.error) == "timed out"
+    second = one.sync(losing_the_third)
+    assert second.of(Create) == lost
+    assert second.events == []
+    assert [command.key for command in second.of(Get)] == [f"default/{name_of(decode_object(lost[0].body))}"]
+    assert second.result == RequeueAfter(1.0)
+    third = one.sync(losing_the_third)
+    assert third.of(Create, Delete) == []
+    assert one.status()["replicas"] == 3
+    assert len(server.pods) == 3
+
+
+@pytest.mark.parametrize("nothing_said", [Refused("connection refused"), Forbidden("no"), ServerFailure("later")])
+def test_while_nobody_says_who_has_a_name_it_is_asked_for_again(scene, nothing_said):
+    one = scene(replica_set(1))
+    server = Server(one)
+    (name,) = created_names(one.sync(server, stop_after=1))
+    one.start()
+    unsure = one.sync(
+        lambda command: nothing_said if isinstance(command, Get) else server(command), raises=CommandFailed
+    )
+    assert unsure.of(Update) == []
+    again = one.sync(server)
+    assert (created_names(again), len(server.pods)) == ([name], 1)
+    assert one.sync(server).of(Create) == []
+
+
+@pytest.mark.parametrize("never_heard", [Create, Get])
+def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(scene, never_heard):
+    one = scene(replica_set(2))
+    server = Server(one)
+    if never_heard is Get:
+        one.sync(server, stop_after=1)
+        one.start()
+
+    def silent(command):
+        outcome = server(command)
+        return Unknown("timed out") if isinstance(command, never_heard) else outcome
+
+    first = one.sync(silent, raises=CommandFailed)
+    one.bench.show(REPLICASETS, replica_set(3, resourceVersion="77"))
+    second = one.sync(server)
+    assert created_names(second)[0] == created_names(first)[0]
+    assert len(server.pods) == 3
+    assert len(one.pods()) == 3
+
+
+def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene):
+    one = scene(replica_set(1))
+    (name,) = created_names(one.sync(stop_after=1))
+    stranger = Done(encode_object(pod(name, uid="strange", resourceVersion="500", owner=CONTROLLER)))
+
+    def answer(command):
+        match command:
+            case Create() if name.encode() in command.body:
+                return AlreadyExists()
+            case Get():
+                return stranger
+        return one.accept(command)
+
+    assert one.sync(answer).result == RequeueAfter(1.0)
+    (other,) = created_names(one.sync(answer))
+    assert other != name
+
+
+def test_a_pod_that_is_deleted_gets_a_successor_of_another_name(scene):
+    one = scene(replica_set(2))
+    names = created_names(one.sync())
+    one.sync()
+    one.bench.catch_up()
+    one.bench.hide(PODS, f"default/{names[0]}")
+    (successor,) = created_names(one.sync())
+    assert successor not in names
+
+
+# Failures.
+
+
+def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene):
+    one = scene(replica_set(100))
+    driven = one.sync(failing(after=10, outcome=QUOTA_EXCEEDED, to=Create, otherwise=one.accept), raises=CommandFailed)
+    assert len(driven.of(Create)) == 15
+    assert [event for event in driven.events if event[0] == "Warning"] == [
+        ("Warning", "FailedCreate", f"Error creating: {QUOTA_EXCEEDED.message}")
+    ] * 5
+    (condition,) = one.status()["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
+        "ReplicaFailure",
+        "True",
+        "FailedCreate",
+        QUOTA_EXCEEDED.message,
+    )
+    assert str(driven.error) == QUOTA_EXCEEDED.message
+    one.sync()
+    assert len(one.pods()) == 100
+    assert "conditions" not in one.status()
+
+
+def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene):
+    one = scene(replica_set(0), pods=[owned("a"), owned("b")])
+    driven = one.sync(
+        lambda command: (
+            Forbidden("no") if isinstance(command, Delete) and command.key == "default/a" else one.accept(command)
+        ),
+        raises=CommandFailed,
+    )
+    assert sorted(driven.events) == [
+        ("Normal", "SuccessfulDelete", "Deleted pod: b"),
+        ("Warning", "FailedDelete", "Error deleting: no"),
+    ]
+    (condition,) = one.status()["conditions"]
+    assert (condition["reason"], condition["message"]) == ("FailedDelete", "unable to delete pods: no")
+    assert str(driven.error) == "unable to delete pods: no"
+
+
+def test_what_was_never_sent_leaves_the_status_alone(scene):
+    driven = scene().sync(lambda _command: Refused("the lease is lost"), raises=CommandFailed)
+    assert [type(command) for command in driven.commands] == [Create]
+    assert driven.records == []
+
+
+def test_in_a_terminating_namespace_nothing_is_created_told_or_tried_again(scene):
+    one = scene()
+    driven = one.sync(lambda command: NAMESPACE_TERMINATING if isinstance(command, Create) else one.accept(command))
+    assert len(driven.of(Create)) == 1
+    assert (driven.records, driven.result) == ([], None)
+    assert "conditions" not in one.status()
+
+
+def test_a_failed_status_hides_a_failed_creation(scene):
+    one = scene()
+
+    def answer(command):
+        match command:
+            case Create():
+                return QUOTA_EXCEEDED
+            case Update():
+                return ServerFailure("etcd is down")
+        return one.accept(command)
+
+    assert str(one.sync(answer, raises=CommandFailed).error) == "etcd is down"
+
+
+def test_a_failed_status_is_tried_once_more_on_the_live_object(scene):
+    one = scene(replica_set(0, generation=2))
+    driven = one.sync(
+        failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=one.accept), raises=CommandFailed
+    )
+    assert [type(command) for command in driven.commands] == [Update, Get, Update]
+
+
+# Pods that fail at once.
+
+
+def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene):
+    one = scene(replica_set(1))
+    made, began = [], one.clock.uptime
+    while one.clock.uptime - began < 600:
+        driven = one.sync()
+        if driven.of(Create):
+            made.append(one.clock.uptime - began)
+            one.bench.catch_up()
+            one.fail_pods(created_keys(driven))
+        elif driven.result is not None:
+            assert driven.of(Create) == []
+            one.clock.advance(driven.result.seconds)
+    waits = [later - earlier for earlier, later in itertools.pairwise(made)]
+    assert waits == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
+
+
+def test_pods_that_fail_at_once_are_warned_of_once(scene, logs):
+    one = scene(replica_set(2), pods=[owned("dead", phase="Failed")])
+    first = one.sync()
+    one.bench.catch_up()
+    one.fail_pods(created_keys(first))
+    for _ in range(3):
+        one.sync()
+    warnings = [entry for entry in logs.entries if entry["log_level"] == "warning"]
+    assert [(entry["event"], entry["key"], entry["count"], entry["held_back"]) for entry in warnings] == [
+        ("pods failed at once", KEY, 2, 2)
+    ]
+
+
+def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene):
+    one = scene(replica_set(3), pods=[owned("a"), owned("b"), owned("dead", phase="Failed")])
+    first = one.sync()
+    one.bench.catch_up()
+    one.fail_pods(created_keys(first))
+    waiting = one.sync()
+    assert (waiting.of(Create), waiting.result) == ([], RequeueAfter(1.0))
+    one.bench.hide(PODS, "default/a")
+    assert len(one.sync().of(Create)) == 1
+    one.clock.advance(1.0)
+    assert len(one.sync().of(Create)) == 1
+
+
+def test_a_pod_that_fails_after_a_while_is_replaced_at_once(scene):
+    one = scene(replica_set(1), pods=[owned("dead", phase="Failed")])
+    for _ in range(5):
+        driven = one.sync()
+        assert len(driven.of(Create)) == 1
+        one.bench.catch_up()
+        one.clock.advance(60.0)
+        one.fail_pods(created_keys(driven))
+
+
+def test_a_replica_set_made_anew_under_its_name_starts_clean(scene):
+    one = scene(replica_set(1), pods=[owned("dead", phase="Failed")])
+    first = one.sync()
+    one.bench.catch_up()
+    one.fail_pods(created_keys(first))
+    assert one.sync().of(Create) == []
+    one.bench.show(REPLICASETS, replica_set(1, meta={"uid": "new"}))
+    assert len(one.sync().of(Create)) == 1
+
+
+def test_what_is_remembered_of_a_replica_set_goes_with_it(scene):
+    one = scene(replica_set(1), pods=[owned("dead", phase="Failed")])
+    first = one.sync()
+    one.bench.catch_up()
+    one.fail_pods(created_keys(first))
+    assert one.sync().of(Create) == []
+    one.bench.hide(REPLICASETS, KEY)
+    one.sync()
+    one.bench.show(REPLICASETS, replica_set(1))
+    assert len(one.sync().of(Create)) == 1

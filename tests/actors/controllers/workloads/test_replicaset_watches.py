@@ -1,0 +1,74 @@
+"""Which ReplicaSets a change concerns."""
+
+import pytest
+
+from actors.controllers.workloads.replicaset import REPLICASET, watches
+from actors.reconciliation import Change
+from protocols.objects import controller_of, encode_object, name_of
+from protocols.resources import PODS, REPLICASETS
+from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, WEB, owned, replica_set
+from tests.actors.driving import Bench, pod
+
+
+def keys_of(change, *replica_sets, resource=PODS):
+    tables = Bench({REPLICASETS: replica_sets, PODS: []}).tables
+    return sorted(
+        key for watch in watches(REPLICASET) if watch.resource == resource for key in watch.to(change, tables)
+    )
+
+
+def changed(new, old=None, *, type=None):
+    return Change(
+        type=type or ("MODIFIED" if old is not None else "ADDED"),
+        key=f"default/{name_of(new)}",
+        raw=encode_object(new),
+        controller=controller_of(new),
+        previous=encode_object(old) if old is not None else b"",
+        previous_controller=controller_of(old) if old is not None else None,
+    )
+
+
+TWO = [replica_set(), replica_set(name="wide"), replica_set(name="api", labels={"app": "api"})]
+ORPHAN = pod("p", labels=WEB, uid="p")
+OTHER_ORPHAN = pod("p", labels={"app": "api"}, uid="p")
+OURS = owned("p", uid="p")
+THEIRS = owned("p", TWO[2], uid="p")
+# the change → the keys
+CHANGES = {
+    "a pod is added": (changed(OURS), ["default/web"]),
+    "a pod is changed": (changed(OURS, OURS), ["default/web"]),
+    "a pod is deleted": (changed(OURS, type="DELETED"), ["default/web"]),
+    "a pod changes hands": (changed(THEIRS, OURS), ["default/api", "default/web"]),
+    "a pod is released": (changed(OTHER_ORPHAN, OURS), ["default/api", "default/web"]),
+    "a pod of another kind of owner": (changed(pod("p", labels=WEB, owner=CONTROLLER)), []),
+    "a pod of a namesake": (changed(pod("p", owner={**OURS["metadata"]["ownerReferences"][0], "uid": "former"})), []),
+    "an orphan is added": (changed(ORPHAN), ["default/web", "default/wide"]),
+    "an orphan is relabelled": (changed(ORPHAN, OTHER_ORPHAN), ["default/web", "default/wide"]),
+    "an orphan is changed": (changed(ORPHAN, ORPHAN), []),
+    "an orphan is deleted and made anew": (
+        changed(ORPHAN, {**ORPHAN, "metadata": {**ORPHAN["metadata"], "uid": "q"}}),
+        ["default/web", "default/wide"],
+    ),
+    "an orphan is being deleted": (changed(pod("p", labels=WEB, **DELETING)), []),
+    "an orphan is deleted": (changed(ORPHAN, type="DELETED"), []),
+    "an orphan without labels": (changed(pod("p")), []),
+    "an orphan that nobody wants": (changed(pod("p", labels={"app": "x"})), []),
+}
+
+
+@pytest.mark.parametrize(("change", "keys"), CHANGES.values(), ids=CHANGES)
+def test_which_replica_sets_a_changed_pod_concerns(change, keys):
+    assert keys_of(change, *TWO) == keys
+
+
+def test_a_malformed_replica_set_does_not_keep_an_orphan_from_others():
+    broken = [replica_set(name="broken", labels={"app": 1}), {"metadata": {"name": "empty", "namespace": "default"}}]
+    assert keys_of(changed(ORPHAN), *broken, TWO[0]) == ["default/web"]
+
+
+def test_a_changed_replica_set_concerns_itself():
+    assert keys_of(changed(replica_set()), resource=REPLICASETS) == ["default/web"]
+
+
+def test_pods_of_an_owner_that_is_not_known_yet_concern_it():
+    assert keys_of(changed(OURS)) == ["default/web"]

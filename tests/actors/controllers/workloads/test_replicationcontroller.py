@@ -1,0 +1,102 @@
+import pytest
+
+from actors.controllers.workloads.replicaset import ReplicaSetReconciler, replica_spec, watches
+from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
+from actors.reconciliation import Change
+from protocols.messages.commands import Create, Delete
+from protocols.objects import encode_object, owner_reference
+from protocols.resources import PODS, REPLICATION_CONTROLLERS
+from tests.actors.driving import Bench, bodies, deleted_keys, drive, pod
+
+WEB = {"app": "web"}
+CONTROLLER = {"apiVersion": "v1", "kind": "Anything", "name": "x", "uid": "x", "controller": True}
+
+
+def replication_controller(replicas=2, **spec):
+    return {
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "uid": "uid-of-web",
+            "generation": 1,
+            "ownerReferences": [CONTROLLER],
+        },
+        "spec": {"replicas": replicas, "selector": WEB, "template": {"metadata": {"labels": WEB}, "spec": {}}, **spec},
+        "status": {"replicas": 0},
+    }
+
+
+REFERENCE = owner_reference(replication_controller(), api_version="v1", kind="ReplicationController")
+
+
+def sync(log, controller, pods=()):
+    bench = Bench({REPLICATION_CONTROLLERS: [controller], PODS: pods})
+    reconciler = ReplicaSetReconciler(
+        tables=bench.tables,
+        clock=bench.clock,
+        observe_age_ratio=lambda _ratio: None,
+        log=log,
+        kind=REPLICATION_CONTROLLER,
+    )
+    driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables)
+    return driven, bench.tables[REPLICATION_CONTROLLERS].get("default/web")["status"]
+
+
+def test_a_replication_controller_owns_the_pods_it_creates(log):
+    driven, _ = sync(log, replication_controller())
+    assert [body["metadata"]["ownerReferences"] for body in bodies(driven, Create)] == [[REFERENCE]] * 2
+    (about,) = {(record.api_version, record.kind) for record in driven.records}
+    assert about == ("v1", "ReplicationController")
+
+
+def test_it_does_not_count_terminating_pods(log):
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"]}
+    _, status = sync(
+        log,
+        replication_controller(1),
+        [pod("a", labels=WEB, owner=REFERENCE), pod("b", labels=WEB, owner=REFERENCE, **going)],
+    )
+    assert status == {
+        "replicas": 1,
+        "fullyLabeledReplicas": 1,
+        "readyReplicas": 1,
+        "availableReplicas": 1,
+        "observedGeneration": 1,
+    }
+
+
+def test_crowded_nodes_do_not_matter(log):
+    pods = [
+        pod("a", labels=WEB, owner=REFERENCE, node="n1", ready_since=1_700_000_000),
+        pod("b", labels=WEB, owner=REFERENCE, node="n2", ready_since=1_799_999_999),
+        pod("c", labels=WEB, owner=REFERENCE, node="n1", ready_since=1_700_000_000),
+    ]
+    driven, _ = sync(log, replication_controller(2), pods)
+    assert deleted_keys(driven) == ["default/b"]
+    assert len(driven.of(Delete)) == 1
+
+
+@pytest.mark.parametrize(
+    ("selector", "why"),
+    [
+        ({"app": 1}, "spec.selector is a map of strings"),
+        ({}, "spec.selector is empty"),
+        (None, "spec.selector is a map"),
+    ],
+)
+def test_a_malformed_selector_is_refused(selector, why):
+    with pytest.raises(ValueError, match=why):
+        replica_spec(replication_controller(selector=selector), REPLICATION_CONTROLLER)
+
+
+def test_an_orphan_wakes_those_that_match_it():
+    tables = Bench({REPLICATION_CONTROLLERS: [replication_controller()], PODS: []}).tables
+    for labels, keys in ((WEB, ["default/web"]), ({"app": "other"}, [])):
+        change = Change(type="ADDED", key="default/p", raw=encode_object(pod("p", labels=labels)), controller=None)
+        woken = [
+            key
+            for watch in watches(REPLICATION_CONTROLLER)
+            if watch.resource == PODS
+            for key in watch.to(change, tables)
+        ]
+        assert woken == keys

@@ -1,0 +1,531 @@
+"""The controller actor: what it begins, what it waits for, and that neither a reconciler nor a peer can stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+import pytest
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from actors.engine.controller import Controller, ControllerSettings
+from actors.reconciliation import Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
+from protocols.messages.commands import Submit
+from protocols.messages.lifecycle import (
+    Attach,
+    Attached,
+    Describe,
+    Drain,
+    Drained,
+    Pause,
+    Ping,
+    Pong,
+    Restarted,
+    Resume,
+)
+from protocols.messages.outcomes import Done, Outcome, Refused, Settled
+from protocols.messages.watching import EventType, Subscribe, Synced, WatchEvent
+from protocols.objects import Key
+from protocols.resources import Resource
+from runtime.overlay import Tables
+from runtime.simulation.world import World
+from runtime.system import ActorSpec
+from runtime.table import Table
+from runtime.vitals import Vitals
+from runtime.work_queue import QueueMeter
+from tests.actors.scripted import Probe
+
+CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
+ME = "controller:greeter"
+INFORMER = f"informer:{CONFIGMAPS.id}"
+PEERS = ("dispatcher", INFORMER, "event-recorder", "controller-manager")
+
+
+def configmap(name: str, version: int) -> dict[str, Any]:
+    return {"metadata": {"namespace": "d", "name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}}
+
+
+class Greeter:
+    """Does with each key what the test says, and remembers which it looked at."""
+
+    watches = (Watch(CONFIGMAPS, to=itself),)
+
+    def __init__(self, act: Callable[[Key], Any]) -> None:
+        self._act = act
+        self.seen: list[Key] = []
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self.seen.append(key)
+        result: Reconciliation = self._act(key)
+        return result
+
+
+def greets(key: Key) -> Reconciliation:
+    yield patch(CONFIGMAPS, key, {"data": {"greeting": "hello"}})
+    return None
+
+
+def looks(_key: Key) -> Reconciliation:
+    yield from ()
+    return None
+
+
+class Setting:
+    """One controller; the test is its informer, its dispatcher and its manager."""
+
+    def __init__(self, log: FilteringBoundLogger, act: Callable[[Key], Any] = greets, **settings: Any) -> None:
+        self.world = World(log=log)
+        self.system = self.world.system()
+        self.kept: dict[str, list[Any]] = {name: [] for name in PEERS}
+        self.peers = {
+            name: ActorSpec(name=name, actor=Probe, arguments={"kept": kept}) for name, kept in self.kept.items()
+        }
+        for spec in self.peers.values():
+            self.system.spawn(spec)
+        self.table = Table(CONFIGMAPS)
+        self.writer = self.table.claim()
+        self.greeter = Greeter(act)
+        self.vitals = Vitals()
+
+        def build(_tables: Tables) -> Greeter:
+            return self.greeter
+
+        self.spec = ActorSpec(
+            name=ME,
+            actor=Controller,
+            arguments={
+                "settings": ControllerSettings(name="greeter", client="greeter", component="greeter", **settings),
+                "tables": {CONFIGMAPS.id: self.table},
+                "watches": Greeter.watches,
+                "build": build,
+                "vitals": self.vitals,
+                "meter": QueueMeter(),
+                "seed": 1,
+            },
+        )
+        self.system.spawn(self.spec)
+        self.settle()
+
+    def settle(self, seconds: float = 0.0) -> None:
+        self.world.run_for(seconds)
+
+    def listed(self, *names: str, version: int = 10) -> None:
+        self.writer.replace(
+            [self.table.make_entry(obj, orjson.dumps(obj)) for obj in (configmap(n, version) for n in names)], version
+        )
+        self.writer.hear(self.world.clock.monotonic())
+
+    def tell(self, *messages: Any, then: float = 0.0) -> None:
+        for message in messages:
+            self.system.tell(ME, message)
+        self.settle(then)
+
+    def begin(self, *names: str) -> None:
+        """Its table holds these, and nothing was written under its name before."""
+        self.listed(*names)
+        self.tell(Synced(CONFIGMAPS.id), Attached(self.system.incarnation(ME), {}, []))
+
+    @property
+    def submits(self) -> list[Submit]:
+        return [message for message in self.kept["dispatcher"] if isinstance(message, Submit)]
+
+    def answer(self, submit: Submit, *outcomes: Outcome) -> None:
+        self.tell(*(Settled(submit.ticket, index, outcome) for index, outcome in enumerate(outcomes)))
+
+    def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = orjson.loads(self.world.ask(self.system, ME, Describe()).facts)
+        return found
+
+
+def event(name: str, version: int = 11) -> WatchEvent:
+    obj = configmap(name, version)
+    return WatchEvent(
+        EventType.ADDED, CONFIGMAPS.id, f"d/{name}", f"uid-{name}", str(version), json.dumps(obj).encode()
+    )
+
+
+DONE = Done(b'{"metadata":{"namespace":"d","name":"a","uid":"uid-a","resourceVersion":"12"}}')
+
+
+# Until it may act.
+
+
+def test_it_acts_once_it_is_attached_and_its_tables_are_whole(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    assert setting.kept["dispatcher"] == [Attach(ME, 1)]
+    assert setting.kept[INFORMER] == [Subscribe(ME)]
+    setting.tell(event("a"), Attached(1, {}, []))
+    assert setting.greeter.seen == []
+    setting.listed("a", "b")
+    setting.tell(Synced(CONFIGMAPS.id))
+    assert setting.greeter.seen == ["d/a", "d/b"]
+
+
+def test_it_waits_until_its_table_shows_what_its_predecessor_wrote(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.listed("a", version=10)
+    setting.tell(Synced(CONFIGMAPS.id), Attached(1, {CONFIGMAPS.id: 20}, []), then=5.0)
+    assert setting.greeter.seen == []
+    setting.writer.advance(20)
+    setting.settle(1.0)
+    assert setting.greeter.seen == ["d/a"]
+
+
+def test_after_a_restored_backup_no_version_from_before_is_waited_for(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.listed("a", version=100)
+    setting.tell(Synced(CONFIGMAPS.id), Attached(1, {CONFIGMAPS.id: 120}, []))
+    setting.listed("a", version=7)
+    setting.settle(1.0)
+    assert setting.greeter.seen == ["d/a"]
+
+
+def test_an_answer_to_an_earlier_incarnation_attaches_nobody(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.listed("a")
+    setting.tell(Synced(CONFIGMAPS.id), Attached(7, {}, []), then=1.0)
+    assert setting.greeter.seen == []
+
+
+# Mail.
+
+
+def test_a_question_between_an_event_and_the_next_leaves_no_key_waiting(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.begin()
+    setting.system.tell(ME, event("a"))
+    setting.facts()
+    setting.settle()
+    assert setting.greeter.seen == ["d/a"]
+
+
+def test_a_ping_between_an_event_and_the_next_leaves_no_key_waiting(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.begin()
+    setting.tell(event("a"), Ping(1))
+    assert setting.greeter.seen == ["d/a"]
+
+
+def test_it_answers_pings_while_it_works_through_a_long_queue(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, looks)
+    names = [f"c{number}" for number in range(1000)]
+    setting.listed(*names)
+    setting.world.hang(setting.system, "dispatcher")
+    setting.system.tell(ME, Synced(CONFIGMAPS.id))
+    setting.system.tell(ME, Attached(1, {}, []))
+    setting.system.tell(ME, Ping(1))
+    while not any(isinstance(message, Pong) for message in setting.kept["controller-manager"]):
+        assert setting.world.step()
+    assert 0 < len(setting.greeter.seen) < 500
+    setting.settle()
+    assert len(setting.greeter.seen) == 1000, "and nothing is forgotten"
+
+
+def test_an_outcome_told_twice_or_of_nobodys_command_is_ignored(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.begin("a")
+    (submit,) = setting.submits
+    setting.answer(submit, DONE)
+    setting.answer(submit, Refused("again"))
+    setting.tell(Settled(4711, 0, DONE))
+    facts = setting.facts()
+    assert (facts["reconciled"], facts["failed"], facts["in_work"]) == (1, 0, 0)
+
+
+# Reconcilers that do what they should not.
+
+
+def raises_at_once(_key: Key) -> Reconciliation:
+    raise RuntimeError("no generator")
+
+
+def answers_nothing(_key: Key) -> Any:
+    return None
+
+
+def yields_a_riddle(_key: Key) -> Iterator[Any]:
+    yield object()
+
+
+def yields_what_cannot_be_told(key: Key) -> Iterator[Any]:
+    yield patch(CONFIGMAPS, key, {})
+    yield [object()]
+
+
+def yields_an_event_among_commands(key: Key) -> Iterator[Any]:
+    yield [delete(CONFIGMAPS, key), record(CONFIGMAPS, configmap("bad", 1), "Normal", "Reason", "text")]
+
+
+def forgets_from(key: Key) -> Iterator[Any]:
+    yield must(delete(CONFIGMAPS, key))
+
+
+def yields_text(_key: Key) -> Iterator[Any]:
+    yield "hello"
+
+
+def returns_a_number(_key: Key) -> Any:
+    yield from ()
+    return 7
+
+
+def comes_back_never(_key: Key) -> Any:
+    yield from ()
+    return RequeueAfter(float("nan"))
+
+
+def comes_back_in_words(_key: Key) -> Any:
+    yield from ()
+    return RequeueAfter("5")  # type: ignore[arg-type]
+
+
+NONSENSE = "TypeError: a reconciliation yields a command, a list of commands or a record, not "
+RETURNS = "TypeError: a reconciliation returns RequeueAfter(seconds) or None, not "
+
+
+@pytest.mark.parametrize(
+    "act, error",
+    [
+        (raises_at_once, "RuntimeError: no generator"),
+        (answers_nothing, "TypeError: reconcile() of Greeter is no generator: it needs a yield, and returned None"),
+        (yields_a_riddle, f"{NONSENSE}<object object"),
+        (yields_what_cannot_be_told, f"{NONSENSE}[<object object"),
+        (yields_an_event_among_commands, f"{NONSENSE}[Delete("),
+        (forgets_from, f"{NONSENSE}<generator object must"),
+        (yields_text, f"{NONSENSE}'hello'"),
+        (returns_a_number, f"{RETURNS}7"),
+        (comes_back_never, f"{RETURNS}RequeueAfter(seconds=nan)"),
+        (comes_back_in_words, f"{RETURNS}RequeueAfter(seconds='5')"),
+    ],
+)
+def test_a_reconciler_that_breaks_the_rules_on_one_object_serves_the_others(
+    log: FilteringBoundLogger, logs: LogCapture, act: Callable[[Key], Any], error: str
+) -> None:
+    setting = Setting(log, lambda key: act(key) if key == "d/bad" else greets(key))
+    setting.begin("bad", "good")
+    for submit in setting.submits:
+        setting.answer(submit, DONE)
+    assert setting.system.is_alive(ME)
+    facts = setting.facts()
+    assert facts["reconciled"] == 1
+    assert facts["failed"] >= 1
+    assert facts["in_work"] == 0
+    looked = len(setting.greeter.seen)
+    setting.settle(1.0)
+    assert setting.greeter.seen[looked:].count("d/bad") >= 1, "and it is tried again"
+    assert next(e["error"][: len(error)] for e in logs.entries if e.get("key") == "d/bad") == error
+
+
+def test_nonsense_is_raised_at_the_yield_so_that_its_author_sees_where(
+    log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    setting = Setting(log, yields_text)
+    setting.begin("bad")
+    setting.settle(1.0)
+    first, *others = [e["exc_info"] for e in logs.entries if e.get("key") == "d/bad"]
+    assert "yields_text" in [frame.name for frame in traceback.extract_tb(first.__traceback__)]
+    assert others == [None] * len(others), "the same trace is not shown again for each try"
+    assert others
+
+
+def test_nonsense_that_is_caught_where_it_was_yielded_fails_all_the_same(log: FilteringBoundLogger) -> None:
+    def catches(_key: Key) -> Iterator[Any]:
+        while True:
+            with contextlib.suppress(TypeError):
+                yield "hello"
+
+    setting = Setting(log, catches)
+    setting.begin("bad")
+    facts = setting.facts()
+    assert (facts["failed"], facts["in_work"]) == (1, 0)
+
+
+def test_a_watch_that_answers_with_a_text_adds_no_letters(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    setting = Setting(log)
+    setting.spec.arguments["watches"] = (Watch(CONFIGMAPS, to=lambda change, _: change.key),)  # type: ignore[index]
+    setting.system.spawn(setting.spec)
+    setting.settle()
+    setting.begin("a")
+    assert setting.greeter.seen == []
+    (entry,) = [e for e in logs.entries if e["event"] == "malformed object skipped"]
+    assert entry["error"] == "TypeError: `to` answers with keys, as a list, and not with the text 'd/a'"
+
+
+def test_an_object_that_a_watch_cannot_be_asked_about_is_skipped(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    def picky(change: Any, _tables: Tables) -> list[Key]:
+        if change.key == "d/bad":
+            raise KeyError("spec")
+        return [change.key]
+
+    setting = Setting(log)
+    setting.spec.arguments["watches"] = (Watch(CONFIGMAPS, to=picky),)  # type: ignore[index]
+    setting.system.spawn(setting.spec)
+    setting.settle()
+    setting.begin("bad", "good")
+    assert setting.greeter.seen == ["d/good"]
+    assert any(e["event"] == "malformed object skipped" and e["key"] == "d/bad" for e in logs.entries)
+
+
+# Peers that are replaced in the middle.
+
+
+def two_at_once(key: Key) -> Reconciliation:
+    yield [patch(CONFIGMAPS, key, {"data": {"n": str(number)}}) for number in range(2)]
+    return None
+
+
+def new_dispatcher(setting: Setting) -> None:
+    setting.system.spawn(setting.peers["dispatcher"])
+    setting.tell(Restarted("dispatcher", setting.system.incarnation("dispatcher")))
+
+
+def test_of_a_batch_that_was_sent_in_part_the_rest_is_lost_with_the_dispatcher(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, two_at_once)
+    setting.begin("a")
+    (submit,) = setting.submits
+    new_dispatcher(setting)
+    assert setting.kept["dispatcher"][-1] == Attach(ME, 1)
+    setting.tell(Attached(1, {}, [[submit.ticket, 0]]))
+    assert setting.facts()["in_work"] == 1, "its first command is on its way"
+    setting.tell(Settled(submit.ticket, 0, DONE))
+    assert setting.facts()["in_work"] == 0
+
+
+def test_what_it_asked_the_new_dispatcher_is_not_lost_with_the_old_one(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.begin("a")
+    new_dispatcher(setting)
+    setting.tell(event("b"))
+    first, second = setting.submits
+    setting.tell(Attached(1, {}, [[first.ticket, 0]]))
+    assert setting.facts()["in_work"] == 2
+    setting.answer(second, DONE)
+    assert setting.facts()["in_work"] == 1
+
+
+def test_it_finds_a_new_peer_by_itself_if_nobody_tells(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.begin()
+    setting.system.spawn(setting.peers[INFORMER])
+    setting.system.spawn(setting.peers["dispatcher"])
+    setting.settle(130.0)
+    assert setting.kept[INFORMER] == [Subscribe(ME)] * 2
+    assert setting.kept["dispatcher"] == [Attach(ME, 1)] * 2
+
+
+def test_a_new_informer_lets_it_look_at_everything_again(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, looks)
+    setting.begin("a", "b")
+    setting.system.spawn(setting.peers[INFORMER])
+    setting.tell(Restarted(INFORMER, 2), Restarted(INFORMER, 2))
+    assert setting.kept[INFORMER] == [Subscribe(ME)] * 2, "told twice, it subscribes once"
+    setting.tell(Synced(CONFIGMAPS.id))
+    assert setting.greeter.seen == ["d/a", "d/b"] * 2
+
+
+def test_one_that_is_replaced_in_the_middle_of_a_message_says_nothing_in_its_successors_name(
+    log: FilteringBoundLogger,
+) -> None:
+    setting = Setting(log)
+
+    def hangs(key: Key) -> Reconciliation:
+        setting.system.spawn(setting.spec)  # meanwhile it is replaced
+        setting.vitals.say(ME, {"said by": "the successor"})
+        return greets(key)
+
+    setting.greeter._act = hangs
+    setting.listed("a")
+    setting.system.tell(ME, Attached(1, {}, []))
+    setting.system.tell(ME, Synced(CONFIGMAPS.id))
+    while setting.system.incarnation(ME) == 1:
+        assert setting.world.step()
+    assert setting.vitals.of(ME) == {"said by": "the successor"}
+    assert setting.submits == []
+
+
+# Paused, draining, stale.
+
+
+def test_paused_it_keeps_the_queue_and_finishes_what_it_began(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, two_at_once)
+    setting.begin("a")
+    setting.tell(Pause("greeter"), event("b"), event("b"))
+    setting.answer(setting.submits[0], DONE, DONE)
+    assert setting.greeter.seen == ["d/a"]
+    facts = setting.facts()
+    assert (facts["reconciled"], facts["queued"], facts["paused"]) == (1, 1, True)
+    setting.tell(Resume("greeter"))
+    assert setting.greeter.seen == ["d/a", "d/b"]
+
+
+def test_draining_it_begins_nothing_and_says_once_that_it_is_done(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.begin("a")
+    setting.tell(Drain(), event("b"), then=5.0)
+    assert not any(isinstance(message, Drained) for message in setting.kept["controller-manager"])
+    setting.answer(setting.submits[0], DONE)
+    setting.tell(event("c"), event("d"), then=130.0)
+    assert [m for m in setting.kept["controller-manager"] if isinstance(m, Drained)] == [Drained(ME)]
+    assert setting.greeter.seen == ["d/a"]
+
+
+def test_one_that_is_asked_to_drain_again_answers_again(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.tell(Drain())
+    setting.tell(Drain())
+    assert setting.kept["controller-manager"] == [Drained(ME)] * 2, "it may be another manager that asks"
+
+
+def deletes(key: Key) -> Reconciliation:
+    yield delete(CONFIGMAPS, key)
+    return None
+
+
+def test_nothing_is_deleted_on_the_word_of_a_table_that_is_too_stale(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, deletes, stale_after=300.0)
+    setting.begin()
+    setting.settle(301.0)
+    setting.tell(event("a"))
+    assert setting.submits == []
+    setting.writer.hear(setting.world.clock.monotonic())
+    setting.settle(11.0)
+    assert len(setting.submits) == 1
+
+
+# Over days.
+
+
+def test_it_looks_again_when_it_was_asked_to_and_the_earliest_time_counts(log: FilteringBoundLogger) -> None:
+    delays = iter([600.0, 5.0, 600.0])
+
+    def later(_key: Key) -> Reconciliation:
+        yield from ()
+        return RequeueAfter(next(delays))
+
+    setting = Setting(log, later)
+    setting.begin("a")
+    setting.tell(event("a"))
+    setting.settle(5.5)
+    assert len(setting.greeter.seen) == 3
+
+
+def test_a_busy_controller_does_not_ask_for_the_same_alarm_again_and_again(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, looks)
+    setting.begin()
+    asked: list[float] = []
+    call_at = setting.world.clock.call_at
+
+    def counting(who: Any, when: float, what: Callable[[], None]) -> None:
+        asked.append(when)
+        call_at(who, when, what)
+
+    setting.world.clock.call_at = counting  # type: ignore[method-assign]
+    for number in range(200):
+        setting.tell(event(f"c{number}"), then=0.01)
+    assert len(setting.greeter.seen) == 200
+    assert len(asked) < 10

@@ -1,0 +1,85 @@
+"""What becomes of a key that failed, by what it failed with."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from actors.engine.controller.readiness import StaleTableError
+from actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces, retry
+from protocols.messages.commands import Get
+from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Refused, Unknown
+from runtime.work_queue import WorkQueue
+
+KEY = "default/web"
+MANY = 15  # failures after which the backoff alone is longer than half a minute
+
+
+def failed(outcome: Outcome) -> CommandFailed:
+    return CommandFailed(Get("v1/pods", KEY), outcome)
+
+
+def queue_after(
+    failures: int, err: Exception, log: FilteringBoundLogger, *, max_retries: int | None
+) -> tuple[WorkQueue, float | None]:
+    """A queue from which a key was taken that had failed so often before, and now failed once more; and the seconds
+    until it is due, if it is."""
+    queue, now = WorkQueue(now=0.0), 1.0
+    for _ in range(failures):
+        now += queue.add_rate_limited(KEY, now)
+    queue.add(KEY, now)
+    assert queue.take(now) == KEY
+    queue.done(KEY, now)
+    retry(queue, KEY, err, now=now, max_retries=max_retries, traces=Traces(), log=log)
+    due = queue.next_due()
+    return queue, None if due is None else due - now
+
+
+def seconds_said(logs: LogCapture) -> float:
+    seconds: float = logs.entries[-1]["seconds"]
+    return seconds
+
+
+@pytest.mark.parametrize("outcome", [Refused("no route"), Unknown("cut")])
+def test_a_server_that_is_away_is_asked_every_half_minute_and_no_key_is_given_up(
+    outcome: Outcome, log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    queue, wait = queue_after(MANY, failed(outcome), log, max_retries=3)
+    assert (wait, seconds_said(logs)) == (AWAY_RETRY, AWAY_RETRY)
+    assert queue.failures(KEY) == MANY + 1
+
+
+def test_a_key_that_failed_too_often_waits_for_its_next_event(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    queue, wait = queue_after(3, ValueError("malformed"), log, max_retries=3)
+    assert (wait, queue.failures(KEY)) == (None, 0)
+    assert logs.entries[-1]["log_level"] == "error"
+
+
+def test_a_stale_table_is_no_failure_of_the_key(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    queue, wait = queue_after(2, StaleTableError("old"), log, max_retries=None)
+    assert (wait, seconds_said(logs)) == (STALE_RETRY, STALE_RETRY)
+    assert queue.failures(KEY) == 2
+
+
+@pytest.mark.parametrize(
+    ("err", "level", "traceback"),
+    [
+        (failed(Conflict("newer", b"")), "info", False),
+        (ValueError("malformed"), "warning", False),
+        (RuntimeError("a bug"), "warning", True),
+    ],
+)
+def test_other_failures_are_tried_again_with_backoff_and_only_bugs_show_where(
+    err: Exception, level: str, traceback: bool, log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    queue, wait = queue_after(2, err, log, max_retries=None)
+    assert wait == pytest.approx(0.02)  # 5 ms, doubled for each failure before
+    assert queue.failures(KEY) == 3
+    assert logs.entries[-1]["log_level"] == level
+    assert ("exc_info" in logs.entries[-1]) is traceback
+
+
+def test_a_traceback_is_shown_once() -> None:
+    traces, err = Traces(), RuntimeError("a bug")
+    assert [traces.first_of(err), traces.first_of(err)] == [err, None]

@@ -1,0 +1,112 @@
+"""Calls into a cloud on their way through the dispatcher: who may call, what it costs, and what outlives whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from actors.engine.dispatcher import Dispatcher, DispatchLimits
+from actors.engine.dispatcher.requests import request_for
+from protocols.messages.cloud import InstanceExists, ListRoutes
+from protocols.messages.commands import Command, Get, Submit
+from protocols.messages.lifecycle import Attach, Attached, LeaseHeld
+from protocols.messages.outcomes import Done, Outcome, Refused, Settled
+from runtime.cloud.fake import FakeCloud
+from runtime.ledger import Ledger
+from runtime.simulation.cloud import SimulatedCalls
+from runtime.simulation.world import World
+from runtime.system import ActorSpec
+from tests.actors.scripted import Probe, ScriptedTransport
+
+EXISTS = InstanceExists(b'{"metadata":{"name":"n1"}}')
+
+
+class Setting:
+    """A dispatcher with a cloud whose calls take ten seconds, and a sender."""
+
+    def __init__(self, log: FilteringBoundLogger, *, cloud: bool = True, **limits: Any) -> None:
+        self.world = World(log=log)
+        self.transport = ScriptedTransport()
+        self.calls = SimulatedCalls(FakeCloud(), clock=self.world.clock, latency=10.0)
+        self.system = self.world.system()
+        self.kept: list[Any] = []
+        self.system.spawn(ActorSpec(name="me", actor=Probe, arguments={"kept": self.kept}))
+        self.spec = ActorSpec(
+            name="dispatcher",
+            actor=Dispatcher,
+            arguments={
+                "transport": self.transport,
+                "ledger": Ledger(),
+                "limits": DispatchLimits(**{"needs_lease": False, **limits}),
+                "cloud": self.calls if cloud else None,
+            },
+        )
+        self.system.spawn(self.spec)
+
+    def submit(self, *commands: Command, incarnation: int = 1) -> None:
+        self.system.tell("dispatcher", Submit("me", incarnation, "c", incarnation, commands))
+        self.world.run_for(0)
+
+    def outcomes(self) -> dict[int, Outcome]:
+        return {message.index: message.outcome for message in self.kept if isinstance(message, Settled)}
+
+
+def test_a_call_goes_to_the_cloud_and_a_command_to_the_server(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.submit(EXISTS, Get("v1/nodes", "n1"), ListRoutes("c"))
+    assert [call for _, call in setting.calls.made] == [EXISTS, ListRoutes("c")]
+    setting.transport.answer(200, b"{}")
+    setting.world.run_for(0)
+    assert setting.outcomes() == {1: Done(b"{}")}, "the server's answer waits for no cloud"
+    setting.world.run_for(10.0)
+    assert setting.outcomes() == {0: Done(b"true"), 1: Done(b"{}"), 2: Done(b"[]")}
+
+
+def test_calls_cost_nothing_of_the_rate_limit(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, qps=0.001, burst=1)
+    setting.submit(EXISTS, EXISTS, Get("v1/nodes", "n1"))
+    assert len(setting.calls.made) == 2
+    assert len(setting.transport.sent) == 1
+
+
+def test_nobody_calls_without_the_lease(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, needs_lease=True)
+    setting.submit(EXISTS)
+    assert setting.outcomes() == {0: Refused("the lease is not held")}
+    setting.system.tell("dispatcher", LeaseHeld(100.0))
+    setting.submit(EXISTS)
+    assert len(setting.calls.made) == 1
+
+
+def test_without_a_cloud_a_call_is_refused(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, cloud=False)
+    setting.submit(EXISTS)
+    assert setting.outcomes() == {0: Refused("there is no cloud provider")}
+
+
+def test_an_old_incarnation_does_not_call_and_a_new_one_waits_for_what_it_has_called(
+    log: FilteringBoundLogger,
+) -> None:
+    setting = Setting(log)
+    setting.submit(EXISTS)
+    setting.system.tell("dispatcher", Attach("me", 2))
+    setting.submit(EXISTS)
+    assert len(setting.calls.made) == 1
+    assert not any(isinstance(message, Attached) for message in setting.kept)
+    setting.world.run_for(10.0)
+    assert Attached(2, {}, []) in setting.kept
+
+
+def test_what_was_called_before_the_dispatcher_failed_is_answered_all_the_same(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.submit(EXISTS)
+    setting.system.spawn(setting.spec)
+    setting.world.run_for(10.0)
+    assert setting.outcomes() == {0: Done(b"true")}
+
+
+def test_no_request_carries_a_call_out() -> None:
+    with pytest.raises(TypeError, match="InstanceExists"):
+        request_for(EXISTS, timeout=1.0)

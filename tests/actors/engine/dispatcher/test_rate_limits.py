@@ -1,0 +1,35 @@
+"""A client's rate limit holds whoever sends, and shows how much of it is used."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from actors.controllers.nodes.node_services import NODE_SERVICES
+from actors.options import Options
+from actors.simulation import SimulatedCluster
+from protocols.resources import NODES
+from tests.actors.controllers.nodes.objects import node
+
+TTL = next(spec for spec in NODE_SERVICES if spec.name == "ttl-controller")
+BURST, QPS = 10, 5.0
+
+
+def sent(cluster: SimulatedCluster) -> list[float]:
+    return [at for at, client, request in cluster.transport.requests if client == "ttl-controller"]
+
+
+def test_a_dispatcher_that_is_restarted_goes_on_with_the_limits_as_they_were(cluster: SimulatedCluster) -> None:
+    options = Options()
+    limits = replace(options.client_limits, qps=QPS, burst=BURST)
+    manager = cluster.manager(controllers=[TTL], options=replace(options, client_limits=limits))
+    for number in range(60):
+        cluster.create(NODES, node(f"n{number}"))
+    for _ in range(3):
+        before = len(sent(cluster))
+        assert cluster.run_until(lambda before=before: len(sent(cluster)) >= before + 12)
+        cluster.world.kill(manager.actors, "dispatcher")
+    cluster.run_for(60.0)
+    times = sent(cluster)
+    assert len(times) >= 60
+    for first, last in zip(times, times[BURST + 5 :], strict=False):
+        assert last - first >= 5 / QPS - 0.01, "never more than the burst and what has come in since"

@@ -1,0 +1,115 @@
+"""Each command is one request to the API server, and each response says what became of it."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from actors.engine.dispatcher.requests import outcome_of, request_for
+from protocols.messages.commands import (
+    Command,
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    PatchType,
+    Update,
+)
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    Conflict,
+    Done,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
+from runtime.api import Response
+
+
+@pytest.mark.parametrize(
+    ("command", "method", "path", "query"),
+    [
+        (Create("v1/pods", "d", b"{}"), "POST", "/api/v1/namespaces/d/pods", {}),
+        (Create("v1/nodes", "", b"{}"), "POST", "/api/v1/nodes", {}),
+        (Create("v1/pods", "d", b"{}", "a", "binding"), "POST", "/api/v1/namespaces/d/pods/a/binding", {}),
+        (
+            Update("apps/v1/replicasets", "d/a", b"{}", "status"),
+            "PUT",
+            "/apis/apps/v1/namespaces/d/replicasets/a/status",
+            {},
+        ),
+        (Patch("v1/nodes", "n", b"{}"), "PATCH", "/api/v1/nodes/n", {}),
+        (
+            Patch("v1/pods", "d/a", b"{}", PatchType.APPLY, "", "me", True),
+            "PATCH",
+            "/api/v1/namespaces/d/pods/a",
+            {"fieldManager": "me", "force": "true"},
+        ),
+        (Delete("v1/pods", "d/a"), "DELETE", "/api/v1/namespaces/d/pods/a", {}),
+        (
+            DeleteCollection("v1/pods", "d", "a=b", "spec.nodeName=n"),
+            "DELETE",
+            "/api/v1/namespaces/d/pods",
+            {"labelSelector": "a=b", "fieldSelector": "spec.nodeName=n"},
+        ),
+        (Get("v1/pods", "d/a"), "GET", "/api/v1/namespaces/d/pods/a", {}),
+        (List("v1/pods"), "GET", "/api/v1/pods", {}),
+    ],
+)
+def test_each_command_is_one_request(command: Command, method: str, path: str, query: dict[str, str]) -> None:
+    request = request_for(command, timeout=7.0)
+    assert (request.method, request.path, dict(request.query), request.timeout) == (method, path, query, 7.0)
+
+
+def test_a_deletion_says_what_it_rests_on_and_a_grace_of_zero_is_said() -> None:
+    full = Delete("v1/pods", "d/a", uid="u", resource_version="5", grace_seconds=0, propagation="Orphan")
+    assert orjson.loads(request_for(full, timeout=1).body) == {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "preconditions": {"uid": "u", "resourceVersion": "5"},
+        "gracePeriodSeconds": 0,
+        "propagationPolicy": "Orphan",
+    }
+    bare = orjson.loads(request_for(Delete("v1/pods", "d/a"), timeout=1).body)
+    assert bare == {"kind": "DeleteOptions", "apiVersion": "v1"}
+
+
+def status(code: int, reason: str, message: str = "no") -> bytes:
+    return orjson.dumps({"kind": "Status", "code": code, "reason": reason, "message": message})
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        (Response(status=201, body=b"{}"), Done),
+        (Response(status=404, body=status(404, "NotFound")), NotFound),
+        (Response(status=409, body=status(409, "AlreadyExists")), AlreadyExists),
+        (Response(status=409, body=status(409, "Conflict")), Conflict),
+        (Response(status=401, body=b"Unauthorized"), Forbidden),
+        (Response(status=403, body=status(403, "Forbidden")), Forbidden),
+        (Response(status=410, body=status(410, "Expired")), Gone),
+        (Response(status=422, body=status(422, "Invalid")), Invalid),
+        (Response(status=400, body=b""), Invalid),
+        (Response(status=429, retry_after=3.0), Throttled),
+        (Response(status=500, body=b"[]"), ServerFailure),
+        (Response(status=504, body=status(504, "Timeout")), Unknown),
+        (Response(status=0, error="cut"), Unknown),
+        (Response(status=0, error="refused", sent=False), Refused),
+    ],
+)
+def test_a_response_says_what_became_of_the_command(response: Response, expected: type[Outcome]) -> None:
+    assert type(outcome_of(response)) is expected
+
+
+def test_an_answer_without_a_status_object_is_quoted() -> None:
+    outcome = outcome_of(Response(status=502, body=b"<html>bad gateway</html>"))
+    assert isinstance(outcome, ServerFailure)
+    assert outcome.message == "HTTP 502: <html>bad gateway</html>"

@@ -1,0 +1,314 @@
+"""Leader election: one works, the other stands by; nobody writes without the lease."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from actors.app.system import ControllerSystem
+from actors.engine.elector import Election, Elector
+from actors.engine.elector.lease import renewed
+from actors.simulation import SimulatedCluster
+from protocols.messages.commands import Create, Get, Submit, Update
+from protocols.messages.lifecycle import Drain, Drained, LeaseHeld, LeaseLost
+from protocols.messages.outcomes import Done, NotFound, Outcome, Settled
+from protocols.objects import Object, decode_object
+from protocols.resources import EVENTS, LEASES, PODS, REPLICASETS
+from runtime.metric_families import LEADER_ELECTION_MASTER_STATUS, LEADER_ELECTION_SLOWPATH
+from runtime.metrics import Metrics
+from runtime.simulation.world import World
+from runtime.system import ActorSpec
+from runtime.vitals import Vitals
+from tests.actors.scripted import Probe
+
+LEASE = "kube-system/kube-controller-manager"
+
+
+def election(name: str) -> Election:
+    return Election(identity=name)
+
+
+def lease(cluster: SimulatedCluster) -> Object:
+    found = cluster.get(LEASES, LEASE)
+    assert found is not None
+    spec: Object = found["spec"]
+    return spec
+
+
+def leads(cluster: SimulatedCluster, manager: ControllerSystem) -> bool:
+    leading: bool = cluster.describe(manager, "controller-manager")["leading"]
+    return leading
+
+
+def crash(cluster: SimulatedCluster, manager: ControllerSystem) -> None:
+    """The whole process is gone at once."""
+    manager.halt()
+
+
+def replica_set() -> dict[str, Any]:
+    labels = {"app": "web"}
+    return {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "timings",
+    [
+        {"lease_duration": 10.0, "renew_deadline": 10.0},
+        {"renew_deadline": 2.0, "retry_period": 2.0},
+        {"retry_period": 0.0},
+        {"identity": ""},
+    ],
+)
+def test_timings_that_cannot_work_are_refused(timings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        Election(**{"identity": "a", **timings})
+
+
+def test_the_first_takes_the_lease_and_says_so(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    assert leads(cluster, manager)
+    spec = lease(cluster)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"], spec["leaseTransitions"]) == ("one", 15, 0)
+    assert [e["message"] for e in cluster.list(EVENTS) if e["reason"] == "LeaderElection"] == ["one became leader"]
+
+
+def test_it_renews_every_two_seconds_and_keeps_the_time_at_which_it_took_it(cluster: SimulatedCluster) -> None:
+    cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    before = lease(cluster)
+    cluster.run_for(60.0)
+    after = lease(cluster)
+    assert after["acquireTime"] == before["acquireTime"]
+    assert after["renewTime"] > before["renewTime"]
+    puts = [r for _, client, r in cluster.transport.requests if client == "leader-election" and r.method == "PUT"]
+    assert 28 <= len(puts) <= 32
+
+
+def test_a_second_one_stands_by_with_warm_tables_and_writes_nothing(cluster: SimulatedCluster) -> None:
+    cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=election("two"))
+    cluster.create(REPLICASETS, replica_set())
+    cluster.run_for(60.0)
+    assert not leads(cluster, second)
+    assert all(table.synced for table in second.tables.values())
+    assert len(second.tables[PODS.id]) == 3
+    assert len(cluster.list(PODS, "default")) == 3
+
+
+def test_when_the_leader_dies_the_other_takes_over_once_the_lease_has_run_out(cluster: SimulatedCluster) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(5.0)
+    crash(cluster, first)
+    cluster.create(REPLICASETS, replica_set())
+    cluster.run_for(12.0)
+    assert not leads(cluster, second), "the lease is still the other's"
+    lists_before = len(cluster.transport.requests)
+    assert cluster.run_until(lambda: len(cluster.list(PODS, "default")) == 3, within=10.0)
+    assert lease(cluster)["leaseTransitions"] == 1
+    later = cluster.transport.requests[lists_before:]
+    assert not any(r.method == "GET" and r.path.endswith(("pods", "replicasets")) for _, _, r in later), "no relist"
+
+
+def test_a_drained_leader_gives_the_lease_back_and_the_next_need_not_wait(cluster: SimulatedCluster) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(5.0)
+    assert cluster.stop(first)
+    assert first.end == "drained"
+    assert lease(cluster)["holderIdentity"] in ("", "two")
+    cluster.run_for(5.0)
+    assert leads(cluster, second)
+
+
+def test_a_leader_that_cannot_renew_stops_before_the_lease_can_be_anothers(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    found = cluster.get(LEASES, LEASE)
+    assert found is not None
+    at = cluster.clock.monotonic()
+    cluster.merge(LEASES, LEASE, {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}})
+    assert cluster.run_until(lambda: manager.end is not None, within=60.0)
+    assert manager.end is not None
+    assert "leaderelection lost" in manager.end
+    assert cluster.clock.monotonic() - at <= 12.0
+    cluster.create(REPLICASETS, replica_set())
+    cluster.run_for(30.0)
+    assert cluster.list(PODS, "default") == [], "a deposed leader writes nothing"
+
+
+def test_an_empty_holder_is_taken_at_once(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    crash(cluster, manager)
+    cluster.merge(LEASES, LEASE, {"spec": {"holderIdentity": ""}})
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(1.0)
+    assert leads(cluster, second)
+
+
+def test_the_log_says_that_the_lease_is_sought_and_who_has_it(cluster: SimulatedCluster, logs: LogCapture) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    crash(cluster, first)
+    cluster.merge(LEASES, LEASE, {"spec": {"holderIdentity": ""}})
+    cluster.manager(election=election("two"))
+    cluster.run_for(1.0)
+    said = [(line["event"], line.get("identity")) for line in logs.entries if line.get("lease") == LEASE]
+    attempt = ("attempting to acquire leader lease", None)
+    assert [line for line in said if line == attempt or line[0] == "new leader elected"] == [
+        attempt,
+        ("new leader elected", "one"),
+        attempt,
+        ("new leader elected", "two"),
+    ]
+
+
+def test_a_lease_is_judged_by_our_own_clock_and_not_by_the_time_written_in_it(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    crash(cluster, manager)
+    cluster.merge(LEASES, LEASE, {"spec": {"renewTime": "2001-01-01T00:00:00.000000Z"}})
+    second = cluster.manager(election=election("two"))
+    cluster.run_for(14.0)
+    assert not leads(cluster, second)
+    cluster.run_for(6.0)
+    assert leads(cluster, second)
+
+
+# The elector by itself: what a cluster rarely shows.
+
+
+class Alone:
+    """An elector; the test is the dispatcher, the manager and the server."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self.world = World(log=log)
+        self.system = self.world.system()
+        self.kept: dict[str, list[Any]] = {name: [] for name in ("dispatcher", "controller-manager", "event-recorder")}
+        for name, kept in self.kept.items():
+            self.system.spawn(ActorSpec(name=name, actor=Probe, arguments={"kept": kept}))
+        metrics = Metrics()
+        arguments = {
+            "election": election("one"),
+            "audience": ("dispatcher", "controller-manager"),
+            "vitals": Vitals(),
+            "status": metrics.gauge(LEADER_ELECTION_MASTER_STATUS, "lease"),
+            "slow": metrics.counter(LEADER_ELECTION_SLOWPATH, "lease"),
+            "seed": 1,
+        }
+        self.system.spawn(ActorSpec(name="elector", actor=Elector, arguments=arguments))
+        self.world.run_for(0)
+
+    @property
+    def asked(self) -> list[Submit]:
+        return [message for message in self.kept["dispatcher"] if isinstance(message, Submit)]
+
+    def told(self, name: str, kind: type[Any]) -> list[Any]:
+        return [message for message in self.kept[name] if isinstance(message, kind)]
+
+    def answer(self, outcome: Outcome) -> None:
+        self.system.tell("elector", Settled(self.asked[-1].ticket, 0, outcome))
+        self.world.run_for(0)
+
+    def grant(self) -> None:
+        """The server says yes to what was asked last: the body that was sent, as it is stored."""
+        command = self.asked[-1].commands[0]
+        if isinstance(command, Get):
+            self.answer(NotFound("not there"))
+            command = self.asked[-1].commands[0]
+        assert isinstance(command, (Create, Update))
+        self.answer(Done(command.body))
+
+    def tell(self, message: Any) -> None:
+        self.system.tell("elector", message)
+        self.world.run_for(0)
+
+
+def test_once_lost_the_lease_is_not_taken_again(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.grant()
+    alone.world.run_for(2.0)  # a renewal is on its way, and nobody answers
+    assert alone.world.clock.monotonic() == 2.0
+    pending = alone.asked[-1]
+    alone.world.run_for(20.0)
+    assert alone.told("controller-manager", LeaseLost)
+    held = len(alone.told("dispatcher", LeaseHeld))
+    alone.system.tell("elector", Settled(pending.ticket, 0, Done(pending.commands[0].body)))  # type: ignore[union-attr]
+    alone.world.run_for(60.0)
+    assert len(alone.told("dispatcher", LeaseHeld)) == held
+
+
+def test_that_the_lease_is_lost_is_said_until_somebody_ends_it_all(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.grant()
+    alone.world.run_for(12.0)
+    said = len(alone.told("controller-manager", LeaseLost))
+    alone.world.run_for(10.0)  # a manager that failed before it ended is another one by now
+    assert len(alone.told("controller-manager", LeaseLost)) > said > 0
+
+
+def test_a_try_that_is_never_answered_is_given_up(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    first = len(alone.asked)
+    alone.world.run_for(20.0)
+    assert len(alone.asked) > first
+    alone.grant()
+    assert alone.told("controller-manager", LeaseHeld)
+
+
+def test_an_answer_that_is_no_lease_is_a_failed_try(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    for body in (b"<html>a proxy</html>", b"[]", b'{"spec": 7}', b'{"spec": {"leaseTransitions": "many"}}'):
+        alone.answer(Done(body))
+        assert alone.system.is_alive("elector"), body
+        alone.world.run_for(5.0)
+    alone.grant()
+    assert alone.told("controller-manager", LeaseHeld)
+
+
+def test_transitions_that_are_null_count_as_none(log: FilteringBoundLogger) -> None:
+    assert renewed({"leaseTransitions": None, "holderIdentity": ""}, election("one"), now=0.0)["leaseTransitions"] == 1
+
+
+def test_before_the_lease_is_given_back_the_dispatcher_writes_nothing_more(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.grant()
+    alone.tell(Drain())
+    kinds = [type(message) for message in alone.kept["dispatcher"]]
+    assert kinds[-2:] == [LeaseLost, Submit]
+    assert alone.told("controller-manager", LeaseLost) == [], "it is not lost, but given back"
+    assert alone.told("controller-manager", Drained) == []
+    alone.tell(Drain())
+    assert alone.told("controller-manager", Drained) == [], "asked twice it still waits for the answer"
+    alone.grant()
+    assert len(alone.told("controller-manager", Drained)) == 1
+
+
+def test_a_renewal_that_is_on_its_way_is_waited_for_before_the_lease_is_given_back(log: FilteringBoundLogger) -> None:
+    alone = Alone(log)
+    alone.grant()
+    alone.world.run_for(2.0)
+    asked = len(alone.asked)
+    alone.tell(Drain())
+    assert len(alone.asked) == asked
+    alone.grant()  # the renewal: it changed the resourceVersion from which the release must be made
+    released = alone.asked[-1].commands[0]
+    assert isinstance(released, Update)
+    assert decode_object(released.body)["spec"]["holderIdentity"] == ""
+    alone.grant()
+    assert len(alone.told("controller-manager", Drained)) == 1

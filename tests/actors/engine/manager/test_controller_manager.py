@@ -1,0 +1,368 @@
+"""The manager: one for one, whatever happens to the others, to it, or in the middle of something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from actors.engine.manager import ControllerManager
+from actors.engine.manager.plan import ControllerPlan, ManagerPlan, Steering
+from actors.reconciliation.actor_names import MANAGER
+from actors.simulation import SimulatedCluster
+from protocols.messages.lifecycle import (
+    ActorFailed,
+    Describe,
+    Disable,
+    Drain,
+    Drained,
+    Enable,
+    LeaseHeld,
+    LeaseLost,
+    Pause,
+    Restart,
+    Restarted,
+    Resume,
+    StartChild,
+    StopChild,
+)
+from protocols.messages.watching import Unsubscribe
+from runtime.actor import Actor, Context
+from runtime.simulation.world import World
+from runtime.system import ActorSpec
+from runtime.vitals import Vitals
+
+
+class Keeper(Actor):
+    """Keeps what each incarnation is told."""
+
+    def __init__(self, context: Context, *, kept: list[tuple[str, int, Any]]) -> None:
+        super().__init__(context)
+        self._kept = kept
+
+    def receive(self, message: Any) -> None:
+        self._kept.append((self.name, self.context.incarnation, message))
+
+
+class Setting:
+    """A manager, the actors that it may start (each of which only keeps what it is told), and why it ended."""
+
+    def __init__(self, log: FilteringBoundLogger, **plan: Any) -> None:
+        self.world = World(log=log)
+        self.process = self.world.process("manager")
+        self.system = self.world.system()
+        self.kept: list[tuple[str, int, Any]] = []
+        self.ended: list[str] = []
+        self.vitals = Vitals()
+
+        def child(kind: str, name: str) -> ActorSpec:
+            if kind != "queue":
+                raise KeyError(kind)
+            return self.keeper(f"queue:{name}")
+
+        def controller(name: str) -> ControllerPlan:
+            return ControllerPlan(spec=self.keeper(f"controller:{name}"), resources=("v1/pods",), child=child)
+
+        arguments: Mapping[str, Any] = {
+            "infrastructure": (self.keeper("dispatcher"), self.keeper("elector")),
+            "informers": {"v1/pods": self.keeper("informer:v1/pods")},
+            "controllers": {name: controller(name) for name in ("one", "two", "off")},
+            "enabled": ("one", "two"),
+            "leader_elect": False,
+            **plan,
+        }
+        self.spec = ActorSpec(
+            name=MANAGER,
+            actor=ControllerManager,
+            arguments={
+                "plan": ManagerPlan(**arguments),
+                "steering": Steering(),
+                "vitals": self.vitals,
+                "ended": self.ended.append,
+                "seed": 1,
+            },
+        )
+        self.system.spawn(self.spec)
+        self.world.run_for(0.5)
+
+    def keeper(self, name: str) -> ActorSpec:
+        return ActorSpec(name=name, actor=Keeper, arguments={"kept": self.kept})
+
+    def tell(self, *messages: Any, then: float = 0.5) -> None:
+        for message in messages:
+            self.system.tell(MANAGER, message)
+        self.world.run_for(then)
+
+    def told(self, name: str, kind: type[Any]) -> list[tuple[int, Any]]:
+        """What an actor was told of this kind, and in which incarnation."""
+        return [
+            (incarnation, message) for to, incarnation, message in self.kept if to == name and type(message) is kind
+        ]
+
+    def alive(self, name: str) -> bool:
+        return self.system.is_alive(name)
+
+    def children(self) -> dict[str, Any]:
+        facts: dict[str, Any] = orjson.loads(self.world.ask(self.system, MANAGER, Describe()).facts)["children"]
+        return facts
+
+    def lose_manager(self) -> None:
+        """It fails, and is started again as ControllerSystem does."""
+        self.system.fence(MANAGER)
+        self.world.run_for(0.1)
+        self.system.spawn(self.spec)
+        self.world.run_for(0.5)
+
+
+def test_a_failure_of_an_incarnation_that_was_replaced_is_not_its_successors(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.tell(Restart("one"), ActorFailed("controller:one", 1, "late news"))
+    assert setting.system.incarnation("controller:one") == 2
+    assert setting.alive("controller:one")
+    assert setting.children()["controller:one"]["failures"] == 0
+
+
+def test_what_health_checks_read_of_the_children_is_what_is_true_whatever_happens_to_them(
+    log: FilteringBoundLogger,
+) -> None:
+    setting = Setting(log)
+
+    def fail() -> None:
+        setting.world.kill(setting.system, "controller:two")
+
+    happenings: list[Callable[[], None]] = [
+        lambda: setting.tell(Restart("one")),
+        lambda: setting.tell(Disable("one")),
+        lambda: setting.tell(Enable("one"), Enable("off")),
+        lambda: setting.tell(StartChild("one", "queue", "a")),
+        lambda: setting.tell(StopChild("one", "queue", "a")),
+        *[fail] * 12,  # until it is given up
+    ]
+    for happens in happenings:
+        happens()
+        for _ in range(20):
+            setting.world.run_for(1.0)
+            assert setting.vitals.of(MANAGER)["children"] == setting.children()
+    assert setting.children()["controller:two"]["gave_up"]
+
+
+# Pause, resume, enable, disable: at every moment.
+
+
+def test_a_pause_before_the_controller_has_started_holds_from_its_first_moment(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, leader_elect=True)
+    setting.tell(Pause("one"))
+    setting.tell(LeaseHeld(100.0))
+    assert setting.told("controller:one", Pause) == [(1, Pause("one"))]
+    assert setting.told("controller:two", Pause) == []
+
+
+def test_a_paused_controller_stays_so_through_restarts_of_its_own_and_of_the_manager(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.tell(Pause("one"))
+    setting.tell(Restart("one"))
+    setting.lose_manager()
+    setting.tell(Restart("one"))
+    assert [incarnation for incarnation, _ in setting.told("controller:one", Pause)] == [1, 2, 3]
+    setting.tell(Resume("one"))
+    setting.tell(Restart("one"))
+    assert len(setting.told("controller:one", Pause)) == 3
+
+
+def test_what_was_disabled_on_a_standby_stays_off_when_the_lease_is_held(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, leader_elect=True)
+    setting.tell(Disable("one"))
+    setting.tell(LeaseHeld(100.0))
+    assert not setting.alive("controller:one")
+    assert setting.alive("controller:two")
+
+
+def test_what_was_enabled_on_a_standby_waits_for_the_lease(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, leader_elect=True)
+    setting.tell(Enable("off"), then=3.0)
+    assert not setting.alive("controller:off"), "it may not write yet"
+    setting.tell(LeaseHeld(100.0))
+    assert setting.alive("controller:off")
+
+
+def test_a_new_manager_knows_what_was_switched_on_and_off(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.tell(Disable("one"), Enable("off"))
+    setting.system.fence("controller:off")  # down at the moment at which the manager is lost
+    setting.lose_manager()
+    assert not setting.alive("controller:one")
+    assert setting.alive("controller:off")
+
+
+def test_enabled_twice_it_lives_once(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.tell(Enable("off"), Enable("off"))
+    setting.tell(Enable("off"))
+    assert setting.system.incarnation("controller:off") == 1
+
+
+def test_what_is_disabled_while_it_waits_to_be_restarted_stays_off(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.system.fence("controller:one")
+    setting.tell(ActorFailed("controller:one", 1, "broken"), Disable("one"), then=60.0)
+    assert not setting.alive("controller:one")
+    assert setting.told("informer:v1/pods", Unsubscribe) == [(1, Unsubscribe("controller:one"))]
+
+
+def test_a_controller_that_nobody_knows_is_named_and_not_remembered(
+    log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    setting = Setting(log)
+    setting.tell(Pause("nobody"), Resume("nobody"), Enable("nobody"), Disable("nobody"), Restart("nobody"))
+    assert [e["log_level"] for e in logs.entries if "nobody" in e.values()] == ["warning"] * 5
+
+
+# Children of controllers.
+
+
+def test_a_kind_of_child_that_a_controller_does_not_have_is_its_error_and_not_the_managers(
+    log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    setting = Setting(log)
+    setting.tell(StartChild("one", "riddle", "a"), StartChild("one", "queue", "b"))
+    assert setting.alive(MANAGER)
+    assert setting.alive("queue:b")
+    assert any(e["log_level"] == "error" and e.get("kind") == "riddle" for e in logs.entries)
+
+
+def test_a_controller_stops_children_of_its_own_alone(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.tell(StartChild("one", "queue", "b"))
+    setting.tell(StopChild("two", "queue", "b"), StopChild("two", "controller", "one"))
+    assert setting.alive("queue:b")
+    assert setting.alive("controller:one")
+    setting.tell(StopChild("one", "queue", "b"))
+    assert not setting.alive("queue:b")
+
+
+def test_children_go_with_a_controller_that_is_disabled_after_a_new_manager_came(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.tell(StartChild("one", "queue", "b"))
+    setting.lose_manager()
+    setting.tell(StartChild("one", "queue", "b"))
+    assert setting.system.incarnation("queue:b") == 1, "it lives"
+    setting.tell(Disable("one"))
+    assert not setting.alive("queue:b")
+
+
+# Hung, or only paused with all the others.
+
+
+def test_who_hangs_is_replaced_and_may_come_to(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.world.hang(setting.system, "controller:one", seconds=50.0)
+    setting.world.run_for(45.0)
+    assert setting.system.incarnation("controller:one") == 2
+    setting.world.run_for(120.0)
+    assert setting.system.incarnation("controller:one") == 2
+    assert setting.alive("controller:one")
+
+
+def test_nobody_is_called_hung_because_the_whole_process_stood_still(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.world.run_for(4.4)
+    for name in ("dispatcher", "elector", "informer:v1/pods", "controller:one", "controller:two"):
+        setting.world.hang(setting.system, name, seconds=60.0)
+    setting.world.run_for(0.4)  # they are pinged
+    setting.world.hang(setting.system, MANAGER, seconds=59.0)
+    setting.world.run_for(65.0)
+    assert {child["incarnation"] for child in setting.children().values()} == {1}
+
+
+# The end.
+
+
+def test_the_lease_is_given_back_once_however_often_a_controller_says_that_it_is_drained(
+    log: FilteringBoundLogger,
+) -> None:
+    setting = Setting(log, leader_elect=True)
+    setting.tell(LeaseHeld(100.0))
+    setting.tell(Drain())
+    setting.tell(Drained("controller:one"), Drained("controller:one"))
+    assert setting.told("elector", Drain) == []
+    setting.tell(Drained("controller:two"), Drained("controller:two"), Drained("controller:one"))
+    assert len(setting.told("elector", Drain)) == 1
+    assert setting.ended == []
+    setting.tell(Drained("elector"))
+    assert setting.ended == ["drained"]
+
+
+def test_a_controller_that_is_down_or_fails_while_it_drains_is_not_waited_for(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, drain_within=float("inf"))
+    setting.system.fence("controller:one")
+    setting.tell(Drain(), then=5.0)
+    assert setting.ended == []
+    setting.system.fence("controller:two")
+    setting.tell(ActorFailed("controller:two", 1, "broken"), then=60.0)
+    assert setting.ended == ["drained"]
+    assert setting.system.incarnation("controller:two") == 1, "it begins nothing new"
+
+
+def test_whoever_is_not_drained_in_time_is_named_and_keeps_the_lease(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, leader_elect=True, drain_within=10.0)
+    setting.tell(LeaseHeld(100.0))
+    setting.tell(Drain())
+    setting.tell(Drained("controller:one"), then=9.0)
+    assert setting.ended == []
+    setting.tell(then=1.0)
+    assert setting.ended == ["not drained in time: controller:two"]
+    assert setting.told("elector", Drain) == [], "it may still write"
+
+
+def test_nothing_is_started_any_more_once_it_drains(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.tell(Drain())
+    setting.tell(Enable("off"), Restart("one"), StartChild("one", "queue", "b"), then=30.0)
+    assert not setting.alive("controller:off")
+    assert not setting.alive("queue:b")
+    assert setting.system.incarnation("controller:one") == 1
+
+
+def test_an_elector_that_is_dead_does_not_keep_it_from_ending(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, leader_elect=True, enabled=(), drain_within=float("inf"))
+    setting.tell(LeaseHeld(100.0))
+    setting.system.fence("elector")
+    setting.tell(Drain(), then=5.0)
+    assert setting.ended == ["drained"]
+
+
+def test_a_lease_that_nobody_renewed_nor_called_lost_ends_it(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, leader_elect=True)
+    setting.tell(LeaseHeld(20.0), then=15.0)
+    setting.tell(LeaseHeld(40.0), then=15.0)
+    assert setting.ended == []
+    setting.world.run_for(30.0)
+    assert len(setting.ended) == 1
+    assert "leaderelection lost" in setting.ended[0]
+
+
+def test_a_lost_lease_is_final(log: FilteringBoundLogger) -> None:
+    setting = Setting(log, leader_elect=True)
+    setting.tell(LeaseLost("test"))
+    setting.tell(LeaseHeld(100.0))
+    assert setting.ended == ["leaderelection lost: test"]
+    assert not setting.alive("controller:one")
+
+
+def test_all_but_informers_and_the_dispatcher_hear_that_a_peer_is_new(log: FilteringBoundLogger) -> None:
+    setting = Setting(log)
+    setting.tell(Restart("dispatcher"))
+    heard = {name for name, _, message in setting.kept if message == Restarted("dispatcher", 2)}
+    assert heard == {"elector", "controller:one", "controller:two"}
+
+
+def test_a_manager_that_failed_is_not_started_again_once_the_system_is_halted(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager()
+    cluster.run_for(1.0)
+    cluster.world.kill(manager.actors, MANAGER)
+    manager.halt()
+    cluster.run_for(60.0)
+    assert not manager.actors.is_alive(MANAGER)

@@ -1,0 +1,229 @@
+"""Events: counted, combined, limited, written in order and never waited for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from actors.engine.event_recorder import COMBINED, Correlator, EventRecorder
+from protocols.messages.commands import Create, Patch, Submit
+from protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Settled, Unknown
+from protocols.messages.recording import Record
+from runtime.simulation.world import World
+from runtime.system import ActorSpec
+from tests.actors.scripted import Probe
+
+
+def event(
+    message: str = "Created pod: a", *, name: str = "web", reason: str = "SuccessfulCreate", **more: str
+) -> Record:
+    return Record(
+        api_version="apps/v1",
+        kind="ReplicaSet",
+        namespace="d",
+        name=name,
+        uid=f"uid-{name}",
+        resource_version="7",
+        type=more.get("type", "Normal"),
+        reason=reason,
+        message=message,
+        field_path=more.get("field_path", ""),
+        component="replicaset-controller",
+        client="replicaset-controller",
+    )
+
+
+def test_the_same_event_again_is_counted() -> None:
+    correlator = Correlator()
+    tellings = [correlator.correlate(event(), now=100.0 * i) for i in range(11)]
+    assert [telling.count for telling in tellings if telling] == list(range(1, 12))
+    assert len({telling.name for telling in tellings if telling}) == 1
+    last = tellings[-1]
+    assert last is not None
+    assert (last.first, last.last) == (0.0, 1000.0)
+
+
+def test_a_source_may_say_25_things_at_once_about_one_object() -> None:
+    correlator = Correlator()
+    said = [correlator.correlate(event(), now=float(i)) is not None for i in range(27)]
+    assert said == [True] * 25 + [False] * 2
+    assert correlator.correlate(event(), now=400.0) is not None, "one more each five minutes"
+
+
+def test_other_reasons_share_that_limit_and_other_objects_do_not() -> None:
+    correlator = Correlator()
+    for i in range(25):
+        correlator.correlate(event(), now=float(i))
+    assert correlator.correlate(event(reason="FailedCreate"), now=26.0) is None
+    assert correlator.correlate(event(name="other"), now=26.0) is not None
+    assert all(correlator.correlate(event(name=f"o{i}"), now=27.0) for i in range(30))
+
+
+def test_from_the_tenth_on_events_that_differ_in_text_alone_are_combined() -> None:
+    correlator = Correlator()
+    tellings = [correlator.correlate(event(f"Created pod: {i}"), now=float(i)) for i in range(11)]
+    texts = [telling.message for telling in tellings if telling]
+    assert texts[:9] == [f"Created pod: {i}" for i in range(9)]
+    assert texts[9:] == [f"{COMBINED}Created pod: 9", f"{COMBINED}Created pod: 10"]
+    assert [telling.count for telling in tellings if telling][9:] == [1, 2]
+
+
+def test_what_was_told_before_there_were_too_many_is_still_counted_by_itself() -> None:
+    correlator = Correlator()
+    for i in range(12):
+        correlator.correlate(event(f"Created pod: {i}"), now=float(i))
+    telling = correlator.correlate(event("Created pod: 0"), now=12.0)
+    assert telling is not None
+    assert (telling.message, telling.count) == ("Created pod: 0", 2)
+
+
+def test_events_ten_minutes_apart_are_not_combined() -> None:
+    correlator = Correlator()
+    for i in range(12):
+        telling = correlator.correlate(event(f"Created pod: {i}"), now=i * 601.0)
+        assert telling is not None
+        assert not telling.message.startswith(COMBINED)
+
+
+def test_another_field_path_is_another_event() -> None:
+    correlator = Correlator()
+    first = correlator.correlate(event(field_path="spec.a"), now=0.0)
+    second = correlator.correlate(event(field_path="spec.b"), now=0.0)
+    assert first is not None
+    assert second is not None
+    assert (first.count, second.count) == (1, 1)
+    assert first.name != second.name
+
+
+class Setting:
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self.world = World(log=log)
+        self.system = self.world.system()
+        self.submits: list[Any] = []
+        self.system.spawn(ActorSpec(name="dispatcher", actor=Probe, arguments={"kept": self.submits}))
+        self.system.spawn(ActorSpec(name="event-recorder", actor=EventRecorder, arguments={"seed": 1}))
+
+    def record(self, *events: Record) -> None:
+        for one in events:
+            self.system.tell("event-recorder", one)
+        self.world.run_for(0)
+
+    def settle(self, outcome: Outcome) -> None:
+        last = self.submits[-1]
+        assert isinstance(last, Submit)
+        self.system.tell("event-recorder", Settled(last.ticket, 0, outcome))
+        self.world.run_for(0)
+
+    @property
+    def commands(self) -> list[Any]:
+        return [submit.commands[0] for submit in self.submits]
+
+
+@pytest.fixture
+def setting(log: FilteringBoundLogger) -> Setting:
+    return Setting(log)
+
+
+def test_an_event_is_written_as_upstream_writes_it(setting: Setting) -> None:
+    setting.record(event())
+    create = setting.commands[0]
+    assert isinstance(create, Create)
+    body = orjson.loads(create.body)
+    assert (create.resource, create.namespace) == ("v1/events", "d")
+    assert body["metadata"]["name"].startswith("web.")
+    int(body["metadata"]["name"].removeprefix("web."), 16)
+    assert body["involvedObject"] == {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "namespace": "d",
+        "name": "web",
+        "uid": "uid-web",
+        "resourceVersion": "7",
+    }
+    assert (body["reason"], body["message"], body["type"], body["count"]) == (
+        "SuccessfulCreate",
+        "Created pod: a",
+        "Normal",
+        1,
+    )
+    assert body["source"] == {"component": "replicaset-controller"}
+    assert body["firstTimestamp"] == body["lastTimestamp"] == "2026-01-01T00:00:00Z"
+
+
+def test_a_combined_event_names_no_reporting_component_as_upstreams_does_not(setting: Setting) -> None:
+    for i in range(10):
+        setting.record(event(f"Created pod: {i}"))
+        setting.settle(Done(b"{}"))
+    bodies = [orjson.loads(command.body) for command in setting.commands]
+    assert [body["reportingComponent"] for body in bodies] == ["replicaset-controller"] * 9 + [""]
+    assert {body["source"]["component"] for body in bodies} == {"replicaset-controller"}
+
+
+def test_one_is_on_its_way_at_a_time_and_the_next_follows(setting: Setting) -> None:
+    setting.record(event("one"), event("two"))
+    assert len(setting.commands) == 1
+    setting.settle(Done(b"{}"))
+    assert len(setting.commands) == 2
+
+
+def test_a_repeated_event_is_a_patch_and_if_that_event_is_gone_it_is_made_anew(setting: Setting) -> None:
+    setting.record(event())
+    setting.settle(Done(b"{}"))
+    setting.record(event())
+    patch = setting.commands[-1]
+    assert isinstance(patch, Patch)
+    assert orjson.loads(patch.body)["count"] == 2
+    setting.settle(NotFound())
+    assert isinstance(setting.commands[-1], Create)
+
+
+def test_without_an_answer_it_is_tried_twelve_times_ten_seconds_apart(setting: Setting) -> None:
+    setting.record(event())
+    for _ in range(20):
+        if len(setting.submits) > 0:
+            setting.settle(Unknown("cut"))
+        setting.world.run_for(10.0)
+    assert len(setting.commands) == 12
+
+
+def test_a_refusal_by_the_server_is_final(setting: Setting) -> None:
+    setting.record(event("one"), event("two"))
+    setting.settle(Forbidden("namespace is terminating"))
+    assert orjson.loads(setting.commands[-1].body)["message"] == "two"
+
+
+def test_events_of_cluster_scoped_objects_go_to_default(setting: Setting) -> None:
+    node = Record("v1", "Node", "", "n1", "u", "1", "Normal", "NodeNotReady", "silent", client="c", component="c")
+    setting.record(node)
+    assert setting.commands[0].namespace == "default"
+
+
+def message_of(submit: Submit) -> str:
+    (command,) = submit.commands
+    assert isinstance(command, Create)
+    message: str = orjson.loads(command.body)["message"]
+    return message
+
+
+def test_what_was_lost_with_a_dispatcher_is_told_to_the_next_though_nobody_says_that_it_is_new(
+    log: FilteringBoundLogger,
+) -> None:
+    world = World(log=log)
+    system = world.system()
+    kept: list[Any] = []
+    dispatcher = ActorSpec(name="dispatcher", actor=Probe, arguments={"kept": kept})
+    system.spawn(dispatcher)
+    system.spawn(ActorSpec(name="event-recorder", actor=EventRecorder, arguments={"seed": 1}))
+    system.tell("event-recorder", event("first"))
+    world.run_for(0)
+    system.spawn(dispatcher)  # and the manager fails while it tells that to everybody
+    system.tell("event-recorder", event("second"))
+    world.run_for(120.0)
+    names = [message_of(submit) for submit in kept if isinstance(submit, Submit)]
+    assert names == ["first", "first"]
+    system.tell("event-recorder", Settled(kept[-1].ticket, 0, Done(b"{}")))
+    world.run_for(0)
+    assert message_of(kept[-1]) == "second"

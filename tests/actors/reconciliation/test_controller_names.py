@@ -1,0 +1,73 @@
+"""Which controllers a --controllers list switches on, and by which names they go."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from actors.controllers.built_in import BUILT_IN
+from actors.reconciliation.controller_names import UPSTREAM, ControllerName, aliases_of, is_enabled
+
+
+@pytest.mark.parametrize(
+    ("chosen", "foo", "bar", "off"),
+    [
+        (["foo", "-bar"], True, False, False),
+        (["*"], True, True, False),
+        (["*", "-bar"], True, False, False),
+        (["*", "off"], True, True, True),
+        (["-foo", "*", "foo"], False, True, False),
+        (["foo"], True, False, False),
+        (["off"], False, False, True),
+        (["-foo"], False, False, False),
+        (["foo", "-foo", "*"], True, True, False),
+        (["-off", "off", "*"], True, True, False),
+        ([], False, False, False),
+    ],
+)
+def test_the_first_item_that_names_it_decides_else_the_star(chosen: list[str], foo: bool, bar: bool, off: bool) -> None:
+    decided = [is_enabled(name, chosen, on_by_default=name != "off") for name in ("foo", "bar", "off")]
+    assert decided == [foo, bar, off]
+
+
+def test_a_name_that_begins_like_another_is_another() -> None:
+    assert not is_enabled("foo", ["foo-controller", "--foo"], on_by_default=True)
+
+
+def test_every_canonical_name_is_well_formed_and_taken_once() -> None:
+    names = [name.canonical for name in UPSTREAM]
+    assert [name for name in names if not re.fullmatch(r"[a-z]([-a-z]*[a-z])?-controller", name)] == []
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def test_exactly_three_are_off_by_default() -> None:
+    assert {name.canonical for name in UPSTREAM if not name.on_by_default} == {
+        "bootstrap-signer-controller",
+        "selinux-warning-controller",
+        "token-cleaner-controller",
+    }
+
+
+def test_an_alias_belongs_to_one_controller_and_is_nobodys_name() -> None:
+    known = aliases_of(UPSTREAM)
+    assert known["replication"] == known["replicationcontroller"] == "replicationcontroller-controller"
+    assert known["node"] == "node-lifecycle-controller"
+    assert not set(known) & {name.canonical for name in UPSTREAM}
+
+
+@pytest.mark.parametrize(
+    "taken", [ControllerName("other-controller", ("job",)), ControllerName("other-controller", ("ttl-controller",))]
+)
+def test_two_controllers_may_not_claim_one_alias(taken: ControllerName) -> None:
+    with pytest.raises(ValueError, match="is taken"):
+        aliases_of((*UPSTREAM, taken))
+
+
+def test_what_is_built_in_goes_by_upstreams_names_and_defaults() -> None:
+    upstream = {name.canonical: name for name in UPSTREAM}
+    for spec in BUILT_IN:
+        assert spec.name in upstream
+        assert spec.on_by_default == upstream[spec.name].on_by_default
+        assert set(spec.aliases) <= set(upstream[spec.name].aliases)

@@ -1,0 +1,60 @@
+import pytest
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.knowledge import History, Streaks, handling_delay
+from protocols.messages.commands import Get
+from runtime.simulation.faults import parse_faults
+from runtime.standard_log import quiet_log
+
+
+def test_a_value_holds_until_the_next_one():
+    history = History()
+    for version, value in ((10, 1), (20, 5), (25, 5), (30, 2)):
+        history.note("a", version, value)
+    assert history.between("a", 15, 15) == [1]
+    assert history.between("a", 15, 29) == [1, 5]
+    assert history.between("a", 20, 30) == [5, 2]
+    assert history.between("a", 40, 50) == [2]
+    assert history.since("a") == 10
+
+
+def test_what_came_later_counts_from_when_it_came():
+    history = History()
+    history.note("a", 10, 1)
+    assert history.between("a", 1, 10) == [1]
+    assert history.between("a", 1, 9) == []
+    assert history.between("b", 1, 9) == []
+
+
+@pytest.fixture
+def cluster():
+    return SimulatedCluster(log=quiet_log())
+
+
+def submitted(streaks, note, *commands, owner="uid"):
+    return streaks.submitted("manager", "controller:c", owner, commands, lambda: note)
+
+
+def test_what_follows_an_answer_at_once_may_rest_on_what_was_known_before(cluster):
+    streaks, asked = Streaks(cluster), Get("v1/pods", "d/a")
+    assert submitted(streaks, "first", asked) == "first"
+    cluster.run_for(20)
+    assert streaks.answered(asked) == "first"
+    assert submitted(streaks, "second") == "first"
+    cluster.run_for(1)
+    assert submitted(streaks, "third") == "third"
+
+
+def test_owners_and_incarnations_have_streaks_of_their_own(cluster):
+    streaks = Streaks(cluster)
+    submitted(streaks, "first", Get("v1/pods", "d/a"))
+    assert submitted(streaks, "other", owner="another") == "other"
+    streaks.end("manager", "controller:c")
+    assert submitted(streaks, "second") == "second"
+
+
+def test_a_plan_says_for_how_long_an_answer_may_lie_in_a_mailbox():
+    plan = (
+        "actor-hung 1..2 seconds=10; message-delayed 1..9 seconds=5; process-paused 3..7; watch-lagging 1..2 seconds=20"
+    )
+    assert handling_delay(parse_faults(plan)) == 19

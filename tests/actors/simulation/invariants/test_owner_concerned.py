@@ -1,0 +1,56 @@
+from types import SimpleNamespace
+
+import pytest
+
+from actors.simulation.invariants.replicas import owner_concerned
+from protocols.messages.commands import Create, Delete, Get, Patch, Update
+from protocols.objects import OwnerRef, encode_object, owner_reference
+from protocols.pods import pod_facts
+from protocols.resources import PODS, REPLICASETS
+from runtime.table import Table
+
+OWNER = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "7"}}
+REFERENCE = owner_reference(OWNER, api_version="apps/v1", kind="ReplicaSet")
+POD = {
+    "metadata": {
+        "name": "a",
+        "namespace": "default",
+        "uid": "a",
+        "resourceVersion": "8",
+        "ownerReferences": [REFERENCE],
+    }
+}
+WEB = ("default", OwnerRef("apps/v1", "ReplicaSet", "web", "uid-of-web"))
+
+
+def system(*objects):
+    tables = {PODS.id: Table(PODS, derive=pod_facts), REPLICASETS.id: Table(REPLICASETS)}
+    for resource, obj in objects:
+        table = tables[resource.id]
+        table.claim().put(table.make_entry(obj, encode_object(obj)))
+    return SimpleNamespace(tables=tables)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Create(PODS.id, "default", encode_object(POD)),
+        Delete(PODS.id, "default/a"),
+        Get(PODS.id, "default/a"),
+        Patch(PODS.id, "default/unseen", encode_object({"metadata": {"ownerReferences": [REFERENCE]}})),
+        Get(REPLICASETS.id, "default/web"),
+        Update(REPLICASETS.id, "default/web", encode_object(OWNER), subresource="status"),
+    ],
+    ids=lambda command: f"{type(command).__name__} {command.resource}",
+)
+def test_whom_a_command_concerns(command):
+    assert owner_concerned(system((PODS, POD), (REPLICASETS, OWNER)), command) == WEB
+
+
+@pytest.mark.parametrize("command", [Delete(PODS.id, "default/unseen"), Get(REPLICASETS.id, "default/unseen")])
+def test_of_what_no_table_shows_nobody_knows_whose_it_is(command):
+    assert owner_concerned(system(), command) is None
+
+
+def test_who_reads_no_pods_does_not_know_whose_they_are():
+    assert owner_concerned(SimpleNamespace(tables={}), Delete(PODS.id, "default/a")) is None

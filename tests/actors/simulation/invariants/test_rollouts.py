@@ -1,0 +1,59 @@
+import pytest
+
+from actors.simulation.invariants.rollouts import Bounds, Size, View, bounds_of, size_of
+
+
+def deployment(replicas, surge, unavailable, type="RollingUpdate"):
+    rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
+    return {"spec": {"replicas": replicas, "strategy": {"type": type, "rollingUpdate": rolling}}}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "surge", "unavailable", "bounds"),
+    [
+        (10, 2, 3, Bounds(12, 7)),
+        (10, "39%", "39%", Bounds(14, 7)),
+        (1, "25%", "25%", Bounds(2, 1)),
+        (10, 0, 0, Bounds(10, 9)),
+        (10, 0, "1%", Bounds(10, 9)),
+        (3, 0, 5, Bounds(3, 0)),
+        (0, 2, 0, Bounds(0, 0)),
+    ],
+)
+def test_surge_is_rounded_up_and_what_may_be_missing_down(replicas, surge, unavailable, bounds):
+    assert bounds_of(deployment(replicas, surge, unavailable)) == bounds
+
+
+def test_recreate_has_no_surge_and_promises_nothing():
+    assert bounds_of(deployment(3, 1, 0, type="Recreate")) == Bounds(3, 0)
+
+
+def test_more_pods_than_are_wanted_are_not_available():
+    assert size_of({"spec": {"replicas": 2}, "status": {"availableReplicas": 3}}) == Size(2, 2)
+    assert size_of({"spec": {}}) == Size(1, 0)
+
+
+@pytest.mark.parametrize(
+    ("uid", "wanted", "objection"),
+    [
+        ("new", 2, ""),
+        ("new", 3, "that makes 6 pods, 5 are allowed"),
+        ("new", 0, ""),  # it has none that is available
+        ("old", 2, "that leaves 2 pods available, 3 have to be"),
+        ("unheard of", 2, "that makes 6 pods, 5 are allowed"),
+    ],
+)
+def test_growing_is_bounded_above_and_shrinking_below(uid, wanted, objection):
+    view = View(Bounds(5, 3), {"old": Size(3, 3), "new": Size(1, 0)})
+    assert view.objection(uid, wanted) == objection
+
+
+def test_what_is_not_available_is_nobodys_loss():
+    view = View(Bounds(5, 3), {"old": Size(3, 1), "new": Size(2, 1)})
+    assert view.objection("old", 1) == ""
+    assert view.objection("old", 0) == "that leaves 1 pods available, 3 have to be"
+
+
+def test_who_is_too_large_may_stay_so_and_shrink():
+    view = View(Bounds(4, 0), {"old": Size(3, 3), "new": Size(3, 3)})
+    assert [view.objection("new", wanted) != "" for wanted in (2, 3, 4)] == [False, False, True]
