@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from actors.simulation.campaign.checking import check, report, small
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
-from runtime.simulation.faults import Kind, parse_faults
+from runtime.faults.vocabulary import Kind, parse_faults
 
 SETTINGS = {setting.name: setting for setting in (USUAL, NODES_TOO)}
 

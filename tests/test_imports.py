@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("aiohttp", "cryptography", "sqlite3", "prometheus_client", "kubernetes", "yaml", "jwt", "runtime.embedded")
+HEAVY = ("aiohttp", "cryptography", "sqlite3", "prometheus_client", "kubernetes", "yaml", "jwt", "runtime.apiserver")
 
 
 def imported_with(*modules: str) -> set[str]:
@@ -28,10 +28,10 @@ def imported_with(*modules: str) -> set[str]:
         ("actors",),
         ("runtime", "protocols"),
         ("protocols.codec", "protocols.objects", "protocols.resources"),
-        ("actors.options", "runtime.flags"),
+        ("actors.options", "runtime.flags.declaration"),
         ("actors.reconciliation", "actors.engine.controller", "actors.engine.informer", "actors.engine.dispatcher"),
         ("actors.engine.manager", "actors.engine.elector", "actors.engine.event_recorder"),
-        ("runtime.metrics", "runtime.meters", "runtime.logging"),
+        ("runtime.metrics.registry", "runtime.metrics.meters", "runtime.logs.configuration"),
         ("runtime.client", "runtime.serving", "runtime.simulation"),
     ],
     ids=" ".join,

@@ -20,22 +20,22 @@ from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, RECO
 from actors.reconciliation.derived import new_table
 from actors.reconciliation.specs import ControllerSpec, Surroundings
 from protocols.resources import Resource
-from runtime.api import Transport
-from runtime.clock import Clock
+from runtime.client.api import Transport
 from runtime.cloud.calls import CloudCalls
-from runtime.ledger import Ledger
-from runtime.limiters import TokenBucket
-from runtime.meters import WorkQueueMeter, rate_limiter_use
-from runtime.metric_families import (
+from runtime.metrics.families import (
     LEADER_ELECTION_MASTER_STATUS,
     LEADER_ELECTION_SLOWPATH,
     REST_CLIENT_RATE_LIMITER_DURATION,
 )
-from runtime.metrics import Metrics
-from runtime.overlay import Tables
-from runtime.system import ActorSpec
-from runtime.table import Table
-from runtime.vitals import Vitals
+from runtime.metrics.meters import WorkQueueMeter, rate_limiter_use
+from runtime.metrics.registry import Metrics
+from runtime.scheduling.clock import Clock
+from runtime.scheduling.limiters import TokenBucket
+from runtime.system.actor_system import ActorSpec
+from runtime.system.ledger import Ledger
+from runtime.system.vitals import Vitals
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Table
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

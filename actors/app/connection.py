@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.api import Request
+from runtime.client.api import Request
 from runtime.client.config import ClientConfig
 from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
 from runtime.client.user_agent import base_user_agent
-from runtime.clock import Clock, SystemClock
-from runtime.ending import Ending
-from runtime.metrics import Metrics
-from runtime.standard_log import standard_log
-from runtime.version import this_version
+from runtime.logs.standard_log import standard_log
+from runtime.metrics.registry import Metrics
+from runtime.process.ending import Ending
+from runtime.process.version import this_version
+from runtime.scheduling.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -1,7 +1,7 @@
 """Health checks that tell the truth: what each actor last said of itself, against the clock and the tables.
 
 A check answers None when all is well, else why not, in one line. It asks no actor, since the one it is about may be
-stuck; see runtime/vitals.py.
+stuck; see runtime/system/vitals.py.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from actors.engine.elector import Election
 from actors.reconciliation.actor_names import ELECTOR, MANAGER, controller_name, is_controller
-from runtime.clock import Clock
-from runtime.table import Table
-from runtime.vitals import Vitals
+from runtime.scheduling.clock import Clock
+from runtime.system.vitals import Vitals
+from runtime.tables.table import Table
 
 Check = Callable[[], str | None]
 

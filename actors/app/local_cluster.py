@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from runtime.children import Child, start_module
-from runtime.embedded.launch import EmbeddedServer, launch
+from runtime.apiserver.launch import EmbeddedServer, launch
+from runtime.process.children import Child, start_module
 
 STOPPED_WITHIN = 5.0  # seconds
 

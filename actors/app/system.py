@@ -26,16 +26,16 @@ from actors.reconciliation.derived import new_table
 from actors.reconciliation.specs import ControllerSpec
 from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume
 from protocols.resources import Resource
-from runtime.api import Transport
-from runtime.clock import Clock, SystemClock
+from runtime.client.api import Transport
 from runtime.cloud.calls import CloudCalls
-from runtime.ending import Ending
-from runtime.metrics import Metrics
-from runtime.standard_log import standard_log
-from runtime.supervision import restart_delay
-from runtime.system import ActorSystem, Journal, Spawner
-from runtime.table import Table
-from runtime.vitals import Vitals
+from runtime.logs.standard_log import standard_log
+from runtime.metrics.registry import Metrics
+from runtime.process.ending import Ending
+from runtime.scheduling.clock import Clock, SystemClock
+from runtime.system.actor_system import ActorSystem, Journal, Spawner
+from runtime.system.supervision import restart_delay
+from runtime.system.vitals import Vitals
+from runtime.tables.table import Table
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -3,7 +3,7 @@
 import sys
 
 from actors.command.run_kcm import main
-from runtime.standard_streams import open_closed_streams
+from runtime.process.standard_streams import open_closed_streams
 
 if __name__ == "__main__":
     open_closed_streams()

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TextIO
 
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
-from runtime.standard_streams import write_or_forget
-from runtime.table import Table
+from runtime.process.standard_streams import write_or_forget
+from runtime.tables.table import Table
 
 SHOWN: tuple[tuple[Resource, str], ...] = (
     (DEPLOYMENTS, "deployment"),

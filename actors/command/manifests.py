@@ -11,7 +11,7 @@ import yaml
 
 from protocols.objects import Object, encode_object, name_of, namespace_of
 from protocols.resources import resource_path
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 
 Ask = Callable[[Request], Response]
 MANAGER = "kcm-apply"

@@ -27,24 +27,24 @@ from actors.command.serving import build_server
 from actors.command.starting import Launch, StartError, build_system, fault_plan, local_cluster
 from actors.controllers.built_in import BUILT_IN
 from actors.options import InvalidOptions, Options, help_text
+from runtime.apiserver.launch import LaunchError
 from runtime.client.config import ConfigError
 from runtime.client.loading import load_config
-from runtime.clock import SystemClock
 from runtime.cloud.calls import ThreadedCalls
 from runtime.cloud.loading import CloudError, load_provider
-from runtime.embedded.launch import LaunchError
-from runtime.ending import on_signals
 from runtime.faults.plan_file import PlanError
-from runtime.flags import FlagError
-from runtime.journal import JournalError
-from runtime.logging import configure_logging, logger_for
-from runtime.meters import report_build
-from runtime.metrics import Metrics
+from runtime.flags.declaration import FlagError
+from runtime.logs.configuration import configure_logging, logger_for
+from runtime.metrics.meters import report_build
+from runtime.metrics.registry import Metrics
+from runtime.process.ending import on_signals
+from runtime.process.standard_streams import write_or_forget
+from runtime.process.version import this_version
+from runtime.scheduling.clock import SystemClock
 from runtime.serving.certificates import CertificateError
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import ServingError
-from runtime.standard_streams import write_or_forget
-from runtime.version import this_version
+from runtime.system.journal import JournalError
 
 GLANCE = 0.2  # seconds between two looks at whether it is over
 REFUSALS = (

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from actors.options import Options
 from actors.options.configz import CONFIGZ_KEY, configuration, flag_values
-from runtime.clock import Clock
-from runtime.logging import LogControl
-from runtime.metrics import Metrics
+from runtime.logs.configuration import LogControl
+from runtime.metrics.registry import Metrics
+from runtime.process.version import Version
+from runtime.scheduling.clock import Clock
 from runtime.serving.authorization import EverythingAllowed, PathsAllowed
 from runtime.serving.certificates import server_context
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import Listener, ServerThread
 from runtime.serving.site import Site, build_application
-from runtime.version import Version
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

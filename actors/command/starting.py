@@ -19,14 +19,14 @@ from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.transport import HttpTransport
-from runtime.clock import SystemClock
 from runtime.cloud.calls import CloudCalls, ThreadedCalls
-from runtime.ending import Ending, unique_identity
 from runtime.faults.plan_file import FaultPlan, read_plan
-from runtime.journal import JournalWriter, Run
-from runtime.logging import LogControl
-from runtime.metrics import Metrics
-from runtime.version import this_version
+from runtime.logs.configuration import LogControl
+from runtime.metrics.registry import Metrics
+from runtime.process.ending import Ending, unique_identity
+from runtime.process.version import this_version
+from runtime.scheduling.clock import SystemClock
+from runtime.system.journal import JournalWriter, Run
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

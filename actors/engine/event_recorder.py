@@ -23,8 +23,8 @@ from protocols.messages.recording import Record
 from protocols.objects import Object, encode_object, make_key
 from protocols.resources import EVENTS
 from protocols.times import format_time
-from runtime.actor import Actor, Context
-from runtime.limiters import TokenBucket
+from runtime.scheduling.limiters import TokenBucket
+from runtime.system.actor import Actor, Context
 
 MOST_WAITING = 1000  # further events are dropped
 TRIES, RETRY_SECONDS = 12, 10.0

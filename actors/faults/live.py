@@ -9,15 +9,15 @@ from actors.faults.writes import SHORTEST_FLAP, TIMEOUT, concerns, silence, thef
 from actors.hollow.behaviour import SILENT
 from protocols.objects import annotations_of, decode_object, name_of
 from protocols.resources import NODES, resource_path
-from runtime.api import Request, Response, Transport
-from runtime.clock import Clock
+from runtime.client.api import Request, Response, Transport
 from runtime.cloud.calls import CloudCalls
-from runtime.cloud.faulty import FaultyCalls
 from runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
+from runtime.faults.cloud import FaultyCalls
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.striking import Strikes
 from runtime.faults.transport import FaultyTransport
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
+from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

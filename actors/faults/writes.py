@@ -11,8 +11,8 @@ from actors.hollow.behaviour import SILENT
 from protocols.objects import Object, encode_object, labels_of, name_of
 from protocols.resources import LEASES, NODES, resource_path
 from protocols.times import format_micro_time
-from runtime.api import Request
-from runtime.simulation.faults import Fault, Kind
+from runtime.client.api import Request
+from runtime.faults.vocabulary import Fault, Kind
 
 ZONE = "topology.kubernetes.io/zone"
 THIEF = "somebody-else"

@@ -5,7 +5,7 @@
     recover(cluster, *nodes_of_zone(cluster, "zone-a"))
 
 cluster: a SimulatedCluster, or whatever else lists and merges as it does. In the simulator faults of the machinery
-itself (crashes, lost requests, partitions) come from the fault plan instead, see runtime/simulation/faults.py.
+itself (crashes, lost requests, partitions) come from the fault plan instead, see runtime/faults/vocabulary.py.
 """
 
 from __future__ import annotations

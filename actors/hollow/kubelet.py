@@ -25,9 +25,9 @@ from protocols.objects import Key, Object, metadata, name_of
 from protocols.pods import is_terminal
 from protocols.quantities import milli_value
 from protocols.resources import NODES, PODS
-from runtime.clock import Clock
-from runtime.overlay import Tables
-from runtime.table import Entry
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
 
 
 def kubelet_watches(nodes: Collection[str]) -> tuple[Watch, ...]:

@@ -46,8 +46,8 @@ from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, 
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, labels_of, make_key, uid_of
 from protocols.resources import LEASES, NODES
-from runtime.clock import Clock
-from runtime.overlay import Tables
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
 
 LEASE_INTERVAL = 10.0  # seconds
 STATUS_INTERVAL = 300.0

@@ -18,11 +18,11 @@ from actors.hollow.catalogue import hollow_specs
 from actors.options import Options
 from runtime.client.config import ConfigError
 from runtime.client.loading import load_config
-from runtime.clock import SystemClock
-from runtime.ending import with_parent
-from runtime.log_settings import LogSettings
-from runtime.logging import configure_logging, logger_for
-from runtime.metrics import Metrics
+from runtime.logs.configuration import configure_logging, logger_for
+from runtime.logs.settings import LogSettings
+from runtime.metrics.registry import Metrics
+from runtime.process.ending import with_parent
+from runtime.scheduling.clock import SystemClock
 
 
 def main(argv: Sequence[str] | None = None) -> int:

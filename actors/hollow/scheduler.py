@@ -38,9 +38,9 @@ from protocols.objects import Key, Object, encode_object, split_key
 from protocols.pods import is_terminal
 from protocols.resources import NODES, PODS
 from protocols.times import format_time
-from runtime.clock import Clock
-from runtime.overlay import Tables
-from runtime.table import Entry
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
 
 SCHEDULER_NAME = "default-scheduler"
 FIRST_BACKOFF, MOST_BACKOFF = 1.0, 10.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from actors.options.table import FLAGS, Options
-from runtime.flag_values import DURATION, format_duration
-from runtime.flags import Flag
+from runtime.flags.declaration import Flag
+from runtime.flags.values import DURATION, format_duration
 
 CONFIGZ_KEY = "kubecontrollermanager.config.k8s.io"
 COLLECTED_NEVER = [{"Group": "", "Resource": "events"}, {"Group": "events.k8s.io", "Resource": "events"}]

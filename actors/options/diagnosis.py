@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.flag_values import INT
-from runtime.flags import flag
+from runtime.flags.declaration import flag
+from runtime.flags.values import INT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

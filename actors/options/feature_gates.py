@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from runtime.flag_values import parse_bool
+from runtime.flags.values import parse_bool
 
 COMPONENT = "kube"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 
-from runtime.flag_values import DURATION, FILES, FLOAT32, INT, LEVEL, PAIRS, VERSION, VMODULE
-from runtime.flags import flag
-from runtime.log_settings import LogSettings
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION, FILES, FLOAT32, INT, LEVEL, PAIRS, VERSION, VMODULE
+from runtime.logs.settings import LogSettings
 
 SERVED_BY_JSON = "kcm speaks JSON"
 GONE_WITH_CLOUD_PROVIDERS = "cloud providers have no use for it"

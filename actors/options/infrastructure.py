@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.flag_values import DURATION, FLOAT32
-from runtime.flags import flag
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION, FLOAT32
 
 GONE = "Kubernetes removed it"
 YEAR = 8760 * 3600.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from actors.options.general import Cloud
 from actors.options.infrastructure import NodeIpam
-from runtime.flag_values import quote
+from runtime.flags.values import quote
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 DEFAULT_MASKS = {4: 24, 6: 64}  # by IP version

@@ -8,9 +8,9 @@ from dataclasses import replace
 from actors.options.feature_gates import GA, GATES, resolve
 from actors.options.table import FLAGS, Options
 from actors.options.validation import validate
-from runtime import flags
-from runtime.flag_values import quote
-from runtime.flags import FlagError
+from runtime.flags import declaration as flags
+from runtime.flags.declaration import FlagError
+from runtime.flags.values import quote
 
 PROGRAM = "kcm"
 SUMMARY = (

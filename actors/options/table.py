@@ -9,7 +9,7 @@ from types import MappingProxyType
 from actors.options import general, infrastructure, workloads
 from actors.options.diagnosis import Diagnosis
 from actors.options.feature_gates import DEFAULTS
-from runtime.flags import Flag, flags_of, group
+from runtime.flags.declaration import Flag, flags_of, group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

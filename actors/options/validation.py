@@ -13,7 +13,7 @@ from actors.options.node_ranges import cluster_ranges, node_ranges
 from actors.options.table import Options
 from actors.reconciliation.controller_names import is_enabled
 from runtime.cloud.loading import has_provider, is_known
-from runtime.flag_values import quote
+from runtime.flags.values import quote
 
 TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
 LARGEST_PORT = 65535

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.flag_values import DURATION, FLOAT
-from runtime.flags import flag
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION, FLOAT
 
 GONE = "Kubernetes removed it"
 

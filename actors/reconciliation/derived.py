@@ -8,8 +8,8 @@ from protocols.nodes import lease_facts, node_facts
 from protocols.objects import Object
 from protocols.pods import pod_facts
 from protocols.resources import LEASES, NODES, PODS, Resource
-from runtime.frozen import freeze
-from runtime.table import Table
+from runtime.tables.frozen import freeze
+from runtime.tables.table import Table
 
 NODE = "node"  # index of pods by spec.nodeName; pods without one are under ""
 

@@ -15,10 +15,10 @@ from actors.options import Options
 from actors.reconciliation import Reconciler, Watch
 from protocols.objects import Key
 from protocols.resources import Resource
-from runtime.clock import Clock
-from runtime.metrics import Metrics
-from runtime.overlay import Tables
-from runtime.system import ActorSpec
+from runtime.metrics.registry import Metrics
+from runtime.scheduling.clock import Clock
+from runtime.system.actor_system import ActorSpec
+from runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

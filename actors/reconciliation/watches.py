@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from protocols.messages.watching import EventType, WatchEvent
 from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from protocols.resources import Resource
-from runtime.overlay import Tables
-from runtime.table import Entry
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
 
 
 class Change:

@@ -8,9 +8,9 @@ from actors.faults.writes import SHORTEST_FLAP, concerns, silence, theft
 from actors.simulation.processes import Processes
 from protocols.objects import decode_object, name_of
 from protocols.resources import NODES, resource_path
-from runtime.api import Request
-from runtime.simulation.faults import Fault, Kind
-from runtime.simulation.injection import Injector
+from runtime.client.api import Request
+from runtime.faults.injection import Injector
+from runtime.faults.vocabulary import Fault, Kind
 from runtime.simulation.network import SimulatedNetwork
 
 LEASE = ("kube-system", "kube-controller-manager")

@@ -29,17 +29,17 @@ from actors.simulation.processes import Observer, Processes, Running
 from protocols.messages.lifecycle import Describe, Drain
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
 from protocols.resources import Resource, resource_path
-from runtime.api import Request, Response
+from runtime.apiserver.server import SUFFIX_CHARACTERS, ApiServer
+from runtime.client.api import Request, Response
 from runtime.cloud.provider import CloudProvider
-from runtime.embedded.server import SUFFIX_CHARACTERS, ApiServer
+from runtime.faults.injection import Injector
+from runtime.faults.vocabulary import Fault
+from runtime.logs.standard_log import standard_log
 from runtime.simulation.cloud import SimulatedCalls
 from runtime.simulation.disk import SimulatedDisk
-from runtime.simulation.faults import Fault
-from runtime.simulation.injection import Injector
 from runtime.simulation.network import SimulatedNetwork
 from runtime.simulation.trace import Trace
 from runtime.simulation.world import World
-from runtime.standard_log import standard_log
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -51,7 +51,7 @@ TICK = 1.0  # seconds between two looks of the server at what time has made due
 class SimulatedCluster:
     """The server, the way to it, and whoever works on it. Requests of the test itself take no time.
 
-    log: as ControllerSystem has it. faults: what goes wrong, see runtime/simulation/faults.py. traced: keep a trace of
+    log: as ControllerSystem has it. faults: what goes wrong, see runtime/faults/vocabulary.py. traced: keep a trace of
     what happens. cloud: what managers with --cloud-provider find; calls take `self.cloud.latency` virtual seconds.
     """
 

@@ -1,4 +1,4 @@
-"""What a journal holds, in the order in which it happened. Written by runtime/journal.py, told to no actor."""
+"""What a journal holds, in the order in which it happened. Written by runtime/system/journal.py, told to no actor."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from runtime.client.config import ConfigError, Credential, CredentialSource
-from runtime.clock import Clock
+from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

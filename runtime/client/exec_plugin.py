@@ -18,9 +18,9 @@ import orjson
 from protocols.times import parse_time
 from runtime.client.config import ConfigError, Credential
 from runtime.client.credentials import bearer
-from runtime.clock import Clock
-from runtime.metric_families import REST_CLIENT_EXEC_PLUGIN_CALLS
-from runtime.metrics import Metrics
+from runtime.metrics.families import REST_CLIENT_EXEC_PLUGIN_CALLS
+from runtime.metrics.registry import Metrics
+from runtime.scheduling.clock import Clock
 
 GROUP = "client.authentication.k8s.io"
 API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")

@@ -9,7 +9,7 @@ import ssl
 import aiohttp
 from aiohttp.http import HttpProcessingError
 
-from runtime.api import Response
+from runtime.client.api import Response
 from runtime.client.tls import reason
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.http import HttpProcessingError
 
-from runtime.api import JSON, Request, Response
+from runtime.client.api import JSON, Request, Response
 from runtime.client.config import ClientConfig, ConfigError, Credential
 from runtime.client.connections import Answer, Attempt, Connections
 from runtime.client.credential_cache import CredentialCache
@@ -20,7 +20,7 @@ from runtime.client.request_metrics import RequestMetrics
 from runtime.client.retries import is_read, retry_after_seconds
 from runtime.client.tls import TlsContexts
 from runtime.client.watch_stream import LineSplitter
-from runtime.clock import Clock
+from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

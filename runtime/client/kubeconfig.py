@@ -17,8 +17,8 @@ from runtime.client.credentials import ANONYMOUS, FixedCredential, TokenFile, ba
 from runtime.client.exec_plugin import API_VERSIONS, ExecPlugin, ExecSpec
 from runtime.client.kubeconfig_fields import Fields, read_fields
 from runtime.client.server_url import proxy_from_environment, proxy_url, server_url
-from runtime.clock import Clock
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
+from runtime.scheduling.clock import Clock
 
 TOKEN_MARKS = "!#$&'*+-.^_`|~"
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"

@@ -10,8 +10,8 @@ from runtime.client.credentials import ANONYMOUS, FixedCredential
 from runtime.client.in_cluster import SERVICE_ACCOUNT, in_cluster_config, is_in_cluster
 from runtime.client.kubeconfig import Surroundings, read_kubeconfig
 from runtime.client.server_url import proxy_from_environment, server_url
-from runtime.clock import Clock
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
+from runtime.scheduling.clock import Clock
 
 
 def load_config(

@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from yarl import URL
 
-from runtime.api import Request
+from runtime.client.api import Request
 from runtime.client.config import ClientConfig, Credential
 from runtime.client.user_agent import user_agent
 

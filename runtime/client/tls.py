@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runtime.client.config import ClientConfig, ConfigError, Credential
-from runtime.clock import Clock
+from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 from runtime.client.config import ClientConfig
 from runtime.client.fair_queue import FairQueue
 from runtime.client.handover import Handover
@@ -18,8 +18,8 @@ from runtime.client.loop_thread import LoopThread
 from runtime.client.request_metrics import RequestMetrics
 from runtime.client.retries import retry_delay
 from runtime.client.watch_stream import WatchStream
-from runtime.clock import Clock
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
+from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -30,7 +30,7 @@ GRACE = 5.0  # seconds by which an answer may be later than its timeout before r
 
 
 class HttpTransport:
-    """Implements runtime.api.Transport. Every request is answered exactly once, whatever happens, within its timeout.
+    """Implements Transport (client/api.py). Every request is answered exactly once, whatever happens, in its timeout.
 
     At most `connections` requests are under way, give or take one a client (FairQueue); watches come on top. A 429 or
     503 that says when to come back is tried again, within the request's timeout (retries.py), and holds no connection

@@ -43,7 +43,6 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import decode_object
 from protocols.routes import decode_route, encode_routes
-from runtime.clock import Clock
 from runtime.cloud.provider import (
     CloudConflictError,
     CloudProvider,
@@ -54,6 +53,7 @@ from runtime.cloud.provider import (
     RetryAfterError,
     Routes,
 )
+from runtime.scheduling.clock import Clock
 
 OnOutcome = Callable[[Outcome], None]
 THREADS = 16

@@ -1,1 +1,1 @@
-"""Faults in a running system: the simulator's vocabulary (runtime/simulation/faults.py), on threads and real time."""
+"""Faults in a running system: the simulator's vocabulary (runtime/faults/vocabulary.py), on threads and real time."""

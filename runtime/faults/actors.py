@@ -6,12 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 
-from runtime.actor import Actor
-from runtime.clock import Clock
 from runtime.faults.striking import PROCESS, Strikes
-from runtime.simulation.faults import Kind
+from runtime.faults.vocabulary import Kind
+from runtime.scheduling.clock import Clock
 from runtime.simulation.world import InjectedError
-from runtime.system import ThreadSpawner
+from runtime.system.actor import Actor
+from runtime.system.actor_system import ThreadSpawner
 
 
 class FaultyGate:

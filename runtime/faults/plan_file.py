@@ -8,7 +8,7 @@
         object: zone-a
       - watch-lagging 60..90 resource=pods seconds=5      # or in a line, as the simulator prints them
 
-Fields, kinds and patterns: runtime/simulation/faults.py. Times count from the start of the manager.
+Fields, kinds and patterns: runtime/faults/vocabulary.py. Times count from the start of the manager.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 import yaml
 
-from runtime.flag_values import parse_duration
-from runtime.simulation.faults import Fault, Kind, parse_fault
+from runtime.faults.vocabulary import Fault, Kind, parse_fault
+from runtime.flags.values import parse_duration
 
 NOT_LIVE = {
     Kind.ACTOR_BROKEN: "in a running system actor-crashed is nearest",

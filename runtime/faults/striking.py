@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from runtime.clock import Clock
+from runtime.faults.injection import Injector
 from runtime.faults.plan_file import FaultPlan
-from runtime.simulation.faults import Fault, Kind
-from runtime.simulation.injection import Injector
+from runtime.faults.vocabulary import Fault, Kind
+from runtime.scheduling.clock import Clock
 
 PROCESS = "manager"  # what the patterns of `process` meet
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from protocols.objects import make_key
 from protocols.watch_lines import INITIAL_EVENTS_END
-from runtime.api import Request, Response, Stream, Transport
-from runtime.clock import Clock
+from runtime.client.api import Request, Response, Stream, Transport
+from runtime.faults.answers import no_answer, refusal
 from runtime.faults.striking import Strikes
-from runtime.simulation.answers import no_answer, refusal
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
+from runtime.scheduling.clock import Clock
 
 TIMEOUT = 60.0  # seconds, of a request that does not say
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.flag_values import quote
-from runtime.metric_families import HEALTHCHECK, HEALTHCHECKS
-from runtime.metrics import Metrics
+from runtime.flags.values import quote
+from runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
+from runtime.metrics.registry import Metrics
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

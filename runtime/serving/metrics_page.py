@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from runtime.flag_values import show_float
-from runtime.metrics import Counter, Family, Gauge, Histogram, Metrics, Series
+from runtime.flags.values import show_float
+from runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Series
 
 
 class MetricsPage:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from runtime.clock import Clock
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
+from runtime.process.version import Version
+from runtime.scheduling.clock import Clock
 from runtime.serving import profiling
 from runtime.serving.authorization import ANONYMOUS, Attributes, Authorizer, forbidden_status
 from runtime.serving.health import HealthChecks
 from runtime.serving.metrics_page import MetricsPage
 from runtime.serving.status_pages import Page, flags_page, status_page, wanted_version
-from runtime.version import Version
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -8,10 +8,10 @@ from functools import partial
 from protocols.messages.cloud import CloudCall
 from protocols.messages.outcomes import Outcome
 from runtime.cloud.calls import CloudCalls, carry_out
-from runtime.cloud.faulty import FaultyCalls
 from runtime.cloud.provider import CloudProvider
+from runtime.faults.cloud import FaultyCalls
+from runtime.faults.injection import Injector
 from runtime.simulation.clock import VirtualClock
-from runtime.simulation.injection import Injector
 
 
 class SimulatedCalls:

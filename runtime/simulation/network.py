@@ -11,14 +11,14 @@ from typing import Protocol
 import orjson
 
 from protocols.objects import make_key
-from runtime.api import Request, Response
-from runtime.embedded.server import ApiServer
-from runtime.embedded.store import ADDED
-from runtime.embedded.watches import INITIAL_EVENTS_END, Watch, event_line
-from runtime.simulation.answers import no_answer, refusal
+from runtime.apiserver.server import ApiServer
+from runtime.apiserver.store import ADDED
+from runtime.apiserver.watches import INITIAL_EVENTS_END, Watch, event_line
+from runtime.client.api import Request, Response
+from runtime.faults.answers import no_answer, refusal
+from runtime.faults.injection import Injector
+from runtime.faults.vocabulary import Fault, Kind
 from runtime.simulation.clock import VirtualClock
-from runtime.simulation.faults import Fault, Kind
-from runtime.simulation.injection import Injector
 from runtime.simulation.trace import Trace
 
 TIMEOUT = 30.0  # seconds, of a request that does not say
@@ -130,7 +130,7 @@ def _name_in(request: Request) -> str:
 
 
 class SimulatedTransport:
-    """Implements runtime.api.Transport for one process. What is said on one watch arrives in order."""
+    """Implements runtime.client.api.Transport for one process. What is said on one watch arrives in order."""
 
     def __init__(self, network: SimulatedNetwork, process: str) -> None:
         self._network, self._process = network, process

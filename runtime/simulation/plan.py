@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from runtime.simulation.faults import IN_A_CLOUD, Fault, Kind
+from runtime.faults.vocabulary import IN_A_CLOUD, Fault, Kind
 
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")

@@ -17,12 +17,12 @@ import pykka
 
 from protocols.codec import decode, encode
 from protocols.messages.lifecycle import ActorFailed
-from runtime.actor import Actor, CrashedError
+from runtime.faults.injection import Injector
+from runtime.faults.vocabulary import Kind
 from runtime.simulation.clock import ProcessClock, VirtualClock
-from runtime.simulation.faults import Kind
-from runtime.simulation.injection import Injector
 from runtime.simulation.trace import Trace
-from runtime.system import ActorSystem
+from runtime.system.actor import Actor, CrashedError
+from runtime.system.actor_system import ActorSystem
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -28,8 +28,8 @@ from protocols.pods import pod_facts
 from protocols.resources import PODS, Resource
 from protocols.strategic_merge import apply_strategic_merge
 from protocols.times import format_time
-from runtime.overlay import Tables
-from runtime.table import Table, TableWriter
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Table, TableWriter
 
 Answer = Callable[[Command], Outcome]
 NOW = 1_800_000_000.0

@@ -20,10 +20,10 @@ from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
 from protocols.messages.lifecycle import Pause, Resume
 from protocols.resources import DEPLOYMENTS
-from runtime.actor import Actor
-from runtime.clock import SystemClock
-from runtime.journal import JournalWriter, Run
-from runtime.system import ActorSpec, ActorSystem
+from runtime.scheduling.clock import SystemClock
+from runtime.system.actor import Actor
+from runtime.system.actor_system import ActorSpec, ActorSystem
+from runtime.system.journal import JournalWriter, Run
 
 ROUNDS, MESSAGES, PODS = 5, 20_000, 100
 LARGEST = 1_000_000_000

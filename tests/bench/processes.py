@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from actors.app.connection import connect
-from runtime.api import JSON, Request, Response
+from runtime.apiserver.launch import launch
+from runtime.client.api import JSON, Request, Response
 from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
-from runtime.clock import SystemClock
-from runtime.embedded.launch import launch
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
+from runtime.scheduling.clock import SystemClock
 
 TICKS = os.sysconf("SC_CLK_TCK")
 LIFTED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
@@ -67,7 +67,7 @@ class Hand:
 
     @contextlib.contextmanager
     def watching(self, path: str, on_lines: Callable[[bytes], None]) -> Iterator[None]:
-        """on_lines: as runtime.api.Transport.watch has it; first what is there is told as ADDED."""
+        """on_lines: as runtime.client.api.Transport.watch has it; first what is there is told as ADDED."""
         request = Request(method="GET", path=path, query={"watch": "true"}, timeout=60.0)
         stream = self._transport.watch(request, client="bench", on_lines=on_lines, on_end=lambda _end: None)
         try:

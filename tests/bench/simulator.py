@@ -8,7 +8,7 @@ from collections.abc import Callable
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.scenarios import workload
 from protocols.resources import DEPLOYMENTS
-from runtime.standard_log import quiet_log
+from runtime.logs.standard_log import quiet_log
 
 ROLL_EVERY = 60.0  # virtual seconds
 ROLLS = 20

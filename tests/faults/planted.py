@@ -25,9 +25,9 @@ from protocols.messages.outcomes import CommandFailed, NotFound, Outcome
 from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
 from protocols.pods import is_active
 from protocols.resources import PODS, REPLICASETS
-from runtime.overlay import Lister, Tables
-from runtime.simulation.faults import Fault
+from runtime.faults.vocabulary import Fault
 from runtime.simulation.plan import draw_plan
+from runtime.tables.overlay import Lister, Tables
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ import pytest
 from actors.simulation.campaign.checking import check, report, small
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
-from runtime.simulation.faults import IN_A_CLOUD, Fault, Kind
+from runtime.faults.vocabulary import IN_A_CLOUD, Fault, Kind
 from runtime.simulation.plan import draw_fault
 
 SEEDS = int(os.environ.get("KCM_SEEDS", "300"))

@@ -6,7 +6,7 @@ import pytest
 
 from actors.simulation.campaign.checking import check
 from actors.simulation.campaign.node_setting import NODES_TOO
-from runtime.simulation.faults import parse_faults
+from runtime.faults.vocabulary import parse_faults
 
 FOUND = {
     "the manager failed as the lease was lost, and the process neither led nor ended": (

@@ -13,7 +13,7 @@ from actors.app.system import ControllerSystem
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS, REPLICASETS
-from runtime.api import Request, Response, Stream, Transport
+from runtime.client.api import Request, Response, Stream, Transport
 from runtime.simulation.clock import VirtualClock
 
 

@@ -20,7 +20,7 @@ from actors.controllers.nodes.zone_eviction_queue import ZoneEvictionQueue
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run
 from protocols.messages.eviction import SetEvictionRate
-from runtime.simulation.faults import parse_faults
+from runtime.faults.vocabulary import parse_faults
 
 Spoil = Callable[[], Any]
 OUTAGE = "zone-silent 10..90 object=zone-b"

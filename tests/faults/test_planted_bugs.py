@@ -9,7 +9,7 @@ import pytest
 from actors.simulation.campaign.checking import check
 from actors.simulation.campaign.runs import Run
 from actors.simulation.campaign.setting import Setting
-from runtime.simulation.faults import Fault
+from runtime.faults.vocabulary import Fault
 from runtime.simulation.plan import draw_intermediate_state, draw_plan, draw_stale_state, draw_unobserved_state
 from tests.faults.planted import Flaws, planted
 

@@ -17,7 +17,7 @@ from actors.reconciliation.specs import ControllerSpec, Surroundings
 from actors.simulation import SimulatedCluster
 from protocols.objects import Key
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
 
 ACTORS = (
     "controller-manager",

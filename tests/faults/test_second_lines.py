@@ -9,9 +9,9 @@ from actors.controllers.shared.pod_control import pod_names
 from actors.engine.dispatcher import Dispatcher, DispatchLimits
 from actors.reconciliation.actor_names import DISPATCHER
 from protocols.messages.commands import Create, Submit
-from runtime.ledger import Ledger
 from runtime.simulation.world import World
-from runtime.system import ActorSpec
+from runtime.system.actor_system import ActorSpec
+from runtime.system.ledger import Ledger
 from tests.actors.scripted import Probe, ScriptedTransport
 from tests.faults.mutants.catalogue import MUTANTS
 from tests.faults.mutants.matrix import Hunt

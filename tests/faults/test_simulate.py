@@ -14,7 +14,7 @@ from actors.simulation.campaign.checking import check, must_hold, report, small
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run
 from actors.simulation.campaign.setting import SCENARIOS, Setting
-from runtime.simulation.faults import Kind, parse_faults
+from runtime.faults.vocabulary import Kind, parse_faults
 from tests.faults.planted import Flaws, planted
 
 

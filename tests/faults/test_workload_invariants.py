@@ -17,7 +17,7 @@ from actors.simulation.campaign.runs import run
 from actors.simulation.invariants.deployments import SizesWithinBounds
 from protocols.objects import name_of
 from protocols.resources import PODS, REPLICASETS
-from runtime.table import OWNER, Entry, TableWriter
+from runtime.tables.table import OWNER, Entry, TableWriter
 
 Spoil = Callable[[], Any]
 REPLICA_SETS = "actors.controllers.workloads.replicaset"

@@ -23,9 +23,9 @@ from actors.options import InvalidOptions, Options
 from protocols.messages.commands import Submit
 from protocols.messages.journal import Opened
 from protocols.times import parse_time
-from runtime.flags import FlagError
-from runtime.journal import JournalError, read_journal
-from runtime.standard_log import standard_log
+from runtime.flags.declaration import FlagError
+from runtime.logs.standard_log import standard_log
+from runtime.system.journal import JournalError, read_journal
 
 
 def main(argv: Sequence[str]) -> int:

@@ -25,8 +25,8 @@ from protocols.messages.commands import Submit
 from protocols.messages.journal import Handled, Opened, Told
 from protocols.messages.lifecycle import Attach
 from protocols.times import parse_time
-from runtime.journal import JournalError, Record
-from runtime.system import ActorSpec
+from runtime.system.actor_system import ActorSpec
+from runtime.system.journal import JournalError, Record
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -15,12 +15,12 @@ from actors.app.assembly import Assembly, plan_manager
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec
 from protocols.messages.journal import Handled, Told
-from runtime.actor import Actor, Context
-from runtime.api import Request
-from runtime.metrics import Metrics
-from runtime.standard_log import quiet_log
-from runtime.system import ActorSpec, ActorSystem
-from runtime.vitals import Vitals
+from runtime.client.api import Request
+from runtime.logs.standard_log import quiet_log
+from runtime.metrics.registry import Metrics
+from runtime.system.actor import Actor, Context
+from runtime.system.actor_system import ActorSpec, ActorSystem
+from runtime.system.vitals import Vitals
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -17,7 +17,7 @@ from protocols.messages.recording import Record
 from protocols.messages.watching import Listed, Streamed, StreamEnded, WatchEvent
 from protocols.objects import decode_object, key_of, make_key, namespace_of
 from protocols.times import format_micro_time
-from runtime.journal import Record as Written
+from runtime.system.journal import Record as Written
 
 LONGEST = 60  # characters of a text within a line
 NOTHING = "-"

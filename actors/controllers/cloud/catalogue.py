@@ -15,7 +15,7 @@ from actors.options.node_ranges import cluster_ranges
 from actors.reconciliation.specs import ControllerSpec, Surroundings
 from protocols.resources import NODES
 from runtime.cloud.loading import has_provider
-from runtime.metrics import Family
+from runtime.metrics.registry import Family
 
 ROUTE_SYNCS = Family(
     name="route_controller_route_sync_total", kind="counter", help="Passes over the routes of the cloud."

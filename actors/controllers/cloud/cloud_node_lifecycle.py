@@ -24,9 +24,9 @@ from protocols.nodes import NO_SCHEDULE
 from protocols.objects import Key, Object, resource_version_of
 from protocols.resources import NODES
 from protocols.times import format_time
-from runtime.clock import Clock
-from runtime.overlay import Tables
-from runtime.table import Entry
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -23,9 +23,9 @@ from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outco
 from protocols.objects import Key, Object, uid_of
 from protocols.resources import NODES
 from protocols.routes import Route, decode_routes, encode_route
-from runtime.clock import Clock
-from runtime.flag_values import format_duration
-from runtime.overlay import Tables
+from runtime.flags.values import format_duration
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -13,7 +13,7 @@ from actors.controllers.nodes.zone_eviction_queue import KIND, ZoneEvictionQueue
 from actors.reconciliation.actor_names import controller_name
 from actors.reconciliation.specs import ControllerSpec, Surroundings
 from protocols.resources import LEASES
-from runtime.system import ActorSpec
+from runtime.system.actor_system import ActorSpec
 
 
 def _node_lifecycle(surroundings: Surroundings) -> NodeLifecycleReconciler:

@@ -14,7 +14,7 @@ from actors.controllers.nodes.ttl import TtlReconciler
 from actors.options.node_ranges import node_ranges
 from actors.reconciliation.specs import ControllerSpec, Surroundings
 from protocols.resources import NODES, PODS
-from runtime.metrics import Family, Metrics
+from runtime.metrics.registry import Family, Metrics
 
 EVICTIONS = Family(
     name="taint_eviction_controller_pod_deletions_total",

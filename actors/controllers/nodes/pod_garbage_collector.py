@@ -33,9 +33,9 @@ from protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from protocols.objects import Key, Object, split_key
 from protocols.pods import is_terminal
 from protocols.resources import NODES, PODS
-from runtime.clock import Clock
-from runtime.overlay import Tables
-from runtime.table import Entry
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -30,9 +30,9 @@ from protocols.messages.recording import Record
 from protocols.objects import Key, Object, decode_object, split_key, uid_of
 from protocols.resources import NODES, PODS
 from protocols.tolerations import find_toleration
-from runtime.clock import Clock
-from runtime.overlay import Tables
-from runtime.table import Entry
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

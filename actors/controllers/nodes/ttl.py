@@ -16,7 +16,7 @@ from actors.reconciliation import Reconciliation, Watch, itself, must, patch
 from protocols.messages.outcomes import NotFound
 from protocols.objects import Key, annotations_of
 from protocols.resources import NODES
-from runtime.overlay import Tables
+from runtime.tables.overlay import Tables
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 _NUMBER = re.compile(r"[+-]?[0-9]+")

@@ -31,9 +31,9 @@ from protocols.messages.eviction import (
     ZoneQueueReady,
 )
 from protocols.messages.lifecycle import Describe, Description, Restarted, Wake
-from runtime.actor import Actor, Context
-from runtime.limiters import TokenBucket
-from runtime.metrics import Counter, Gauge
+from runtime.metrics.registry import Counter, Gauge
+from runtime.scheduling.limiters import TokenBucket
+from runtime.system.actor import Actor, Context
 
 KIND = "zone-eviction-queue"
 

@@ -28,8 +28,8 @@ from protocols.objects import (
     uid_of,
 )
 from protocols.resources import Resource
-from runtime.overlay import Lister
-from runtime.table import Entry
+from runtime.tables.overlay import Lister
+from runtime.tables.table import Entry
 
 
 class Claimable(Protocol):

@@ -48,7 +48,7 @@ from protocols.objects import (
     uid_of,
 )
 from protocols.resources import PODS, Resource
-from runtime.table import Entry
+from runtime.tables.table import Entry
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_BASE = 58  # of a generated name. Source: apiserver pkg/storage/names/generate.go

@@ -12,7 +12,7 @@ from functools import cmp_to_key
 from typing import NamedTuple
 
 from protocols.pods import PodFacts, is_active
-from runtime.table import Entry
+from runtime.tables.table import Entry
 
 _PHASES: Mapping[str, int] = {"Pending": 0, "Unknown": 1, "Running": 2}
 _NEWEST = -math.inf

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from protocols.objects import Key
-from runtime.backoff import Backoff
+from runtime.scheduling.backoff import Backoff
 
 AT_ONCE = 30.0  # seconds; what lives longer did not fail at once
 BACKOFF = Backoff(first=1.0, most=300.0)

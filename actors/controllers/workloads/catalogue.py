@@ -10,7 +10,7 @@ from actors.controllers.workloads.replicaset import REPLICASET, ReplicaKind, Rep
 from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec, Surroundings
-from runtime.metrics import Family
+from runtime.metrics.registry import Family
 
 AGE_RATIO = Family(
     name="replicaset_controller_sorting_deletion_age_ratio",

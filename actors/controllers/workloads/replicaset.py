@@ -39,9 +39,9 @@ from protocols.objects import Key, Object, is_deleting, key_of, labels_of, make_
 from protocols.pods import PodFacts, is_active
 from protocols.resources import PODS, REPLICASETS, Resource
 from protocols.selectors import LabelSelector, label_selector_of
-from runtime.clock import Clock
-from runtime.overlay import Tables
-from runtime.table import Entry
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -39,11 +39,11 @@ from protocols.messages.lifecycle import (
 )
 from protocols.messages.outcomes import Settled
 from protocols.messages.watching import Subscribe, Synced, WatchEvent
-from runtime.actor import WAKE_FRAME, Actor, Context
-from runtime.overlay import Tables
-from runtime.table import Table
-from runtime.vitals import Vitals
-from runtime.work_queue import QueueMeter, WorkQueue
+from runtime.scheduling.work_queue import QueueMeter, WorkQueue
+from runtime.system.actor import WAKE_FRAME, Actor, Context
+from runtime.system.vitals import Vitals
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Table
 
 BATCH = 128  # messages between two looks at the work queue while the mailbox does not run empty
 BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the predecessor's writes

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from actors.reconciliation import Change, Watch
 from protocols.messages.watching import EventType
-from runtime.clock import Clock
-from runtime.overlay import Tables
-from runtime.work_queue import WorkQueue
+from runtime.scheduling.clock import Clock
+from runtime.scheduling.work_queue import WorkQueue
+from runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

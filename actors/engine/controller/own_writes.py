@@ -6,7 +6,7 @@ from actors.reconciliation import Reconciliation
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
 from protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
-from runtime.overlay import Overlay, Tables
+from runtime.tables.overlay import Overlay, Tables
 
 
 def remember(tables: Tables, command: Command, outcome: Outcome) -> None:

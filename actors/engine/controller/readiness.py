@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocols.messages.commands import Command, Delete, DeleteCollection
-from runtime.overlay import Tables
-from runtime.table import Table
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Table
 
 
 class Readiness:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from actors.engine.controller.readiness import StaleTableError
 from protocols.messages.outcomes import CommandFailed, Conflict, Refused, Unknown
 from protocols.objects import Key
-from runtime.work_queue import WorkQueue
+from runtime.scheduling.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

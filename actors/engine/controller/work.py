@@ -18,9 +18,9 @@ from protocols.messages.commands import COMMANDS, Command, Submit
 from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
 from protocols.messages.recording import Record
 from protocols.objects import Key
-from runtime.actor import Context
-from runtime.overlay import Tables
-from runtime.work_queue import WorkQueue
+from runtime.scheduling.work_queue import WorkQueue
+from runtime.system.actor import Context
+from runtime.tables.overlay import Tables
 
 ALONE = (*COMMANDS, Record, Tell)  # what a reconciliation may yield by itself; commands also in a list
 SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due

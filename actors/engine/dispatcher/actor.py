@@ -36,11 +36,11 @@ from protocols.messages.outcomes import (
     Refused,
     Settled,
 )
-from runtime.actor import Actor, Context
-from runtime.api import Response, Transport
+from runtime.client.api import Response, Transport
 from runtime.cloud.calls import CloudCalls
-from runtime.ledger import Ledger, Passage, Statement
-from runtime.limiters import TokenBucket
+from runtime.scheduling.limiters import TokenBucket
+from runtime.system.actor import Actor, Context
+from runtime.system.ledger import Ledger, Passage, Statement
 
 SHOWN = (Create, Update, Patch, Get, Delete)  # what they are answered with is the object as it is, or was at its end
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')

@@ -32,7 +32,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import Key, split_key
 from protocols.resources import resource_path
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 
 
 def request_for(command: Command, *, timeout: float) -> Request:

@@ -20,9 +20,9 @@ from actors.reconciliation import actor_names
 from protocols.messages.commands import Command, Submit
 from protocols.messages.lifecycle import Drain, Drained, LeaderObserved, LeaseHeld, LeaseLost, Restarted, Wake
 from protocols.messages.outcomes import Outcome, Refused, Settled
-from runtime.actor import Actor, Context
-from runtime.metrics import Counter, Gauge
-from runtime.vitals import Vitals
+from runtime.metrics.registry import Counter, Gauge
+from runtime.system.actor import Actor, Context
+from runtime.system.vitals import Vitals
 
 
 class Elector(Actor):

@@ -12,8 +12,8 @@ from protocols.messages.recording import Record
 from protocols.objects import Object, decode_object, encode_object, make_key, metadata
 from protocols.resources import LEASES
 from protocols.times import format_micro_time
-from runtime.clock import Clock
-from runtime.metrics import Counter
+from runtime.metrics.registry import Counter
+from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

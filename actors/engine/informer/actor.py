@@ -27,10 +27,10 @@ from protocols.watch_lines import (
     parse_watch_line,
     version_of,
 )
-from runtime.actor import Actor, Context
-from runtime.api import Transport
-from runtime.backoff import Backoff
-from runtime.table import Table
+from runtime.client.api import Transport
+from runtime.scheduling.backoff import Backoff
+from runtime.system.actor import Actor, Context
+from runtime.tables.table import Table
 
 BACKOFF = Backoff(first=0.8, factor=2.0, most=30.0, jitter=1.0)
 QUIET = 120.0  # seconds without a failure after which the backoff starts over

@@ -10,8 +10,8 @@ from protocols.codec import encode
 from protocols.messages.watching import EventType, Synced, WatchEvent
 from protocols.objects import Key, metadata
 from protocols.watch_lines import MalformedError, WatchLine, strip
-from runtime.actor import Actor
-from runtime.table import Entry, Table
+from runtime.system.actor import Actor
+from runtime.tables.table import Entry, Table
 
 
 class Contents:

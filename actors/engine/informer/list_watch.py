@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from protocols.messages.watching import Listed, Streamed, StreamEnded
 from protocols.resources import Resource, resource_path
-from runtime.actor import Actor
-from runtime.api import Request, Response, Stream, Transport
+from runtime.client.api import Request, Response, Stream, Transport
+from runtime.system.actor import Actor
 
 CLIENT = "shared-informers"
 PAGE = 500

@@ -43,8 +43,8 @@ from protocols.messages.lifecycle import (
     Wake,
 )
 from protocols.messages.watching import Unsubscribe
-from runtime.actor import Actor, Context
-from runtime.vitals import Vitals
+from runtime.system.actor import Actor, Context
+from runtime.system.vitals import Vitals
 
 LEASE_GRACE = 5.0  # seconds that the elector has to say itself that the lease is lost
 

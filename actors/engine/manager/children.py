@@ -11,9 +11,9 @@ from actors.engine.manager.plan import ManagerPlan, Steering
 from actors.reconciliation.actor_names import DISPATCHER, controller_of, is_controller, is_informer
 from protocols.codec import encode
 from protocols.messages.lifecycle import ActorFailed, Pause, Ping, Restarted
-from runtime.actor import Actor
-from runtime.supervision import restart_delay
-from runtime.system import ActorSpec
+from runtime.system.actor import Actor
+from runtime.system.actor_system import ActorSpec
+from runtime.system.supervision import restart_delay
 
 TICK = 1.0  # seconds between two looks at everybody
 STEADY = 600.0  # seconds a child has to live for its failures to be forgotten

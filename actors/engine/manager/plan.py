@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from runtime.supervision import RestartPolicy
-from runtime.system import ActorSpec
+from runtime.system.actor_system import ActorSpec
+from runtime.system.supervision import RestartPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from actors.engine.manager.children import Children
 from actors.reconciliation.actor_names import ELECTOR, is_controller
 from protocols.messages.lifecycle import Drain
-from runtime.actor import Actor
+from runtime.system.actor import Actor
 
 DRAINED = "drained"  # how it ended, if it ended well
 

@@ -9,7 +9,7 @@ from typing import Any
 from actors.simulation.campaign.runs import Run, run
 from actors.simulation.campaign.setting import SCENARIOS, USUAL, Setting
 from actors.simulation.invariants.watching import Violation
-from runtime.simulation.faults import Fault, format_faults
+from runtime.faults.vocabulary import Fault, format_faults
 from runtime.simulation.shrinking import shrunk
 
 

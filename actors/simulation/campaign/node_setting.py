@@ -19,7 +19,7 @@ from actors.simulation.invariants.nodes import (
     RoutesOfNodesStay,
 )
 from actors.simulation.invariants.watching import Invariant
-from runtime.simulation.faults import IN_A_CLOUD, Fault, Kind
+from runtime.faults.vocabulary import IN_A_CLOUD, Fault, Kind
 from runtime.simulation.plan import draw_plan
 
 WISHES = 50.0  # seconds within which stories begin

@@ -19,8 +19,8 @@ from actors.simulation.invariants.usual import usual_invariants
 from actors.simulation.invariants.watching import Violation, Watchman
 from actors.simulation.invariants.writes import Quiet
 from runtime.cloud.fake import FakeCloud
-from runtime.simulation.faults import Fault, Kind
-from runtime.standard_log import quiet_log
+from runtime.faults.vocabulary import Fault, Kind
+from runtime.logs.standard_log import quiet_log
 
 LOOK = 5.0  # seconds between two looks at whether it is
 LATE = 110.0  # seconds after the faults in which something may be looked at again

@@ -13,7 +13,7 @@ from actors.reconciliation.specs import ControllerSpec
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.scenarios import Wish, draw_wishes, end_state, unsettled
 from actors.simulation.invariants.watching import Invariant
-from runtime.simulation.faults import Fault
+from runtime.faults.vocabulary import Fault
 from runtime.simulation.plan import draw_plan
 
 WISHES = 30.0  # seconds within which people wish something

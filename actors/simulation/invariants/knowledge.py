@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Command
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
 
 Value = TypeVar("Value")
 

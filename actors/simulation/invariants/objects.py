@@ -7,8 +7,8 @@ from actors.simulation.invariants.watching import Committed, Happening, ObjectTo
 from protocols.messages.commands import Delete
 from protocols.objects import Object, controller_of, decode_object, metadata
 from protocols.resources import REPLICASETS, resource_path
-from runtime.api import Request
-from runtime.embedded.store import ADDED, DELETED, Change
+from runtime.apiserver.store import ADDED, DELETED, Change
+from runtime.client.api import Request
 
 OBSERVING = ("deployments.apps", "replicasets.apps", "replicationcontrollers")
 

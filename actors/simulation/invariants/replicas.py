@@ -39,8 +39,8 @@ from protocols.objects import (
 )
 from protocols.pods import is_active, pod_facts
 from protocols.resources import PODS, REPLICASETS, REPLICATION_CONTROLLERS
-from runtime.embedded.store import ADDED
-from runtime.table import OWNER, Table
+from runtime.apiserver.store import ADDED
+from runtime.tables.table import OWNER, Table
 
 OWNERS = {resource.kind: resource for resource in (REPLICASETS, REPLICATION_CONTROLLERS)}
 OWNER_IDS = {resource.id for resource in OWNERS.values()}

@@ -23,7 +23,7 @@ from actors.simulation.invariants.watching import (
 from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Get, List
 from protocols.objects import decode_object, make_key
-from runtime.api import Request
+from runtime.client.api import Request
 
 WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within them
 STOLEN = 15.0  # seconds in which a leader cannot yet know that somebody took its lease by force

@@ -18,7 +18,7 @@ from actors.reconciliation import Reconciliation, Watch, itself
 from actors.reconciliation.specs import ControllerSpec, Surroundings
 from protocols.objects import Key
 from protocols.resources import PODS
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 
 PATIENCE = 20.0  # seconds that a thread may take on a busy machine
 

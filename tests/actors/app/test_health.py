@@ -13,8 +13,8 @@ from actors.reconciliation.actor_names import ELECTOR, MANAGER
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS
 from runtime.simulation.clock import VirtualClock
-from runtime.table import Table
-from runtime.vitals import Vitals
+from runtime.system.vitals import Vitals
+from runtime.tables.table import Table
 
 CHILD: dict[str, Any] = {
     "alive": True,

@@ -10,7 +10,7 @@ import pytest
 
 from actors.command.manifests import ManifestError, apply, read_manifest
 from protocols.objects import encode_object
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 
 CONFIGMAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 LISTS = """

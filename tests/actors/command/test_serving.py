@@ -15,13 +15,13 @@ from structlog.testing import LogCapture
 
 from actors.command.serving import build_server
 from actors.options import parse_options
-from runtime.clock import SystemClock
-from runtime.logging import LogControl, LogSettings, Sink
-from runtime.metrics import Metrics
+from runtime.logs.configuration import LogControl, LogSettings, Sink
+from runtime.metrics.registry import Metrics
+from runtime.process.version import Version
+from runtime.scheduling.clock import SystemClock
 from runtime.serving.certificates import CertificateError
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import ServerThread
-from runtime.version import Version
 
 LOOPBACK = "127.0.0.1"
 

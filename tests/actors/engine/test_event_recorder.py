@@ -13,7 +13,7 @@ from protocols.messages.commands import Create, Patch, Submit
 from protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Settled, Unknown
 from protocols.messages.recording import Record
 from runtime.simulation.world import World
-from runtime.system import ActorSpec
+from runtime.system.actor_system import ActorSpec
 from tests.actors.scripted import Probe
 
 

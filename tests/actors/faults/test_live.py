@@ -16,8 +16,8 @@ from protocols.objects import annotations_of, name_of
 from protocols.resources import LEASES, NODES
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.plan_file import FaultPlan
+from runtime.faults.vocabulary import parse_faults
 from runtime.simulation.cloud import SimulatedCalls
-from runtime.simulation.faults import parse_faults
 
 LEASE = {"metadata": {"name": "manager", "namespace": "kube-system"}, "spec": {"holderIdentity": "we"}}
 

@@ -8,7 +8,7 @@ import pytest
 from actors.options import FLAGS, InvalidOptions, Options, help_text, parse_options
 from actors.options.configz import configuration, flag_values
 from actors.options.feature_gates import GATES
-from runtime.flags import FlagError
+from runtime.flags.declaration import FlagError
 
 CONTROLLERS = (
     "deployment-controller",

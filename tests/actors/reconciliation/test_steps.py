@@ -7,7 +7,7 @@ import pytest
 from actors.reconciliation import create
 from protocols.messages.commands import Create
 from protocols.resources import NODES, PODS
-from runtime.overlay import Tables
+from runtime.tables.overlay import Tables
 
 
 def test_what_is_made_in_no_namespace_is_refused_where_its_author_sees_it() -> None:

@@ -14,11 +14,11 @@ from actors.engine.informer.contents import Contents
 from actors.simulation.campaign.setting import Setting
 from protocols.messages.watching import EventType
 from protocols.objects import name_of
-from runtime.backoff import Backoff
-from runtime.overlay import Overlay
+from runtime.scheduling.backoff import Backoff
+from runtime.scheduling.work_queue import WorkQueue
 from runtime.simulation.plan import draw_unobserved_state
-from runtime.table import Table, TableWriter
-from runtime.work_queue import WorkQueue
+from runtime.tables.overlay import Overlay
+from runtime.tables.table import Table, TableWriter
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NothingListedAgain
 from tests.faults.mutants.plans import forgetful_servers, stalls

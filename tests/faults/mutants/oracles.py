@@ -35,7 +35,7 @@ from protocols.resources import (
     resource_path,
 )
 from protocols.times import parse_time
-from runtime.table import OWNER, Table
+from runtime.tables.table import OWNER, Table
 
 CALM = 60.0  # seconds after the last fault
 FRESH = 12.0  # seconds: little more than the time between two renewals

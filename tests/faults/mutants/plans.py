@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
 from runtime.simulation.plan import draw_plan
 
 

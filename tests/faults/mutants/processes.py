@@ -13,7 +13,7 @@ from actors.reconciliation import delete
 from actors.simulation.campaign.setting import Setting
 from protocols.objects import make_key, name_of, namespace_of
 from protocols.resources import PODS
-from runtime.actor import Actor
+from runtime.system.actor import Actor
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.plans import hangs, stale_pods, takeovers
 from tests.faults.mutants.wishes import killed_and_scaled, many_pods

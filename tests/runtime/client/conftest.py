@@ -14,13 +14,13 @@ import pytest
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
-from runtime.api import Request, Response
+from runtime.apiserver.certificates import Certificates, ensure_certificates
+from runtime.client.api import Request, Response
 from runtime.client.config import ClientConfig
 from runtime.client.credentials import ANONYMOUS, FixedCredential
 from runtime.client.transport import HttpTransport
-from runtime.clock import SystemClock
-from runtime.embedded.certificates import Certificates, ensure_certificates
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
+from runtime.scheduling.clock import SystemClock
 from runtime.simulation.clock import VirtualClock
 
 PATIENCE = 10.0  # seconds a test waits for what must come; none waits for what must not

@@ -10,8 +10,8 @@ import pytest
 
 from runtime.client.config import ConfigError, Credential
 from runtime.client.exec_plugin import ExecPlugin, ExecSpec, parse_exec_credential
-from runtime.metric_families import REST_CLIENT_EXEC_PLUGIN_CALLS
-from runtime.metrics import Metrics
+from runtime.metrics.families import REST_CLIENT_EXEC_PLUGIN_CALLS
+from runtime.metrics.registry import Metrics
 from runtime.simulation.clock import VirtualClock
 
 V1 = "client.authentication.k8s.io/v1"

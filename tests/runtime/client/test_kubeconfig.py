@@ -12,7 +12,7 @@ import yaml
 
 from runtime.client.config import ClientConfig, ConfigError, Credential
 from runtime.client.kubeconfig import Surroundings, read_kubeconfig
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
 from runtime.simulation.clock import VirtualClock
 
 PEM = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"

@@ -7,7 +7,7 @@ import pytest
 from runtime.client.config import ClientConfig, ConfigError, Credential
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.loading import load_config
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
 from runtime.simulation.clock import VirtualClock
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}

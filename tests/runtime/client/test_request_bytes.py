@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runtime.api import Request
+from runtime.client.api import Request
 from runtime.client.config import ClientConfig, Credential
 from runtime.client.credentials import ANONYMOUS, FixedCredential
 from runtime.client.request_bytes import RequestBytes

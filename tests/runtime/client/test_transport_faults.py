@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 from runtime.client.config import Credential
 from runtime.client.credential_cache import HOLD_OFF
 from runtime.client.credentials import TokenFile
 from runtime.client.exec_plugin import ExecPlugin, ExecSpec
 from runtime.client.retries import MAX_RETRIES
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
 
 PATIENCE = 10.0
 CLOSED = "the client is closed"

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import LogCapture
 
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 from runtime.client.config import Credential
 from runtime.client.credentials import FixedCredential
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import LogCapture
 
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 from runtime.client.credential_cache import HOLD_OFF
 from runtime.client.credentials import TokenFile
 

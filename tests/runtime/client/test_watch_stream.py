@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 from runtime.client.watch_stream import LineSplitter, WatchStream
 
 REQUEST = Request(method="GET", path="/api/v1/pods")

@@ -34,7 +34,6 @@ from protocols.messages.outcomes import (
     Unknown,
 )
 from protocols.routes import Route, decode_routes, encode_route
-from runtime.clock import SystemClock
 from runtime.cloud.calls import ThreadedCalls, carry_out
 from runtime.cloud.fake import FakeCloud, FakeRoutes
 from runtime.cloud.provider import (
@@ -43,6 +42,7 @@ from runtime.cloud.provider import (
     NotSupportedError,
     RetryAfterError,
 )
+from runtime.scheduling.clock import SystemClock
 from runtime.simulation.clock import VirtualClock
 from runtime.simulation.cloud import SimulatedCalls
 

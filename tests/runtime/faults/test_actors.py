@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from protocols.messages.lifecycle import ActorFailed, Pause
-from runtime.actor import Actor
-from runtime.clock import SystemClock
 from runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.striking import Strikes
+from runtime.faults.vocabulary import Kind, parse_faults
+from runtime.scheduling.clock import SystemClock
 from runtime.simulation.clock import START, VirtualClock
-from runtime.simulation.faults import Kind, parse_faults
-from runtime.system import ActorSpec, ActorSystem
+from runtime.system.actor import Actor
+from runtime.system.actor_system import ActorSpec, ActorSystem
 
 PATIENCE = 20.0  # seconds
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runtime.faults.plan_file import NOT_LIVE, FaultPlan, PlanError, read_plan
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "zone-outage.yml"
 

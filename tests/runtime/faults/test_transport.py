@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from runtime.api import Request, Response
+from runtime.client.api import Request, Response
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.striking import Strikes
 from runtime.faults.transport import FaultyTransport, scope_of
+from runtime.faults.vocabulary import parse_faults
 from runtime.simulation.clock import VirtualClock
-from runtime.simulation.faults import parse_faults
 
 PODS = "/api/v1/namespaces/default/pods"
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n'

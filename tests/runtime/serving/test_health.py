@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from structlog.testing import LogCapture
 
-from runtime.metric_families import HEALTHCHECK, HEALTHCHECKS
+from runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
 from runtime.serving.health import HealthChecks
 from runtime.serving.site import Site
 

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from cryptography import x509
 
-from runtime.clock import SystemClock
+from runtime.scheduling.clock import SystemClock
 from runtime.serving.certificates import CertificateError, self_signed, server_context
 from runtime.serving.server import Listener, ServerThread, ServingError
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import LogCapture
 
-from runtime.metric_families import WORKQUEUE_ADDS, WORKQUEUE_QUEUE_DURATION
+from runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_QUEUE_DURATION
 from runtime.serving import profiling
 from runtime.serving.authorization import PathsAllowed
 from runtime.serving.site import Site

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhausted
 from actors.options.node_ranges import Network
 from protocols.objects import Key
-from runtime.metrics import Family, Metrics
+from runtime.metrics.registry import Family, Metrics
 
 _LABELS = ("clusterCIDR",)
 ALLOCATIONS = Family(

@@ -34,8 +34,8 @@ from protocols.messages.outcomes import CommandFailed, Done, NotFound
 from protocols.messages.recording import Record
 from protocols.objects import Key, Object, is_deleting, name_of
 from protocols.resources import NODES
-from runtime.metrics import Metrics
-from runtime.overlay import Tables
+from runtime.metrics.registry import Metrics
+from runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

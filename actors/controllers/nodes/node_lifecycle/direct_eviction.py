@@ -23,7 +23,7 @@ from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
 from protocols.nodes import NodeFacts
 from protocols.objects import Object, controller_of, decode_object, is_deleting, key_of, metadata, name_of, uid_of
 from protocols.resources import NODES, PODS
-from runtime.clock import Clock
+from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

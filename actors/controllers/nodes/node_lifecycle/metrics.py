@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from actors.controllers.nodes.zone_eviction_queue import ZoneMeter
 from protocols.nodes import zone_label
-from runtime.metrics import Counter, Family, Metrics
+from runtime.metrics.registry import Counter, Family, Metrics
 
 ZONE = ("zone",)
 ZONE_HEALTH = Family(

@@ -36,9 +36,9 @@ from protocols.messages.recording import Record
 from protocols.nodes import LEASE_NAMESPACE, NodeFacts, lease_facts, node_facts
 from protocols.objects import decode_object, make_key
 from protocols.resources import LEASES, NODES, Resource
-from runtime.clock import Clock
-from runtime.overlay import Tables
-from runtime.table import Entry
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -11,8 +11,8 @@ from actors.reconciliation import Step, get_live, must, patch
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
 from protocols.nodes import NodeFacts
 from protocols.resources import NODES
-from runtime.clock import Clock
-from runtime.overlay import Lister
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Lister
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -37,8 +37,8 @@ from protocols.messages.watching import EventType
 from protocols.nodes import NodeFacts
 from protocols.objects import Key, Object, is_deleting
 from protocols.resources import NODES, PODS
-from runtime.clock import Clock
-from runtime.overlay import Tables
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -53,8 +53,8 @@ from protocols.objects import (
 from protocols.pods import is_terminal
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from protocols.selectors import LabelSelector, label_selector_of
-from runtime.clock import Clock
-from runtime.overlay import Tables
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
 
 _its_deployment = its_controller(DEPLOYMENTS)
 

@@ -57,7 +57,7 @@ from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Fail
 from protocols.messages.recording import Record
 from protocols.objects import Object, annotations_of, decode_object, key_of, name_of, uid_of
 from protocols.resources import DEPLOYMENTS, REPLICASETS
-from runtime.clock import Clock
+from runtime.scheduling.clock import Clock
 
 
 class Rollout:

@@ -20,8 +20,8 @@ from protocols.codec import encode
 from protocols.messages.commands import Create
 from protocols.objects import decode_object, encode_object
 from protocols.resources import DEPLOYMENTS, PODS
-from runtime.journal import JournalError, JournalWriter, Run, read_journal
 from runtime.simulation.clock import VirtualClock
+from runtime.system.journal import JournalError, JournalWriter, Run, read_journal
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",

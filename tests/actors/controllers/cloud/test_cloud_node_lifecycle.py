@@ -14,7 +14,7 @@ from protocols.objects import Object, name_of
 from protocols.resources import EVENTS, NODES
 from runtime.cloud.fake import INSTANCE, FakeCloud, FakeInstances
 from runtime.cloud.provider import InstanceMetadata, Instances, NotSupportedError
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
 from tests.actors.controllers.nodes.fleet import options_of
 
 NOT_THERE = "Deleting node n1 because it does not exist in the cloud provider"

@@ -18,7 +18,7 @@ from protocols.resources import EVENTS, NODES
 from protocols.routes import Route, decode_route, encode_route
 from runtime.cloud.fake import FakeCloud, FakeRoutes
 from runtime.cloud.provider import CloudConflictError
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
 from tests.actors.controllers.nodes.fleet import options_of
 
 CLUSTER = "kubernetes"

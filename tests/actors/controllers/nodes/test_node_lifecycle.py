@@ -11,7 +11,7 @@ from actors.simulation import SimulatedCluster
 from protocols.nodes import NOT_READY, UNREACHABLE, zone_label
 from protocols.objects import labels_of, name_of
 from protocols.resources import NODES, PODS
-from runtime.simulation.faults import parse_faults
+from runtime.faults.vocabulary import parse_faults
 from tests.actors.controllers.nodes.fleet import Fleet
 from tests.actors.controllers.nodes.test_zone_timetable import GIVEN_UP, LAST_WORD, every
 

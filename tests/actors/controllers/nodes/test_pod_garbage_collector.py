@@ -15,7 +15,7 @@ from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object, name_of
 from protocols.resources import NODES, PODS
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
 from tests.actors.controllers.nodes.objects import node, pod, set_phase, set_taints, taint, writes
 
 SPEC = next(spec for spec in NODE_SERVICES if spec.name == "pod-garbage-collector-controller")

@@ -10,8 +10,8 @@ from structlog.testing import LogCapture
 from actors.controllers.nodes.node_services import EVICTION_DURATION, EVICTIONS
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS
-from runtime.api import Request, Response
-from runtime.simulation.faults import Fault, Kind
+from runtime.client.api import Request, Response
+from runtime.faults.vocabulary import Fault, Kind
 from tests.actors.controllers.nodes.eviction_scene import CANCELLED, MARKED, NAME, Scene
 from tests.actors.controllers.nodes.objects import node, pod, taint, toleration
 

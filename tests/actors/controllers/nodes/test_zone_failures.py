@@ -13,7 +13,7 @@ from actors.reconciliation.actor_names import MANAGER, controller_name
 from actors.simulation import SimulatedCluster
 from protocols.messages.eviction import PauseEvictions, ResumeEvictions
 from protocols.resources import NODES
-from runtime.simulation.faults import parse_faults
+from runtime.faults.vocabulary import parse_faults
 from tests.actors.controllers.nodes.fleet import Fleet
 from tests.actors.controllers.nodes.test_zone_timetable import GIVEN_UP, LAST_WORD, every
 

@@ -11,10 +11,10 @@ from actors.controllers.nodes.zone_eviction_queue import ZoneEvictionQueue, Zone
 from protocols.codec import decode
 from protocols.messages.eviction import EvictNode, NodeDue, SetEvictionRate, SpareNode, StartOver, ZoneQueueReady
 from protocols.messages.lifecycle import StartChild, StopChild
-from runtime.actor import Actor
-from runtime.metrics import Counter, Gauge
+from runtime.metrics.registry import Counter, Gauge
 from runtime.simulation.world import World
-from runtime.system import ActorSpec, ActorSystem
+from runtime.system.actor import Actor
+from runtime.system.actor_system import ActorSpec, ActorSystem
 
 QUEUE = zone_queue_name("eu:a")
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.controllers.shared.replacements import AT_ONCE, Patience, Replacements, next_patience
-from runtime.backoff import Backoff
+from runtime.scheduling.backoff import Backoff
 
 SHORT = Backoff(first=1.0, most=10.0)
 

@@ -32,12 +32,12 @@ from protocols.messages.outcomes import Done, Outcome, Refused, Settled
 from protocols.messages.watching import EventType, Subscribe, Synced, WatchEvent
 from protocols.objects import Key
 from protocols.resources import Resource
-from runtime.overlay import Tables
+from runtime.scheduling.work_queue import QueueMeter
 from runtime.simulation.world import World
-from runtime.system import ActorSpec
-from runtime.table import Table
-from runtime.vitals import Vitals
-from runtime.work_queue import QueueMeter
+from runtime.system.actor_system import ActorSpec
+from runtime.system.vitals import Vitals
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Table
 from tests.actors.scripted import Probe
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")

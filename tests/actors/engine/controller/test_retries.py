@@ -10,7 +10,7 @@ from actors.engine.controller.readiness import StaleTableError
 from actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces, retry
 from protocols.messages.commands import Get
 from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Refused, Unknown
-from runtime.work_queue import WorkQueue
+from runtime.scheduling.work_queue import WorkQueue
 
 KEY = "default/web"
 MANY = 15  # failures after which the backoff alone is longer than half a minute

@@ -14,10 +14,10 @@ from protocols.messages.commands import Command, Get, Submit
 from protocols.messages.lifecycle import Attach, Attached, LeaseHeld
 from protocols.messages.outcomes import Done, Outcome, Refused, Settled
 from runtime.cloud.fake import FakeCloud
-from runtime.ledger import Ledger
 from runtime.simulation.cloud import SimulatedCalls
 from runtime.simulation.world import World
-from runtime.system import ActorSpec
+from runtime.system.actor_system import ActorSpec
+from runtime.system.ledger import Ledger
 from tests.actors.scripted import Probe, ScriptedTransport
 
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1"}}')

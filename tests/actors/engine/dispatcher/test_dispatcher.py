@@ -26,9 +26,9 @@ from protocols.messages.outcomes import (
     Refused,
     Settled,
 )
-from runtime.ledger import Ledger
 from runtime.simulation.world import World
-from runtime.system import ActorSpec
+from runtime.system.actor_system import ActorSpec
+from runtime.system.ledger import Ledger
 from tests.actors.scripted import Probe, ScriptedTransport
 
 POD = b'{"metadata":{"name":"a","resourceVersion":"41"}}'

@@ -31,7 +31,7 @@ from protocols.messages.outcomes import (
     Throttled,
     Unknown,
 )
-from runtime.api import Response
+from runtime.client.api import Response
 
 
 @pytest.mark.parametrize(

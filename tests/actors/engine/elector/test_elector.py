@@ -17,11 +17,11 @@ from protocols.messages.lifecycle import Drain, Drained, LeaseHeld, LeaseLost
 from protocols.messages.outcomes import Done, NotFound, Outcome, Settled
 from protocols.objects import Object, decode_object
 from protocols.resources import EVENTS, LEASES, PODS, REPLICASETS
-from runtime.metric_families import LEADER_ELECTION_MASTER_STATUS, LEADER_ELECTION_SLOWPATH
-from runtime.metrics import Metrics
+from runtime.metrics.families import LEADER_ELECTION_MASTER_STATUS, LEADER_ELECTION_SLOWPATH
+from runtime.metrics.registry import Metrics
 from runtime.simulation.world import World
-from runtime.system import ActorSpec
-from runtime.vitals import Vitals
+from runtime.system.actor_system import ActorSpec
+from runtime.system.vitals import Vitals
 from tests.actors.scripted import Probe
 
 LEASE = "kube-system/kube-controller-manager"

@@ -14,10 +14,10 @@ from protocols.codec import decode
 from protocols.messages.watching import Subscribe, Synced, WatchEvent
 from protocols.resources import PODS
 from protocols.watch_lines import INITIAL_EVENTS_END
-from runtime.api import Response
+from runtime.client.api import Response
 from runtime.simulation.world import World
-from runtime.system import ActorSpec
-from runtime.table import Table
+from runtime.system.actor_system import ActorSpec
+from runtime.tables.table import Table
 from tests.actors.scripted import Probe, ScriptedTransport
 
 

@@ -30,10 +30,10 @@ from protocols.messages.lifecycle import (
     StopChild,
 )
 from protocols.messages.watching import Unsubscribe
-from runtime.actor import Actor, Context
 from runtime.simulation.world import World
-from runtime.system import ActorSpec
-from runtime.vitals import Vitals
+from runtime.system.actor import Actor, Context
+from runtime.system.actor_system import ActorSpec
+from runtime.system.vitals import Vitals
 
 
 class Keeper(Actor):

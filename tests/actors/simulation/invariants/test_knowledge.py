@@ -3,8 +3,8 @@ import pytest
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import History, Streaks, handling_delay
 from protocols.messages.commands import Get
-from runtime.simulation.faults import parse_faults
-from runtime.standard_log import quiet_log
+from runtime.faults.vocabulary import parse_faults
+from runtime.logs.standard_log import quiet_log
 
 
 def test_a_value_holds_until_the_next_one():

@@ -7,7 +7,7 @@ from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.objects import OwnerRef, encode_object, owner_reference
 from protocols.pods import pod_facts
 from protocols.resources import PODS, REPLICASETS
-from runtime.table import Table
+from runtime.tables.table import Table
 
 OWNER = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "7"}}
 REFERENCE = owner_reference(OWNER, api_version="apps/v1", kind="ReplicaSet")

@@ -16,7 +16,7 @@ from actors.controllers.nodes.node_ipam.holdings import (
     Holdings,
     RangeExhaustedAt,
 )
-from runtime.metrics import Metrics
+from runtime.metrics.registry import Metrics
 
 
 class Setting:

@@ -15,7 +15,7 @@ from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object
 from protocols.resources import NODES
-from runtime.simulation.faults import Fault, Kind
+from runtime.faults.vocabulary import Fault, Kind
 from tests.actors.controllers.nodes.objects import messages, node, writes
 
 SPEC = next(spec for spec in NODE_SERVICES if spec.name == "node-ipam-controller")

@@ -14,11 +14,11 @@ from protocols.messages.outcomes import Done, Outcome
 from protocols.objects import Object, controller_of, decode_object, encode_object, key_of, name_of, owner_reference
 from protocols.pods import pod_facts
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, resource_path
-from runtime.api import Request
-from runtime.embedded.server import ApiServer
-from runtime.embedded.store import MemoryStore
-from runtime.overlay import Tables
-from runtime.table import Table
+from runtime.apiserver.server import ApiServer
+from runtime.apiserver.store import MemoryStore
+from runtime.client.api import Request
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Table
 from tests.actors.controllers.workloads.deployment.objects import LABELS, strategy, template
 from tests.actors.driving import Driven, Frozen, StillClock, drive
 

@@ -1,0 +1,85 @@
+"""What every verb works on: the state, what is served, the clock, and the sources of uids and random suffixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, make_key
+from protocols.times import format_time
+from runtime.apiserver import status_errors
+from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.routing import Route
+from runtime.apiserver.shapes import Shapes
+from runtime.apiserver.state import Record, State
+from runtime.client.api import Request
+
+
+class Now(Protocol):
+    """All that the server knows of time."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """suffix: five characters for a generateName."""
+
+    state: State
+    registry: Registry
+    shapes: Shapes
+    clock: Now
+    uid: Callable[[], str]
+    suffix: Callable[[], str]
+
+    def timestamp(self) -> str:
+        """Now, as objects carry it: RFC 3339, whole seconds."""
+        return format_time(self.clock.now())
+
+    def is_deleting(self, record: Record) -> bool:
+        return b'"deletionTimestamp"' in record.raw and is_deleting(decode_object(record.raw))
+
+    def record(self, definition: ResourceDefinition, key: Key) -> Record:
+        """Raises StatusError (404)."""
+        record = self.state.get(definition.storage, key)
+        if record is None:
+            raise status_errors.not_found(definition.group, definition.plural, key.rpartition("/")[2])
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, taken apart."""
+
+    route: Route
+    request: Request
+    user: str
+
+    @property
+    def definition(self) -> ResourceDefinition:
+        return self.route.definition
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        return self.request.query
+
+    @property
+    def key(self) -> Key:
+        return make_key(self.route.namespace, self.route.name)
+
+    @property
+    def dry_run(self) -> bool:
+        return self.request.query.get("dryRun") == "All"
+
+
+def served(definition: ResourceDefinition, raw: bytes) -> bytes:
+    """A stored object as this version of the resource shows it."""
+    if definition.from_storage is None:
+        return raw
+    return encode_object(definition.from_storage(decode_object(raw)))
+
+
+def stored_form(definition: ResourceDefinition, obj: Object) -> Object:
+    return obj if definition.to_storage is None else definition.to_storage(obj)

@@ -1,0 +1,116 @@
+"""A request's body becomes an object of the kind that its path is about, or a 400 that says what is wrong with it.
+
+Source: apiserver pkg/endpoints/handlers/{create,update,rest}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from protocols.objects import Object
+from runtime.apiserver import status_errors
+from runtime.apiserver.cluster import Cluster
+from runtime.apiserver.field_errors import quoted
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.shapes import ShapeError, json_type
+
+MOST_NESTED = 200  # levels; our JSON encoder takes 254
+_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+
+
+class Unfit(ValueError):
+    """An object that is not of the kind that it has to be."""
+
+
+def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -> Object:
+    """The object in the body, as `settle_types` leaves it, in the usual order. Raises StatusError (400)."""
+    try:
+        obj = parse_json(body)
+    except ValueError as err:
+        raise _unrecognized(definition, str(err), body) from err
+    if not isinstance(obj, dict):
+        raise _unrecognized(definition, f"json: cannot unmarshal {json_type(obj)} into Go value of type {_META}", body)
+    for field in ("kind", "apiVersion"):
+        value = obj.get(field)
+        if value is not None and not isinstance(value, str):
+            found = json_type(value)
+            why = f"json: cannot unmarshal {found} into Go struct field .{field} of type string"
+            raise _unrecognized(definition, why, body)
+    if definition.dynamic and not obj.get("kind"):
+        text = body.decode(errors="replace")
+        raise status_errors.bad_request(
+            f"the object provided is unrecognized (must be of type {definition.kind}): "
+            f"Object 'Kind' is missing in '{text}' ({text[:30]}{' ...' if len(text) > 30 else ''})"
+        )
+    given_kind, given_version = obj.get("kind") or definition.kind, obj.get("apiVersion") or definition.api_version
+    try:
+        settle_types(cluster, definition, obj)
+    except Unfit as err:
+        version = quoted(given_version.rpartition("/")[2])
+        text = f"{given_kind} in version {version} cannot be handled as a {definition.kind}: {err}"
+        raise status_errors.bad_request(text) from err
+    return {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"], **obj}
+
+
+def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """Make an object fit, in place, for all code that handles its kind: apiVersion, kind and metadata are there, fields
+    have their types, nulls, fields that the kind does not have and empty metadata are gone. managedFields are not kept.
+
+    Raises Unfit on another kind and on a value of a wrong type, StatusError (400) on another version of the kind.
+    """
+    _settle_kind(cluster, definition, obj)
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    try:
+        cluster.shapes.check(definition, obj)
+    except ShapeError as err:
+        raise Unfit(str(err)) from err
+    meta = obj["metadata"]
+    for field in ("managedFields", "selfLink"):
+        meta.pop(field, None)
+    for field in ("labels", "annotations", "finalizers", "ownerReferences"):
+        if field in meta and not meta[field]:
+            del meta[field]
+
+
+def parse_json(body: bytes) -> Any:
+    """Raises ValueError, also on what is nested too deeply for those who handle it."""
+    value = orjson.loads(body)
+    if body.count(b"{") + body.count(b"[") > MOST_NESTED and _depth(value) > MOST_NESTED:
+        raise ValueError(f"nested more than {MOST_NESTED} levels deep")
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def _settle_kind(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    kind, api_version = obj.get("kind") or definition.kind, obj.get("apiVersion") or definition.api_version
+    if kind != definition.kind or api_version != definition.api_version:
+        if cluster.registry.of_kind(api_version, kind) is None:
+            where = 'in scheme "pkg/api/legacyscheme/scheme.go:30"'
+            raise Unfit(f"no kind {quoted(str(kind))} is registered for version {quoted(str(api_version))} {where}")
+        if kind != definition.kind:
+            inner = f"{definition.group.partition('.')[0] or 'core'}.{definition.kind}"
+            raise Unfit(f"converting ({api_version}.{kind}) to ({inner}): unknown conversion")
+        raise status_errors.bad_request(
+            f"the API version in the data ({api_version}) does not match "
+            f"the expected API version ({definition.api_version})"
+        )
+    obj["kind"], obj["apiVersion"] = kind, api_version
+
+
+def _unrecognized(definition: ResourceDefinition, why: str, body: bytes) -> status_errors.StatusError:
+    start = body[:30]
+    shown = start.decode(errors="replace") if start.startswith(b"{") else start.hex()
+    return status_errors.bad_request(
+        f"the object provided is unrecognized (must be of type {definition.kind}): "
+        f"couldn't get version/kind; json parse error: {why} ({shown}{' ...' if len(body) > 30 else ''})"
+    )

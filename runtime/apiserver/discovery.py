@@ -1,0 +1,153 @@
+"""What the server serves, as clients ask for it: /api, /apis and below, and all of it at once (aggregated discovery).
+
+Source: apiserver pkg/endpoints/discovery (v1.36), apidiscovery.k8s.io/v2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.subresources import subresource_of
+
+_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
+
+
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Sorts versions as clients prefer them: v2, v1, v1beta2, v1beta1, v1alpha1, others by name.
+
+    Source: apimachinery pkg/version/helpers.go, CompareKubeAwareVersionStrings.
+    """
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        return 3, 0, 0, version
+    stability = {None: 0, "beta": 1, "alpha": 2}[found[2]]
+    return stability, -int(found[1]), -int(found[3] or 0), ""
+
+
+def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, list[ResourceDefinition]]]:
+    """Group → version → resources; groups in the order they are in, versions as preferred, resources by name."""
+    groups: dict[str, dict[str, list[ResourceDefinition]]] = {}
+    for definition in definitions:
+        groups.setdefault(definition.group, {}).setdefault(definition.version, []).append(definition)
+    return {
+        group: {
+            version: sorted(versions[version], key=lambda one: one.plural)
+            for version in sorted(versions, key=version_rank)
+        }
+        for group, versions in groups.items()
+    }
+
+
+def discovery(registry: Registry, path: str, *, address: str) -> dict[str, Any] | None:
+    """The plain discovery document at /api…, /apis…; None where there is none. address: "host:port" of the server."""
+    groups = groups_of(registry)
+    match path.strip("/").split("/"):
+        case ["api"]:
+            served = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+            return {
+                "kind": "APIVersions",
+                "versions": list(groups.get("", {})),
+                "serverAddressByClientCIDRs": served,
+            }
+        case ["apis"]:
+            named = [_api_group(group, versions) for group, versions in groups.items() if group]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": named}
+        case ["apis", group] if group in groups:
+            return {"kind": "APIGroup", "apiVersion": "v1", **_api_group(group, groups[group])}
+        case ["api", version] if definitions := groups.get("", {}).get(version):
+            return _resource_list(definitions)
+        case ["apis", group, version] if group and (definitions := groups.get(group, {}).get(version)):
+            return _resource_list(definitions)
+    return None
+
+
+def aggregated_discovery(registry: Registry, path: str) -> dict[str, Any] | None:
+    """All of /api or of /apis in one APIGroupDiscoveryList; None at other paths."""
+    if path.strip("/") not in ("api", "apis"):
+        return None
+    items = [
+        {
+            "metadata": {"name": group, "creationTimestamp": None} if group else {"creationTimestamp": None},
+            "versions": [
+                {
+                    "version": version,
+                    "resources": [_aggregated(definition) for definition in definitions],
+                    "freshness": "Current",
+                }
+                for version, definitions in versions.items()
+            ],
+        }
+        for group, versions in groups_of(registry).items()
+        if bool(group) == path.startswith("/apis")
+    ]
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+
+
+def _api_group(group: str, versions: Iterable[str]) -> dict[str, Any]:
+    named = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": named, "preferredVersion": named[0]}
+
+
+def _names(definition: ResourceDefinition) -> dict[str, Any]:
+    """What is left out where it is empty."""
+    names: dict[str, Any] = {}
+    if definition.short_names:
+        names["shortNames"] = definition.short_names
+    if definition.categories:
+        names["categories"] = definition.categories
+    return names
+
+
+def _resource_list(definitions: Iterable[ResourceDefinition]) -> dict[str, Any]:
+    resources: list[Mapping[str, Any]] = []
+    api_version = ""
+    for definition in definitions:
+        api_version = definition.api_version
+        resources.append(
+            {
+                "name": definition.plural,
+                "singularName": definition.singular,
+                "namespaced": definition.namespaced,
+                "kind": definition.kind,
+                "verbs": definition.verbs,
+                **_names(definition),
+            }
+        )
+        for name in sorted(definition.subresources):
+            subresource = subresource_of(name)
+            kind = subresource.kind
+            resources.append(
+                {
+                    "name": f"{definition.plural}/{name}",
+                    "singularName": "",
+                    "namespaced": definition.namespaced,
+                    **({"group": kind.group, "version": kind.version} if kind is not None and kind.group else {}),
+                    "kind": definition.kind if kind is None else kind.kind,
+                    "verbs": subresource.verbs,
+                }
+            )
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}
+
+
+def _aggregated(definition: ResourceDefinition) -> dict[str, Any]:
+    own = {"group": definition.group, "version": definition.version, "kind": definition.kind}
+    found: dict[str, Any] = {
+        "resource": definition.plural,
+        "responseKind": own,
+        "scope": "Namespaced" if definition.namespaced else "Cluster",
+        "singularResource": definition.singular,
+        "verbs": definition.verbs,
+        **_names(definition),
+    }
+    if definition.subresources:
+        found["subresources"] = [_aggregated_subresource(name, own) for name in sorted(definition.subresources)]
+    return found
+
+
+def _aggregated_subresource(name: str, own: Mapping[str, str]) -> dict[str, Any]:
+    subresource = subresource_of(name)
+    kind = own if subresource.kind is None else subresource.kind._asdict()
+    return {"subresource": name, "responseKind": kind, "verbs": subresource.verbs}

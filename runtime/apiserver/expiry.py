@@ -1,0 +1,54 @@
+"""Objects that live for a while after their last write: events."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from protocols.objects import Key, Object, decode_object, metadata
+from protocols.times import parse_time
+from runtime.apiserver.cluster import Cluster
+from runtime.apiserver.store import DELETED, Change
+
+
+class Expiry:
+    """Removes objects of the kinds whose strategy has a ttl, when tick is called after their time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._due: dict[str, deque[tuple[float, Key, int]]] = {}  # storage → (when, key, revision), soonest first
+        now = cluster.clock.now()
+        for definition in cluster.registry:
+            ttl = definition.strategy.ttl
+            if ttl is not None and definition.from_storage is None:
+                records = cluster.state.collection(definition.storage).records
+                known = [
+                    (min(_last_written(decode_object(record.raw), now) + ttl, now + ttl), key, record.revision)
+                    for key, record in records.items()
+                ]
+                self._due[definition.storage] = deque(sorted(known))
+
+    def react(self, change: Change) -> None:
+        due = self._due.get(change.storage)
+        definition = self._cluster.registry.of_storage(change.storage)
+        if due is None or definition is None or definition.strategy.ttl is None or change.type == DELETED:
+            return
+        due.append((self._cluster.clock.now() + definition.strategy.ttl, change.key, change.revision))
+
+    def tick(self, now: float) -> None:
+        for storage, due in self._due.items():
+            while due and due[0][0] <= now:
+                _, key, revision = due.popleft()
+                record = self._cluster.state.get(storage, key)
+                if record is not None and record.revision == revision:  # else it was written again since
+                    self._cluster.state.remove(storage, key, decode_object(record.raw))
+
+
+def _last_written(event: Object, now: float) -> float:
+    """When an event was written last, as far as it says so; now if it does not."""
+    for text in (event.get("lastTimestamp"), event.get("eventTime"), metadata(event).get("creationTimestamp")):
+        if text:
+            try:
+                return parse_time(text)
+            except ValueError:
+                continue
+    return now

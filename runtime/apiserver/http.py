@@ -1,0 +1,296 @@
+"""The embedded API server's HTTP side: one aiohttp handler between connections and ApiServer.
+
+Kept thin, since every request of a busy cluster passes here: paths are taken apart by hand, bodies go through as
+bytes, there is no router, no middleware and no log of requests.
+
+Source for what clients see: apiserver pkg/server (handlers, healthz, version) and pkg/endpoints/filters (v1.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote
+
+import orjson
+from aiohttp import web
+from multidict import CIMultiDict
+
+from protocols.messages.commands import PatchType
+from runtime.apiserver import status_errors
+from runtime.apiserver.authentication import Authenticator
+from runtime.apiserver.cluster import Now
+from runtime.apiserver.discovery import aggregated_discovery, discovery
+from runtime.apiserver.field_errors import quoted
+from runtime.apiserver.field_validation import STRICT, WARN, FieldValidator
+from runtime.apiserver.http_streams import WatchStream
+from runtime.apiserver.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
+from runtime.apiserver.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
+from runtime.apiserver.openapi_models import Models
+from runtime.apiserver.protobuf_bodies import ProtobufDecoder
+from runtime.apiserver.representations import INCLUDES, Representation
+from runtime.apiserver.request_bodies import json_body
+from runtime.apiserver.routing import is_watch
+from runtime.apiserver.server import ApiServer
+from runtime.apiserver.status_errors import StatusError
+from runtime.apiserver.subresources import subresource_of
+from runtime.client.api import Request, Response
+from runtime.process.version import Version
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+LARGEST_BODY = 3 * 1024 * 1024  # bytes, as upstream
+KEEP_ALIVE = 3630.0  # seconds that an idle connection stays open
+
+_HEALTH = ("/healthz", "/livez", "/readyz")
+_FOR_ANYBODY = {*_HEALTH, "/version"}
+_UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized")
+# Of these patches the body has the fields of the object.
+_PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
+
+
+class ApiHttp:
+    """Answers HTTP requests out of an ApiServer. Everything happens on the event loop's thread."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        *,
+        authenticator: Authenticator,
+        models: Models,
+        version: Version,
+        clock: Now,
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._api, self._authenticator, self._clock, self._log = api, authenticator, clock, log
+        self._validator, self._openapi = FieldValidator(models), OpenApi(api.registry, models)
+        self._protobuf, self._version = ProtobufDecoder(models), version
+        self._streams: set[WatchStream] = set()
+        self._waiting: set[asyncio.Future[None]] = set()  # for what they did to be durable
+        self._given_up: StatusError | None = None
+
+    def server(self) -> web.Server:
+        """For a web.ServerRunner; to be called on the event loop."""
+        loop = asyncio.get_running_loop()
+
+        def request_factory(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+            return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
+
+        return web.Server(
+            self.answer,
+            request_factory=request_factory,
+            handler_cancellation=True,  # else nobody would notice that the client of a silent watch is gone
+            access_log=None,
+            keepalive_timeout=KEEP_ALIVE,
+        )
+
+    def end_watches(self) -> None:
+        """End all watches in good order, as the server is about to stop."""
+        for stream in self._streams:
+            stream.end()
+
+    def give_up(self, because: str) -> None:
+        """Nothing will be durable any more: say so to all who wait for it, and to whoever still comes."""
+        self._given_up = status_errors.internal(because)
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(self._given_up)
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._answer(request)
+        except StatusError as err:
+            return _http_response(err.response())
+        except web.HTTPRequestEntityTooLarge:
+            message = f"Request entity too large: limit is {LARGEST_BODY}"
+            return _http_response(StatusError(413, "RequestEntityTooLarge", message).response())
+        except ConnectionError:
+            raise
+        except Exception:
+            self._log.exception("request failed", method=request.method, path=request.raw_path)
+            return _http_response(status_errors.internal("see the server's log").response())
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path, _, query = request.raw_path.partition("?")
+        if "%" in path:
+            path = unquote(path)
+        authorization = request.headers.get("Authorization", "")
+        certificate = None if authorization else request.get_extra_info("peercert")
+        user = self._authenticator.user(authorization, certificate)
+        if user is None and (authorization or path.rstrip("/") not in _FOR_ANYBODY):
+            raise _UNAUTHORIZED
+        parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
+        if _is_resource(path):
+            return await self._resource(request, path, parameters, user or "")
+        if request.method != "GET":
+            raise status_errors.method_not_allowed()
+        return self._about_the_server(request, path.rstrip("/"), parameters)
+
+    # --- resources
+
+    async def _resource(
+        self, request: web.BaseRequest, path: str, query: Mapping[str, str], user: str
+    ) -> web.StreamResponse:
+        headers, method = request.headers, request.method
+        form = negotiate(headers.get("Accept", ""), OF_OBJECTS)
+        if method == "GET":
+            asked = Request(method=method, path=path, query=query)
+            if is_watch(query):
+                return await self._watch(request, asked, self._representation(asked, form))
+            response = self._api.handle(asked, user=user)
+            await self._durable()
+            representation = self._representation(asked, form)
+            if representation is None or response.status != 200:
+                return _http_response(response)
+            return _http_response(response, body=representation.body(response.body))
+        content_type = headers.get("Content-Type", "")
+        media_type = content_type.partition(";")[0].strip().lower()
+        try:
+            body = json_body(method, media_type, await request.read(), self._protobuf)
+        except StatusError:
+            if self._api.route(path) is None:
+                raise status_errors.no_such_path() from None
+            raise
+        asked = Request(method=method, path=path, query=query, body=body, content_type=media_type or JSON)
+        # Upstream warns of stray fields wherever it is not told otherwise. Creations of clients that do not ask, and
+        # would hardly show it, are not worth the time; a patch is small.
+        warnings = self._stray_fields(asked) if "fieldValidation" in query or method == "PATCH" else []
+        response = self._api.handle(asked, user=user)
+        await self._durable()
+        return _http_response(response, warnings=warnings)
+
+    async def _durable(self) -> None:
+        """Wait until what was handled last may be shown. Raises StatusError (500) when it never may."""
+        if self._given_up is not None:
+            raise self._given_up
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settle() -> None:
+            if not future.done():  # done: the client is gone, and the handler cancelled
+                future.set_result(None)
+
+        self._api.when_durable(settle)
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
+
+    def _stray_fields(self, asked: Request) -> list[str]:
+        """Warnings. Raises StatusError where stray fields are an error."""
+        directive = asked.query.get("fieldValidation", WARN)
+        route = self._api.route(asked.path)
+        has_fields = asked.method in ("POST", "PUT") or asked.content_type in _PATCHES_WITH_FIELDS
+        if directive not in (STRICT, WARN) or route is None or not has_fields:
+            return []
+        definition = route.definition
+        other = subresource_of(route.subresource).kind if route.subresource else None
+        group, version, kind = other or (definition.group, definition.version, definition.kind)
+        return self._validator.check(
+            asked.body,
+            group=group,
+            version=version,
+            kind=kind,
+            directive=directive,
+            patch=asked.method == "PATCH" and asked.content_type != PatchType.APPLY,
+        )
+
+    def _representation(self, asked: Request, form: Form) -> Representation | None:
+        """None for the object as it is. Raises StatusError (400)."""
+        if not form.kind:
+            return None
+        include = asked.query.get("includeObject") or "Metadata"
+        if include not in INCLUDES:
+            raise status_errors.bad_request(f'unrecognized includeObject value: "{include}"')
+        route = self._api.route(asked.path)
+        custom = route is not None and route.definition.dynamic
+        return Representation(form, include=include, now=self._clock.now, custom=custom)
+
+    async def _watch(
+        self, request: web.BaseRequest, asked: Request, representation: Representation | None
+    ) -> web.StreamResponse:
+        stream = WatchStream(too_slow=lambda: self._cut_off(request))
+        watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end)
+        if isinstance(watch, Response):
+            return _http_response(watch)
+        response = web.StreamResponse(headers={"Content-Type": JSON})
+        response.enable_chunked_encoding()
+        self._streams.add(stream)
+        try:
+            await response.prepare(request)
+            await stream.pump(response.write, representation.lines if representation else _unchanged)
+            await response.write_eof()
+        except ConnectionResetError:
+            pass  # its client has gone, perhaps in the middle of a line
+        finally:
+            self._streams.discard(stream)
+            watch.cancel()
+        return response
+
+    def _cut_off(self, request: web.BaseRequest) -> None:
+        self._log.warning("watch cut off, its client is too slow", path=request.raw_path, peer=request.remote)
+        if request.transport is not None:
+            request.transport.abort()
+
+    # --- everything else
+
+    def _about_the_server(self, request: web.BaseRequest, path: str, query: Mapping[str, str]) -> web.StreamResponse:
+        if path in _HEALTH:
+            return web.Response(text=f"[+]ping ok\n{path[1:]} check passed\n" if "verbose" in query else "ok")
+        if path == "/version":
+            return _json(self._version_info())
+        if path == "/openapi/v2" and VERSION_2_ASKED in request.headers.get("Accept", ""):
+            return web.Response(body=EMPTY_VERSION_2, headers={"Content-Type": VERSION_2_TYPE})
+        if path == "/openapi/v3":
+            return _json(self._openapi.index())
+        if path.startswith("/openapi/v3/"):
+            document = self._openapi.document(path.removeprefix("/openapi/v3/"))
+            if document is not None:
+                return web.Response(body=document, content_type=JSON)
+        elif path in ("/api", "/apis") or path.startswith(("/api/", "/apis/")):
+            return self._discovery(request, path)
+        raise status_errors.no_such_path()
+
+    def _discovery(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        form = negotiate(request.headers.get("Accept", ""), OF_DISCOVERY)
+        if form.kind == "APIGroupDiscoveryList":
+            document = aggregated_discovery(self._api.registry, path)
+            if document is not None:
+                type_ = f"{JSON};g=apidiscovery.k8s.io;v={form.version};as=APIGroupDiscoveryList"
+                return web.Response(body=orjson.dumps(document), headers={"Content-Type": type_})
+        plain = discovery(self._api.registry, path, address=request.host)
+        if plain is None:
+            raise status_errors.no_such_path()
+        return _json(plain)
+
+    def _version_info(self) -> dict[str, str]:
+        version = self._version
+        return {"major": version.major, "minor": version.minor, "gitVersion": version.git_version, "platform": "python"}
+
+
+def _is_resource(path: str) -> bool:
+    """Whether a path leads below a group's version: /api/v1/pods, /apis/apps/v1/deployments…"""
+    if path.startswith("/apis/"):
+        return path.count("/", 0, -1) >= 4
+    return path.startswith("/api/") and path.count("/", 0, -1) >= 3
+
+
+def _unchanged(lines: bytes) -> bytes:
+    return lines
+
+
+def _json(document: Mapping[str, Any]) -> web.Response:
+    return web.Response(body=orjson.dumps(document), headers={"Content-Type": JSON})
+
+
+def _http_response(response: Response, *, body: bytes | None = None, warnings: Sequence[str] = ()) -> web.Response:
+    """body: instead of the response's own. warnings: what kubectl shows people beside the answer."""
+    headers = CIMultiDict({"Content-Type": response.content_type})
+    if response.retry_after:
+        headers["Retry-After"] = str(math.ceil(response.retry_after))
+    for warning in warnings:
+        headers.add("Warning", f"299 - {quoted(warning)}")
+    return web.Response(status=response.status, body=response.body if body is None else body, headers=headers)

@@ -1,0 +1,57 @@
+"""Starts the embedded API server as a child process, and ends it: the other side of process.py."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from select import select
+
+from runtime.process.children import Child, start_module
+
+MODULE = "runtime.apiserver.process"
+READY_WITHIN = 30.0  # seconds
+STOPPED_WITHIN = 15.0  # seconds
+
+
+class LaunchError(Exception):
+    """The server did not start; the text is one line for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedServer:
+    """A running server. kubeconfig: how to reach it. It ends with us, or earlier by stop()."""
+
+    url: str
+    kubeconfig: Path
+    child: Child
+
+    def stop(self) -> None:
+        """Let it finish what it has, and wait for its end; a server that does not end is killed."""
+        self.child.stop(STOPPED_WITHIN)
+
+
+def launch(
+    directory: Path, *, port: int = 0, log_format: str = "text", ready_within: float = READY_WITHIN
+) -> EmbeddedServer:
+    """Start a server on a directory and wait until it serves. log_format: "text" or "json". Raises LaunchError."""
+    told = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}"]
+    child = start_module(MODULE, ["--until-stdin-closes", *told], read=True)
+    words = _first_words(child, ready_within)
+    if "url" in words:
+        return EmbeddedServer(url=words["url"], kubeconfig=Path(words["kubeconfig"]), child=child)
+    child.kill()
+    raise LaunchError(f"the embedded API server did not start: {words['error']}")
+
+
+def _first_words(child: Child, within: float) -> dict[str, str]:
+    """What the process says of itself, once it says something."""
+    assert child.words is not None
+    if not select([child.words], [], [], within)[0]:
+        return {"error": f"no sign of life for {within:g} s"}
+    line = child.words.readline()
+    try:
+        words = json.loads(line)
+    except ValueError:
+        return {"error": f"exit code {child.wait()}" if not line else f"unexpected output: {line!r}"}
+    return {str(key): str(value) for key, value in words.items()}

@@ -1,0 +1,115 @@
+"""A collection as it was at some revision, read in pages.
+
+The newest state is kept whole; an older one is that state with the changes since then taken back. So pages of one list
+fit together, and a list at a revision that the history has forgotten is refused (410), as with etcd's compaction.
+
+Source: apiserver pkg/storage/{continue.go,etcd3/store.go}, apimachinery metav1.ListOptions (v1.36).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NamedTuple
+
+import orjson
+
+from protocols.objects import Key, decode_object, labels_of
+from runtime.apiserver import status_errors
+from runtime.apiserver.selecting import Selection
+from runtime.apiserver.state import Collection
+from runtime.apiserver.store import Change
+
+CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. "
+    "You can start a new list without the continue parameter."
+)
+LIST_EXPIRED = "The resourceVersion for the provided list is too old."
+
+
+class Position(NamedTuple):
+    """Where a list goes on. revision: of the first page; start: the first key that may come next."""
+
+    revision: int
+    start: Key
+
+
+def encode_position(position: Position) -> str:
+    token = {"v": "meta.k8s.io/v1", "rv": position.revision, "start": position.start}
+    return base64.urlsafe_b64encode(orjson.dumps(token)).rstrip(b"=").decode()
+
+
+def decode_position(text: str) -> Position:
+    """Raises StatusError (400) on what encode_position never wrote."""
+    try:
+        token = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        revision, start = token["rv"], token["start"]
+    except (binascii.Error, ValueError, TypeError, KeyError) as err:
+        raise status_errors.bad_request(f"invalid continue token: continue key is not valid: {err}") from err
+    if type(revision) is not int or revision <= 0 or not isinstance(start, str) or not start:
+        raise status_errors.bad_request(
+            "invalid continue token: continue key is not valid: incorrect encoded start resourceVersion"
+        )
+    return Position(revision, start)
+
+
+class Page(NamedTuple):
+    """items: the stored bytes of each. next: the first key of what follows, "" at the end. remaining: how many follow,
+    None where selectors make that unknown."""
+
+    items: list[bytes]
+    next: Key
+    remaining: int | None
+
+
+def read_page(
+    collection: Collection,
+    undone: list[Change],
+    selection: Selection,
+    *,
+    namespace: str,
+    start: Key,
+    limit: int,
+) -> Page:
+    """undone: changes of this collection to take back, oldest first. limit: at most so many items; 0 for all."""
+    earlier = {change.key: change.previous for change in reversed(undone)}
+    keys = _keys(collection, earlier, namespace, start)
+    items: list[bytes] = []
+    for i, key in enumerate(keys):
+        if limit and len(items) == limit:
+            remaining = len(keys) - i if selection.everything else None
+            return Page(items, key, remaining)
+        raw = _selected(collection, earlier, selection, key)
+        if raw is not None:
+            items.append(raw)
+    return Page(items, "", None)
+
+
+def _keys(collection: Collection, earlier: dict[Key, bytes], namespace: str, start: Key) -> list[Key]:
+    keys = list(collection.keys(namespace, start=start))
+    if earlier:
+        here = set(keys)
+        prefix = f"{namespace}/" if namespace else ""
+        there_then = {key for key, raw in earlier.items() if raw and key.startswith(prefix) and key >= start}
+        keys = sorted({key for key in here if earlier.get(key) != b""} | there_then)
+    return keys
+
+
+def _selected(collection: Collection, earlier: dict[Key, bytes], selection: Selection, key: Key) -> bytes | None:
+    """The object's bytes if it is selected. What is asked for first is what costs least."""
+    if not selection.has_key(key):
+        return None
+    raw = earlier.get(key)
+    if raw is None:
+        record = collection.records[key]
+        if not selection.labels.matches(record.labels):
+            return None
+        raw = record.raw
+    elif not selection.labels.matches(labels_of(decode_object(raw))):
+        return None
+    if not selection.on_content.empty:
+        convert = selection.definition.from_storage
+        obj = decode_object(raw)
+        if not selection.has_content(obj if convert is None else convert(obj)):
+            return None
+    return raw

@@ -1,0 +1,69 @@
+"""What the server does to the metadata of every object, whatever its kind.
+
+Source: apiserver pkg/registry/rest/{meta,create,update}.go, apimachinery pkg/api/validation/objectmeta.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver import status_errors
+from runtime.apiserver.cluster import Cluster
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.routing import Route
+
+GENERATED_BASE = 58  # a generated name is at most 63 characters long, five of them random
+
+
+def settle_namespace(route: Route, obj: Object) -> None:
+    """The object's namespace is the path's. Raises StatusError (400) if it says otherwise."""
+    meta = obj["metadata"]
+    namespace = meta.get("namespace") or ""
+    if namespace and namespace != route.namespace:
+        raise status_errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if route.namespace:
+        meta["namespace"] = route.namespace
+    else:
+        meta.pop("namespace", None)
+
+
+def check_name(route: Route, obj: Object) -> None:
+    """Raises StatusError (400) if the object has another name than its path."""
+    name = obj["metadata"].get("name") or ""
+    if not name:
+        because = "name must be provided"
+        raise status_errors.bad_request(
+            f"the name of the object ({route.name} based on URL) was undeterminable: {because}"
+        )
+    if name != route.name:
+        raise status_errors.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({route.name})"
+        )
+
+
+def begin(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """What the server alone decides about a new object."""
+    meta = obj["metadata"]
+    for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        meta.pop(field, None)
+    meta["uid"] = cluster.uid()
+    meta["creationTimestamp"] = cluster.timestamp()
+    if definition.strategy.generation:
+        meta["generation"] = 1
+
+
+def generated_name(cluster: Cluster, base: str) -> str:
+    return base[:GENERATED_BASE] + cluster.suffix()
+
+
+def carry_over(obj: Object, old: Object) -> None:
+    """What an update cannot change: identity, times, and once it is asked for, the deletion."""
+    meta, old_meta = obj["metadata"], old["metadata"]
+    meta.setdefault("uid", old_meta["uid"])
+    meta["creationTimestamp"] = old_meta["creationTimestamp"]
+    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        if field in old_meta:
+            meta[field] = old_meta[field]
+        else:
+            meta.pop(field, None)

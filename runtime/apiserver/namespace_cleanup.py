@@ -1,0 +1,64 @@
+"""A stand-in for the namespace controller: a deleted namespace is emptied, and goes with its last object.
+
+Pods are given their grace, so a namespace may stay Terminating for a while. ApiServer(collect_garbage=False) leaves
+this out, for a cluster that runs the controller.
+
+Source: kubernetes pkg/controller/namespace/deletion/namespaced_resources_deleter.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import decode_object, is_deleting, split_key
+from runtime.apiserver.cluster import Cluster
+from runtime.apiserver.defaults.core import KUBERNETES_FINALIZER
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.removal import BACKGROUND, DeleteOptions, delete_object, store
+from runtime.apiserver.store import DELETED, Change
+
+NAMESPACES = "namespaces"
+
+
+class NamespaceCleanup:
+    """Follows the changes of the state; a change may lead to more."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        namespaces = cluster.state.collection(NAMESPACES).records
+        self._terminating = {name for name, record in namespaces.items() if cluster.is_deleting(record)}
+
+    def react(self, change: Change) -> None:
+        if change.storage == NAMESPACES:
+            if change.type == DELETED:
+                self._terminating.discard(change.key)
+            elif change.key not in self._terminating and is_deleting(decode_object(change.raw)):
+                self._terminating.add(change.key)
+                self._empty(change.key)
+                self._finish(change.key)
+        elif change.type == DELETED and self._terminating:
+            namespace = split_key(change.key)[0]
+            if namespace in self._terminating:
+                self._finish(namespace)
+
+    def _empty(self, namespace: str) -> None:
+        state = self._cluster.state
+        for definition in self._namespaced():
+            for key in list(state.collection(definition.storage).keys(namespace)):
+                if state.get(definition.storage, key) is not None:
+                    delete_object(self._cluster, definition, key, DeleteOptions(propagation=BACKGROUND))
+
+    def _finish(self, namespace: str) -> None:
+        """Take our finalizer off a namespace that holds nothing any more."""
+        state, definition = self._cluster.state, self._cluster.registry.of_storage(NAMESPACES)
+        record = state.get(NAMESPACES, namespace)
+        if definition is None or record is None:
+            return
+        if any(state.collection(one.storage).keys(namespace) for one in self._namespaced()):
+            return
+        obj = decode_object(record.raw)
+        finalizers = obj["spec"].get("finalizers") or []
+        if KUBERNETES_FINALIZER in finalizers:
+            obj["spec"]["finalizers"] = [one for one in finalizers if one != KUBERNETES_FINALIZER]
+            store(self._cluster, definition, namespace, obj)
+
+    def _namespaced(self) -> list[ResourceDefinition]:
+        return [one for one in self._cluster.registry if one.namespaced and one.from_storage is None]

@@ -1,0 +1,142 @@
+"""OpenAPI v3, one document a group and version: what `kubectl explain`, apply and --dry-run=server look into.
+
+Types and descriptions are those of openapi_models; how lists merge is protocols/merge_schemas'. A document is made when
+it is first asked for.
+
+Of version 2 there is but an empty document: kubectl reads it before it applies a v1 List, which it cannot have the
+server validate, and assumes the best of kinds that are not in it.
+
+Source: apiserver pkg/server/routes/openapi.go, api/openapi-spec/v3 (v1.36).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from protocols.messages.commands import PatchType
+from runtime.apiserver.openapi_models import Models, model_of
+from runtime.apiserver.openapi_schemas import (
+    GROUP_VERSION_KIND,
+    foreign_name,
+    kind_of,
+    reference,
+    schema_name,
+    schemas_of,
+)
+from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.subresources import subresource_of
+
+# openapi.v2.Document of github.com/google/gnostic-models with field 1, swagger: "2.0".
+EMPTY_VERSION_2 = b"\x0a\x032.0"
+VERSION_2_ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"  # what is asked for is no media type
+
+_WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
+_LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "timeoutSeconds", "watch")
+
+
+class OpenApi:
+    """The documents, made once for as long as the same resources are served."""
+
+    def __init__(self, registry: Registry, models: Models) -> None:
+        self._registry, self._models = registry, models
+        self._documents: dict[str, tuple[str, bytes]] = {}
+
+    def index(self) -> dict[str, Any]:
+        """/openapi/v3: where the documents are; the hash changes when the resources of a document do."""
+        return {
+            "paths": {
+                path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(definitions)}"}
+                for path, definitions in self._group_versions().items()
+            }
+        }
+
+    def document(self, path: str) -> bytes | None:
+        """path: "api/v1", "apis/apps/v1". None where nothing is served."""
+        definitions = self._group_versions().get(path)
+        if definitions is None:
+            return None
+        version = _hash(definitions)
+        kept = self._documents.get(path)
+        if kept is None or kept[0] != version:
+            document = {
+                "openapi": "3.0.0",
+                "info": {"title": "Kubernetes", "version": "unversioned"},
+                "paths": dict(_paths(path, definitions)),
+                "components": {"schemas": schemas_of(definitions, self._models)},
+            }
+            kept = self._documents[path] = (version, orjson.dumps(document))
+        return kept[1]
+
+    def _group_versions(self) -> dict[str, list[ResourceDefinition]]:
+        found: dict[str, list[ResourceDefinition]] = {}
+        for definition in self._registry:
+            root = "apis/" if definition.group else "api/"
+            found.setdefault(f"{root}{definition.api_version}", []).append(definition)
+        return found
+
+
+def _hash(definitions: Sequence[ResourceDefinition]) -> str:
+    rows = sorted((one.plural, one.kind, one.verbs, one.subresources, one.namespaced) for one in definitions)
+    return hashlib.sha256(orjson.dumps(rows)).hexdigest()[:32]
+
+
+def _paths(root: str, definitions: Iterable[ResourceDefinition]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for definition in definitions:
+        inside = f"/{root}/namespaces/{{namespace}}" if definition.namespaced else f"/{root}"
+        collection = f"{inside}/{definition.plural}"
+        verbs = {"list": "get", "create": "post", "deletecollection": "delete"}
+        yield collection, _operations(definition, verbs, definition.verbs)
+        if definition.namespaced and "list" in definition.verbs:
+            yield f"/{root}/{definition.plural}", _operations(definition, {"list": "get"}, definition.verbs)
+        verbs = {"get": "get", "update": "put", "patch": "patch", "delete": "delete"}
+        if set(verbs) & set(definition.verbs):
+            yield f"{collection}/{{name}}", _operations(definition, verbs, definition.verbs)
+        for name in definition.subresources:
+            of = {"get": "get", "update": "put", "patch": "patch", "create": "post"}
+            path = f"{collection}/{{name}}/{name}"
+            yield path, _operations(definition, of, subresource_of(name).verbs, name)
+
+
+def _operations(
+    definition: ResourceDefinition, methods: Mapping[str, str], verbs: Iterable[str], subresource: str = ""
+) -> dict[str, Any]:
+    kind = kind_of(definition, subresource)
+    return {
+        methods[verb]: {
+            "x-kubernetes-action": verb if verb in ("get", "list", "patch", "delete") else methods[verb],
+            GROUP_VERSION_KIND: kind,
+            "parameters": [
+                {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+                for name in _parameters(verb)
+            ],
+            **_body(verb, kind, definition),
+            "responses": {"200": {"description": "OK"}},
+        }
+        for verb in verbs
+        if verb in methods
+    }
+
+
+def _parameters(verb: str) -> Sequence[str]:
+    if verb in ("create", "update"):
+        return _WRITE_PARAMETERS
+    if verb == "patch":
+        return (*_WRITE_PARAMETERS, "force")
+    if verb in ("list", "deletecollection"):
+        return _LIST_PARAMETERS
+    return ("dryRun", "gracePeriodSeconds", "propagationPolicy") if verb == "delete" else ()
+
+
+def _body(verb: str, kind: Mapping[str, str], definition: ResourceDefinition) -> dict[str, Any]:
+    if verb == "patch":
+        types = [one for one in PatchType if not (definition.dynamic and one == PatchType.STRATEGIC)]
+        return {"requestBody": {"content": {str(one): {"schema": {"type": "object"}} for one in types}}}
+    if verb not in ("create", "update"):
+        return {}
+    name = foreign_name(kind) if definition.dynamic else schema_name(model_of(**kind))
+    return {"requestBody": {"content": {"*/*": {"schema": reference(name)}}}}

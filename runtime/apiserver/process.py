@@ -1,0 +1,220 @@
+"""The embedded API server as a process of its own: `python -m runtime.apiserver.process --dir .kcm --port 0`.
+
+When it serves, it says so in one line of JSON on standard output, {"url": …, "kubeconfig": …}; when it cannot begin, it
+says why, {"error": …}, and exits with 1. Its logs go to standard error. SIGTERM and SIGINT end it in good order; with
+--until-stdin-closes so does the end of standard input, that is, of the process that started it, however that ended.
+
+In its directory, which is its own: the store, certificates and keys, the admin's token, and the kubeconfig.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+from aiohttp import web
+
+from runtime.apiserver.authentication import Authenticator
+from runtime.apiserver.certificates import ADMIN, Certificates, ensure_certificates
+from runtime.apiserver.files import DirectoryInUse, sole_use
+from runtime.apiserver.http import ApiHttp
+from runtime.apiserver.kubeconfig import admin_token, write_kubeconfig
+from runtime.apiserver.openapi_models import installed_models
+from runtime.apiserver.server import ApiServer
+from runtime.apiserver.sqlite_store import SqliteStore, StoreUnusable
+from runtime.logs.configuration import configure_logging, logger_for
+from runtime.logs.settings import LogSettings
+from runtime.process.event_loop import new_event_loop
+from runtime.process.version import this_version
+from runtime.scheduling.clock import SystemClock
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+LOOPBACK = "127.0.0.1"
+STDIN = 0  # file descriptor
+TICK = 1.0  # seconds between looks at what time has made due
+DRAIN = 5.0  # seconds that open connections get to finish
+# Most of what lives in this process lives long: looking through it often is wasted.
+COLLECT_AFTER = (50_000, 20, 50)
+
+
+class CannotServe(Exception):
+    """The server cannot begin; the text is one line for people."""
+
+
+class CannotGoOn(Exception):
+    """What was promised to clients cannot be kept any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    directory: Path
+    port: int
+    log_format: str
+    until_stdin_closes: bool
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parse_arguments(argv)
+    clock = SystemClock()
+    configure_logging(LogSettings(format=arguments.log_format), now=clock.now)
+    log = logger_for("embedded-apiserver")
+    try:
+        with sole_use(arguments.directory):
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
+                return runner.run(serve(arguments, clock=clock, log=log))
+    except (CannotServe, DirectoryInUse, StoreUnusable) as err:
+        say({"error": str(err)})
+        return 1
+    except OSError as err:
+        say({"error": f"cannot use {arguments.directory}: {err.strerror or err}"})
+        return 1
+
+
+def parse_arguments(argv: Sequence[str] | None) -> Arguments:
+    parser = argparse.ArgumentParser(prog="python -m runtime.apiserver.process", description="An embedded API server.")
+    parser.add_argument("--dir", type=Path, default=Path(".kcm"), help="where all of its files are kept")
+    parser.add_argument("--port", type=int, default=0, help="port on loopback; 0 for a free one")
+    parser.add_argument("--logging-format", choices=("text", "json"), default="text", help="of log lines")
+    parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input does")
+    parsed = parser.parse_args(argv)
+    return Arguments(
+        directory=parsed.dir,
+        port=parsed.port,
+        log_format=parsed.logging_format,
+        until_stdin_closes=parsed.until_stdin_closes,
+    )
+
+
+def say(words: dict[str, str]) -> None:
+    """The one line that whoever started us waits for."""
+    sys.stdout.write(orjson.dumps(words).decode() + "\n")
+    sys.stdout.flush()
+
+
+async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBoundLogger) -> int:
+    """Serve until told to end; the exit code. Raises CannotServe, StoreUnusable and OSError if it cannot begin."""
+    directory = arguments.directory
+    certificates_in = directory / "certificates"
+    certificates_in.mkdir(mode=0o700, exist_ok=True)
+    certificates = ensure_certificates(certificates_in, now=clock.now())
+    token = admin_token(directory / "token")
+    ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    _end_when_told(ending, until_stdin_closes=arguments.until_stdin_closes)
+    store = _open_store(directory / "cluster.db", ending)
+    try:
+        api = ApiServer(store=store, clock=clock)
+        front = _front(api, token, clock=clock, log=log)
+        runner = web.ServerRunner(front.server(), shutdown_timeout=DRAIN)
+        await runner.setup()
+        try:
+            port = await _listen(runner, arguments.port, _tls(certificates))
+            url, kubeconfig = f"https://{LOOPBACK}:{port}", directory / "kubeconfig"
+            authority = certificates.authority.certificate.read_bytes()
+            write_kubeconfig(kubeconfig, url=url, authority=authority, token=token)
+            gc.freeze()
+            gc.set_threshold(*COLLECT_AFTER)
+            say({"url": url, "kubeconfig": str(kubeconfig.resolve())})
+            log.info("serving", url=url, directory=str(directory), revision=api.revision)
+            await _tick_until(ending, api, clock.now)
+        except CannotGoOn as err:
+            log.error("stopping, the store cannot be written", error=str(err))
+            front.give_up(f"the store cannot be written: {err}")
+            return 1
+        finally:
+            front.end_watches()
+            await runner.cleanup()
+    finally:
+        store.close()
+    log.info("stopped")
+    return 0
+
+
+def _open_store(path: Path, ending: asyncio.Future[None]) -> SqliteStore:
+    """Raises StoreUnusable. A commit that fails ends the server: what follows it could not be kept either."""
+    loop = asyncio.get_running_loop()
+
+    def post(callback: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(callback)
+
+    def failed(err: Exception) -> None:
+        loop.call_soon_threadsafe(_end, ending, CannotGoOn(f"{path}: {err}"))
+
+    return SqliteStore(path, post=post, failed=failed)
+
+
+def _front(api: ApiServer, token: str, *, clock: SystemClock, log: FilteringBoundLogger) -> ApiHttp:
+    return ApiHttp(
+        api,
+        authenticator=Authenticator({token: ADMIN}),
+        models=installed_models(),
+        version=this_version(),
+        clock=clock,
+        log=log,
+    )
+
+
+def _tls(certificates: Certificates) -> ssl.SSLContext:
+    """A client may show a certificate of our authority; who shows none needs a token."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificates.serving.certificate, certificates.serving.key)
+    context.load_verify_locations(certificates.authority.certificate)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+async def _listen(runner: web.ServerRunner, port: int, tls: ssl.SSLContext) -> int:
+    """The port that is listened on. Raises CannotServe."""
+    try:
+        await web.TCPSite(runner, LOOPBACK, port, ssl_context=tls, backlog=1024).start()
+    except OSError as err:
+        reason = os.strerror(err.errno) if err.errno else err
+        raise CannotServe(f"cannot listen on {LOOPBACK}:{port}: {reason}") from err
+    return int(runner.addresses[0][1])
+
+
+def _end_when_told(ending: asyncio.Future[None], *, until_stdin_closes: bool) -> None:
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, _end, ending, None)
+    if until_stdin_closes:
+
+        def on_input() -> None:
+            if not os.read(STDIN, 4096):
+                loop.remove_reader(STDIN)
+                _end(ending, None)
+
+        loop.add_reader(STDIN, on_input)
+
+
+def _end(ending: asyncio.Future[None], error: Exception | None) -> None:
+    if ending.done():
+        return
+    if error is None:
+        ending.set_result(None)
+    else:
+        ending.set_exception(error)
+
+
+async def _tick_until(ending: asyncio.Future[None], api: ApiServer, now: Callable[[], float]) -> None:
+    """Raises CannotGoOn."""
+    while not ending.done():
+        await asyncio.wait([ending], timeout=TICK)
+        api.tick(now())
+    ending.result()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""What a URL path of the API is about.
+
+Source: apiserver pkg/endpoints/request/requestinfo.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from runtime.apiserver import status_errors
+from runtime.apiserver.registry import Registry, ResourceDefinition
+
+# What upstream's server asks the kubelet for, and hollow ones have not: `kubectl logs`, exec, attach, port-forward.
+OF_RUNNING_CONTAINERS = ("log", "exec", "attach", "portforward", "proxy")
+
+
+class Route(NamedTuple):
+    """namespace: "" for what is cluster-scoped, or a collection over all namespaces. name: "" for a collection."""
+
+    definition: ResourceDefinition
+    namespace: str
+    name: str
+    subresource: str
+
+
+def route(registry: Registry, path: str) -> Route:
+    """Raises StatusError: 404 on a path that no served resource has, 501 on what needs containers that run."""
+    parts = path.split("/")
+    if parts[-1] == "" and len(parts) > 2:
+        parts.pop()
+    if len(parts) > 3 and parts[1] == "api":
+        group, version, rest = "", parts[2], parts[3:]
+    elif len(parts) > 4 and parts[1] == "apis":
+        group, version, rest = parts[2], parts[3], parts[4:]
+    else:
+        raise status_errors.no_such_path()
+    namespace = ""
+    # /namespaces/x/status is a subresource of a namespace, /namespaces/x/pods a collection inside one.
+    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):
+        namespace, rest = rest[1], rest[2:]
+        if not namespace:
+            raise status_errors.no_such_path()
+    definition = registry.find(group, version, rest[0])
+    if definition is None:
+        raise status_errors.no_such_path(_not_served(registry, group, version, rest[0]))
+    name = rest[1] if len(rest) > 1 else ""
+    subresource = "/".join(rest[2:])
+    if len(rest) > 2 and rest[2] in OF_RUNNING_CONTAINERS and definition.name == "pods":
+        raise status_errors.nothing_runs(rest[2])
+    if (
+        (len(rest) > 1 and not name)
+        or (subresource and subresource not in definition.subresources)
+        or (bool(namespace) and not definition.namespaced)
+        or (name and not namespace and definition.namespaced)
+    ):
+        raise status_errors.no_such_path()
+    return Route(definition, namespace, name, subresource)
+
+
+def _not_served(registry: Registry, group: str, version: str, plural: str) -> str:
+    """ "autoscaling/v1 horizontalpodautoscalers is not served here, autoscaling/v2 is"."""
+    api_version = f"{group}/{version}" if group else version
+    others = sorted({one.api_version for one in registry if (one.group, one.plural) == (group, plural)})
+    instead = f", {' and '.join(others)} is" if others else ""
+    return f"{api_version} {plural} is not served here{instead}"
+
+
+def is_watch(query: Mapping[str, str]) -> bool:
+    """Whether a GET of a collection, or of one object by field selector, asks for a stream."""
+    return query.get("watch") in ("1", "t", "T", "true", "True", "TRUE")

@@ -1,0 +1,66 @@
+"""Which objects a list, a watch or a deletecollection is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from protocols.objects import Key, Object, labels_of, split_key
+from protocols.selectors import EVERYTHING, FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
+from runtime.apiserver import status_errors
+from runtime.apiserver.registry import ResourceDefinition
+
+_NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
+_ANY = FieldSelector()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Conditions on labels, on the key (metadata.name, metadata.namespace), and on what else is in the object: apart,
+    since looking into an object means decoding it."""
+
+    definition: ResourceDefinition
+    labels: LabelSelector = EVERYTHING
+    on_key: FieldSelector = _ANY
+    on_content: FieldSelector = _ANY
+
+    @property
+    def everything(self) -> bool:
+        return self.labels.empty and self.on_key.empty and self.on_content.empty
+
+    def has_key(self, key: Key) -> bool:
+        if self.on_key.empty:
+            return True
+        namespace, name = split_key(key)
+        return self.on_key.matches(lambda field: name if field == _NAME else namespace)
+
+    def has_content(self, obj: Object) -> bool:
+        if self.on_content.empty:
+            return True
+        getters = self.definition.strategy.fields
+        return self.on_content.matches(lambda field: getters[field](obj))
+
+    def matches(self, key: Key, obj: Object) -> bool:
+        """obj: in the form of the selection's definition."""
+        return self.has_key(key) and self.labels.matches(labels_of(obj)) and self.has_content(obj)
+
+
+def parse_selection(definition: ResourceDefinition, query: Mapping[str, str]) -> Selection:
+    """Raises StatusError (400) on a selector that cannot be parsed, or a field that cannot be selected by."""
+    try:
+        labels = parse_label_selector(query.get("labelSelector", ""))
+    except ValueError as err:
+        raise status_errors.bad_request(f"unable to parse requirement: {err}") from err
+    try:
+        fields = parse_field_selector(query.get("fieldSelector", ""))
+    except ValueError as err:
+        raise status_errors.bad_request(f"invalid selector: {err}") from err
+    on_key, on_content = [], []
+    for requirement in fields.requirements:
+        if requirement.field == _NAME or (requirement.field == _NAMESPACE and definition.namespaced):
+            on_key.append(requirement)
+        elif requirement.field in definition.strategy.fields:
+            on_content.append(requirement)
+        else:
+            raise status_errors.bad_request(definition.strategy.unknown_field.format(requirement.field))
+    return Selection(definition, labels, FieldSelector(tuple(on_key)), FieldSelector(tuple(on_content)))

@@ -1,0 +1,210 @@
+"""An API server without HTTP: requests in, responses out, in one thread and by a clock that it is given.
+
+    server = ApiServer(store=MemoryStore(), clock=clock)
+    response = server.handle(request)
+    server.when_durable(lambda: answer(response))
+
+A write is carried out at once, in memory, and made durable by the store in its own time; many requests may be handled
+before the first of them is on disk, and share one commit. So nobody may see a response before `when_durable` calls
+back: neither that of a write, nor that of a read, which may show what is not durable yet. With the in-memory store it
+always calls back at once, and whoever knows that need not ask. Watchers are told of a change only when it is durable.
+
+All methods are called on one thread, which is also where callbacks run; none of them blocks.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from protocols.objects import Object
+from runtime.apiserver import status_errors
+from runtime.apiserver.built_in import BUILT_IN
+from runtime.apiserver.cluster import Call, Cluster, Now
+from runtime.apiserver.custom_resources import CustomResources
+from runtime.apiserver.expiry import Expiry
+from runtime.apiserver.garbage import GarbageCollector
+from runtime.apiserver.namespace_cleanup import NamespaceCleanup
+from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.routing import Route, route
+from runtime.apiserver.shapes import built_in_shapes
+from runtime.apiserver.state import State
+from runtime.apiserver.status_errors import StatusError
+from runtime.apiserver.store import Change, Store
+from runtime.apiserver.verbs.create import create, create_object
+from runtime.apiserver.verbs.delete import delete, delete_collection
+from runtime.apiserver.verbs.patch import patch
+from runtime.apiserver.verbs.placing import bind, evict
+from runtime.apiserver.verbs.read import get, list_
+from runtime.apiserver.verbs.scale import get_scale, patch_scale, update_scale
+from runtime.apiserver.verbs.update import update
+from runtime.apiserver.verbs.watch import watch
+from runtime.apiserver.watches import Watch, WatchCache
+from runtime.client.api import Request, Response
+
+SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def random_suffix() -> str:
+    """Five characters that spell nothing rude, as upstream's names.SimpleNameGenerator draws them."""
+    return "".join(random.choices(SUFFIX_CHARACTERS, k=5))
+
+
+def random_uid() -> str:
+    return str(uuid.uuid4())
+
+
+class ApiServer:
+    """The resources of a cluster, and everything that the API can do with them."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Now,
+        resources: Iterable[ResourceDefinition] = BUILT_IN,
+        uid: Callable[[], str] = random_uid,
+        suffix: Callable[[], str] = random_suffix,
+        collect_garbage: bool = True,
+    ) -> None:
+        """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters.
+
+        collect_garbage: stand in for the garbage collector and the namespace controller, see garbage.py and
+        namespace_cleanup.py.
+        """
+        self.registry = Registry(resources)
+        self._cache = WatchCache(store.revision())
+        self._state = State(store, self._cache.publish)
+        self._cluster = Cluster(
+            state=self._state,
+            registry=self.registry,
+            shapes=built_in_shapes(),
+            clock=clock,
+            uid=uid,
+            suffix=suffix,
+        )
+        self._watches = 0
+        self._expiry = Expiry(self._cluster)
+        self._reactions: list[Callable[[Change], None]] = [
+            CustomResources(self._cluster, self._cache).react,
+            self._expiry.react,
+        ]
+        if collect_garbage:
+            self._reactions += [GarbageCollector(self._cluster).react, NamespaceCleanup(self._cluster).react]
+        self._create_first_namespaces()
+
+    @property
+    def revision(self) -> int:
+        """The newest resourceVersion."""
+        return self._state.revision
+
+    def handle(self, request: Request, *, user: str = "system:admin") -> Response:
+        """Carry out any request but a watch. Refusals are responses as well."""
+        try:
+            call = Call(route(self.registry, request.path), request, user)
+            return self._carry_out(call)
+        except StatusError as err:
+            return err.response()
+        finally:
+            self._react()
+            self._state.commit()
+
+    def watch(
+        self,
+        request: Request,
+        *,
+        deliver: Callable[[bytes], None],
+        end: Callable[[Response], None],
+    ) -> Watch | Response:
+        """Begin a watch, or the refusal to.
+
+        deliver: gets whole lines, one or more at a time; may be called before this returns. end: once, when the server
+        ends the watch. Call tick now and then, or nobody gets a bookmark and no watch ever ends by itself.
+        """
+        try:
+            found = route(self.registry, request.path)
+            if found.name:
+                request = replace(request, query={**request.query, "fieldSelector": f"metadata.name={found.name}"})
+            call = Call(found, request, "")
+            self._watches += 1
+            return watch(self._cluster, self._cache, call, number=self._watches, deliver=deliver, end=end)
+        except StatusError as err:
+            return err.response()
+
+    def when_durable(self, callback: Callable[[], None]) -> None:
+        """Call back once everything that was handled until now is durable, and told to watchers: at once if it is."""
+        self._state.when_durable(callback)
+
+    def tick(self, now: float) -> None:
+        """Do what time has made due: bookmarks, ends of watches, old events. now: unix seconds."""
+        self._expiry.tick(now)
+        self._react()
+        self._state.commit()
+        for one in self._cache.watches():
+            one.tick(now)
+        self._cache.age(now)
+
+    def next_tick(self) -> float | None:
+        """When the next watch wants a tick, in unix seconds; None while nobody watches."""
+        return min((one.next_tick for one in self._cache.watches()), default=None)
+
+    def route(self, path: str) -> Route | None:
+        """What a path is about; None if nothing is served there."""
+        try:
+            return route(self.registry, path)
+        except StatusError:
+            return None
+
+    def _react(self) -> None:
+        """Whatever follows from the changes of this request becomes part of it, and what follows from that."""
+        done = 0
+        while done < len(self._state.staged):
+            change = self._state.staged[done]
+            for react in self._reactions:
+                react(change)
+            done += 1
+
+    def _carry_out(self, call: Call) -> Response:
+        cluster, found = self._cluster, call.route
+        if found.definition.namespaced and not found.namespace and call.request.method != "GET":
+            raise status_errors.method_not_allowed()  # over all namespaces there are only lists
+        match call.request.method, bool(found.name), found.subresource:
+            case "GET", True, "" | "status":
+                return get(cluster, call)
+            case "GET", False, "":
+                return list_(cluster, self._cache, call)
+            case "POST", False, "":
+                return create(cluster, call)
+            case "PUT", True, "" | "status" | "finalize":
+                return update(cluster, call)
+            case "PATCH", True, "" | "status":
+                return patch(cluster, call)
+            case "DELETE", True, "":
+                return delete(cluster, call)
+            case "DELETE", False, "" if "deletecollection" in found.definition.verbs:
+                return delete_collection(cluster, call)
+            case "GET", True, "scale":
+                return get_scale(cluster, call)
+            case "PUT", True, "scale":
+                return update_scale(cluster, call)
+            case "PATCH", True, "scale":
+                return patch_scale(cluster, call)
+            case "POST", True, "binding":
+                return bind(cluster, call)
+            case "POST", True, "eviction":
+                return evict(cluster, call)
+        raise status_errors.method_not_allowed()
+
+    def _create_first_namespaces(self) -> None:
+        definition = self.registry.find("", "v1", "namespaces")
+        if definition is None:
+            return
+        for name in FIRST_NAMESPACES:
+            if self._state.get(definition.storage, name) is None:
+                namespace: Object = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
+                create_object(self._cluster, definition, namespace)
+        self._react()
+        self._state.commit()

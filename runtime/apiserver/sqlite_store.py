@@ -1,0 +1,128 @@
+"""A store on disk: SQLite in WAL mode, synchronous=FULL, and one commit for all who wait, on a thread of its own.
+
+What on_durable was called for is there after kill -9 and, as far as the disk keeps its word, after a power cut. The
+file holds whatever the cluster holds, secrets too, so nobody else may read it.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from runtime.apiserver.store import DELETED, Change, Stored
+
+FORMAT = 1
+
+# With rowids: the bodies are appended, and only the small index is written all over the place.
+_SCHEMA = """
+CREATE TABLE objects (
+    storage TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (storage, key)
+);
+CREATE TABLE newest (revision INTEGER NOT NULL);
+INSERT INTO newest VALUES (0);
+"""
+
+_Commit = tuple[Sequence[Change], Callable[[], None]]
+
+
+class StoreUnusable(Exception):
+    """The file cannot be opened as a store: another process has it, or it is none of ours."""
+
+
+class SqliteStore:
+    """Durable writes for one server. post: run this on the server's thread, soon; may be called from any thread.
+
+    failed: a commit did not succeed. It is called on the store's thread, nothing after that commit is written, and its
+    on_durable never comes: the process has to end, and to start again from what is on disk.
+    """
+
+    def __init__(
+        self, path: Path, *, post: Callable[[Callable[[], None]], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Raises StoreUnusable."""
+        self._post, self._failed = post, failed
+        self._commits: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
+        self._connection = _open(path)
+        self._thread = threading.Thread(target=self._write, name="sqlite-store", daemon=True)
+        self._thread.start()
+
+    def revision(self) -> int:
+        (revision,) = self._connection.execute("SELECT revision FROM newest").fetchone()
+        return int(revision)
+
+    def load(self) -> Iterator[Stored]:
+        rows = self._connection.execute("SELECT storage, key, revision, body FROM objects ORDER BY storage, key")
+        return (Stored(*row) for row in rows)
+
+    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+        self._commits.put((changes, on_durable))
+
+    def close(self) -> None:
+        self._commits.put(None)
+        self._thread.join()
+        self._connection.close()
+
+    def _write(self) -> None:
+        last = False
+        while not last:
+            waiting = [self._commits.get()]
+            while not self._commits.empty():
+                waiting.append(self._commits.get())
+            commits = [commit for commit in waiting if commit is not None]
+            last = len(commits) < len(waiting)
+            if not commits:
+                return
+            try:
+                self._write_batch(commits)
+            except sqlite3.Error as err:
+                self._failed(err)
+                return
+            self._post(partial(_tell, commits))
+
+    def _write_batch(self, commits: Sequence[_Commit]) -> None:
+        # Only the last state of an object matters: the order inside a commit is nobody's to see.
+        changes = {(change.storage, change.key): change for changes, _ in commits for change in changes}
+        revision = commits[-1][0][-1].revision
+        gone = [key for key, change in changes.items() if change.type == DELETED]
+        kept = [(*key, change.revision, change.raw) for key, change in changes.items() if change.type != DELETED]
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", kept)
+        connection.executemany("DELETE FROM objects WHERE storage = ? AND key = ?", gone)
+        connection.execute("UPDATE newest SET revision = ?", (revision,))
+        connection.execute("COMMIT")
+
+
+def _tell(commits: Sequence[_Commit]) -> None:
+    for _, on_durable in commits:
+        on_durable()
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        # Used by two threads, one after the other: loading is over before the first commit.
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+        # Exclusive: a second server on this file fails to open it, and the WAL needs no shared memory.
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        connection.execute("COMMIT")
+        if version == 0:
+            connection.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={FORMAT};COMMIT;")
+        elif version != FORMAT:
+            raise StoreUnusable(f"{path}: written in format {version}, this version reads format {FORMAT}")
+    except sqlite3.OperationalError as err:
+        why = "another process has it open" if err.sqlite_errorcode == sqlite3.SQLITE_BUSY else str(err)
+        raise StoreUnusable(f"{path}: {why}") from err
+    except (OSError, sqlite3.Error) as err:
+        raise StoreUnusable(f"{path}: {err}") from err
+    return connection

@@ -1,0 +1,138 @@
+"""The newest version of every object, and the order in which writes become visible to watchers.
+
+A write is staged (the next request already builds on it), handed to the store together with all other writes of its
+request, and published once it is durable. Whoever answers a request waits with `when_durable`, readers too: else a
+client could learn a resourceVersion that a crash takes back and that another write then gets.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
+from runtime.apiserver.store import ADDED, DELETED, MODIFIED, Change, Store
+
+Publish = Callable[[Sequence[Change]], None]
+
+
+class Record(NamedTuple):
+    """An object as it is stored now. labels: kept decoded, since most lists select by them."""
+
+    raw: bytes
+    revision: int
+    labels: Mapping[str, str]
+
+
+class Collection:
+    """All objects of one resource, in the order of their keys."""
+
+    def __init__(self) -> None:
+        self.records: dict[Key, Record] = {}
+        self._keys: list[Key] = []
+
+    def get(self, key: Key) -> Record | None:
+        return self.records.get(key)
+
+    def put(self, key: Key, record: Record) -> None:
+        if key not in self.records:
+            insort(self._keys, key)
+        self.records[key] = record
+
+    def remove(self, key: Key) -> None:
+        del self.records[key]
+        del self._keys[bisect_left(self._keys, key)]
+
+    def keys(self, namespace: str = "", *, start: Key = "") -> Sequence[Key]:
+        """Keys of a namespace ("" for all), from start on, in order."""
+        prefix = f"{namespace}/" if namespace else ""
+        first = bisect_left(self._keys, max(prefix, start))
+        # "0" follows "/", so this is the first key behind all that begin with the prefix.
+        last = bisect_left(self._keys, f"{namespace}0") if namespace else len(self._keys)
+        return self._keys[first:last]
+
+    def raw_objects(self) -> list[bytes]:
+        return [self.records[key].raw for key in self._keys]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+class State:
+    """Collections by storage name; the one place where a revision is given out."""
+
+    def __init__(self, store: Store, publish: Publish) -> None:
+        self._store, self._publish = store, publish
+        self._collections: dict[str, Collection] = {}
+        self.revision = self.durable = store.revision()
+        self.staged: list[Change] = []  # by the request that is being handled
+        self._unpublished: deque[Change] = deque()
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        for stored in store.load():
+            labels = labels_of(decode_object(stored.raw))
+            self.collection(stored.storage).put(stored.key, Record(stored.raw, stored.revision, labels))
+
+    def collection(self, storage: str) -> Collection:
+        collection = self._collections.get(storage)
+        if collection is None:
+            collection = self._collections[storage] = Collection()
+        return collection
+
+    def collections(self) -> Iterator[tuple[str, Collection]]:
+        return iter(list(self._collections.items()))
+
+    def get(self, storage: str, key: Key) -> Record | None:
+        return self.collection(storage).records.get(key)
+
+    def put(self, storage: str, key: Key, obj: Object) -> bytes:
+        """Stage a create or update. Sets obj's resourceVersion; its encoding is what everybody will see."""
+        collection = self.collection(storage)
+        before = collection.records.get(key)
+        raw = self._encode(obj)
+        collection.put(key, Record(raw, self.revision, labels_of(obj)))
+        type_, previous = (ADDED, b"") if before is None else (MODIFIED, before.raw)
+        self.staged.append(Change(type_, storage, key, self.revision, raw, previous))
+        return raw
+
+    def remove(self, storage: str, key: Key, obj: Object) -> bytes:
+        """Stage a deletion. obj: the object's last state; its resourceVersion becomes the deletion's."""
+        collection = self.collection(storage)
+        previous = collection.records[key].raw
+        raw = self._encode(obj)
+        collection.remove(key)
+        self.staged.append(Change(DELETED, storage, key, self.revision, raw, previous))
+        return raw
+
+    def _encode(self, obj: Object) -> bytes:
+        self.revision += 1
+        obj["metadata"]["resourceVersion"] = str(self.revision)
+        return encode_to_keep(obj)
+
+    def commit(self) -> None:
+        """Hand what was staged since the last call to the store, as one."""
+        changes, self.staged = self.staged, []
+        if changes:
+            self._unpublished.extend(changes)
+            self._store.commit(changes, lambda: self._became_durable(changes[-1].revision))
+
+    def when_durable(self, callback: Callable[[], None]) -> None:
+        """Call back once all that is staged now is durable and published: at once if it is."""
+        if self.revision <= self.durable:
+            callback()
+        else:
+            self._waiting.append((self.revision, callback))
+
+    def unpublished(self, storage: str) -> list[Change]:
+        """Changes of a collection that watchers have not heard of, oldest first."""
+        return [change for change in (*self._unpublished, *self.staged) if change.storage == storage]
+
+    def _became_durable(self, revision: int) -> None:
+        changes = []
+        while self._unpublished and self._unpublished[0].revision <= revision:
+            changes.append(self._unpublished.popleft())
+        self.durable = revision
+        self._publish(changes)
+        while self._waiting and self._waiting[0][0] <= revision:
+            self._waiting.popleft()[1]()

@@ -1,0 +1,157 @@
+"""Refusals: metav1 Status bodies with the reasons and messages that clients know from kube-apiserver.
+
+Source: apimachinery pkg/api/errors/errors.go, apiserver pkg/storage/errors.go and pkg/registry/rest (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from runtime.apiserver.field_errors import FieldError, aggregate, quoted
+from runtime.client.api import Response
+
+OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class StatusError(Exception):
+    """A request is refused. code: HTTP's. reason: a metav1.StatusReason, or "". details: None where there are none."""
+
+    def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message, self.details = code, reason, message, details
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The Status object; also what an ERROR event of a watch carries."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+    def response(self) -> Response:
+        retry_after = (self.details or {}).get("retryAfterSeconds", 0)
+        return Response(status=self.code, body=orjson.dumps(self.status), retry_after=float(retry_after))
+
+
+def qualified(plural: str, group: str) -> str:
+    """schema.GroupResource as text: "pods", "replicasets.apps"."""
+    return f"{plural}.{group}" if group else plural
+
+
+def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if group:
+        details["group"] = group
+    if kind:
+        details["kind"] = kind
+    return details
+
+
+def not_found(group: str, plural: str, name: str) -> StatusError:
+    message = f"{qualified(plural, group)} {quoted(name)} not found"
+    return StatusError(404, "NotFound", message, _details(group, plural, name))
+
+
+def no_such_path(because: str = "") -> StatusError:
+    """A path that no resource is served under. because: what is not there; upstream does not say."""
+    hint = f" ({because})" if because else ""
+    return StatusError(404, "NotFound", f"the server could not find the requested resource{hint}", {})
+
+
+def nothing_runs(subresource: str) -> StatusError:
+    """Asked for what only a container that runs can give."""
+    message = f"there is no pods/{subresource} here: the pods of this cluster run in appearance only"
+    return StatusError(501, "NotImplemented", message, {})
+
+
+def version_on_create() -> StatusError:
+    """Upstream forgot to give it a reason; its clients see a 500."""
+    return StatusError(500, "", "resourceVersion should not be set on objects to be created")
+
+
+def already_exists(group: str, plural: str, name: str) -> StatusError:
+    message = f"{qualified(plural, group)} {quoted(name)} already exists"
+    return StatusError(409, "AlreadyExists", message, _details(group, plural, name))
+
+
+def generated_name_exists(group: str, plural: str, name: str) -> StatusError:
+    """Several generateName attempts in a row met existing objects."""
+    message = (
+        f"{qualified(plural, group)} {quoted(name)} already exists, "
+        "the server was not able to generate a unique name for the object"
+    )
+    return StatusError(409, "AlreadyExists", message, _details(group, plural, name) | {"retryAfterSeconds": 1})
+
+
+def conflict(group: str, plural: str, name: str, because: str = OBJECT_MODIFIED) -> StatusError:
+    message = f"Operation cannot be fulfilled on {qualified(plural, group)} {quoted(name)}: {because}"
+    return StatusError(409, "Conflict", message, _details(group, plural, name))
+
+
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
+    """errors: at least one."""
+    causes = [{"reason": error.type, "message": error.body, "field": error.field} for error in errors]
+    message = f"{qualified(kind, group)} {quoted(name)} is invalid: {aggregate(errors)}"
+    return StatusError(422, "Invalid", message, _details(group, kind, name) | {"causes": causes})
+
+
+def forbidden(group: str, plural: str, name: str, because: str) -> StatusError:
+    subject = f"{qualified(plural, group)} {quoted(name)}" if name else qualified(plural, group)
+    return StatusError(403, "Forbidden", f"{subject} is forbidden: {because}", _details(group, plural, name))
+
+
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, "BadRequest", message)
+
+
+def expired(message: str, details: dict[str, Any] | None = None) -> StatusError:
+    """410: the revision asked for is no longer in the history."""
+    return StatusError(410, "Expired", message, details)
+
+
+def too_large_resource_version(asked: int, current: int) -> StatusError:
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    return StatusError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
+
+
+def method_not_allowed() -> StatusError:
+    """A verb that this path never takes."""
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+
+
+def unsupported_media_type(content_type: str, supported: Sequence[str]) -> StatusError:
+    message = (
+        f"the body of the request was in an unknown format - accepted media types include: {', '.join(supported)}"
+        if content_type
+        else "the body of the request was in an unknown format"
+    )
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def unsupported_patch_type() -> StatusError:
+    return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def unprocessable(because: str) -> StatusError:
+    """A patch that reads well but does not apply. Upstream keeps the reason to itself."""
+    message = "the server rejected our request due to an error in our request"
+    return StatusError(422, "Invalid", message, {"causes": [{"field": "patch", "message": because}]})
+
+
+def internal(message: str) -> StatusError:
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})

@@ -1,0 +1,57 @@
+"""Label selectors inside objects, and numbers that may not be negative.
+
+Source: apimachinery pkg/apis/meta/v1/validation/validation.go, pkg/api/validation/generic.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from protocols.objects import Object
+from protocols.selectors import label_selector_of
+from runtime.apiserver.field_errors import FieldError, forbidden, invalid, required
+from runtime.apiserver.validation.names import label_key, label_value
+from runtime.apiserver.validation.objectmeta import validate_labels
+
+NOT_NEGATIVE = "must be greater than or equal to 0"
+
+
+def not_negative(obj: Object, field: str, names: Iterable[str]) -> list[FieldError]:
+    """Of these fields of obj, which stands at `field`, none may be below 0."""
+    return [invalid(f"{field}.{name}", obj[name], NOT_NEGATIVE) for name in names if (obj.get(name) or 0) < 0]
+
+
+def validate_selector(selector: Mapping[str, Any], field: str) -> list[FieldError]:
+    errors = validate_labels(selector.get("matchLabels") or {}, f"{field}.matchLabels")
+    for i, expression in enumerate(selector.get("matchExpressions") or ()):
+        errors += _validate_expression(expression, f"{field}.matchExpressions[{i}]")
+    return errors
+
+
+def _validate_expression(expression: Mapping[str, Any], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    operator, values = expression.get("operator") or "", expression.get("values") or []
+    match operator:
+        case "In" | "NotIn" if not values:
+            errors.append(required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        case "Exists" | "DoesNotExist" if values:
+            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(forbidden(f"{field}.values", detail))
+        case "In" | "NotIn" | "Exists" | "DoesNotExist":
+            pass
+        case _:
+            errors.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
+    key = expression.get("key") or ""
+    errors += [invalid(f"{field}.key", key, text) for text in label_key(key)]
+    for i, value in enumerate(values):
+        errors += [invalid(f"{field}.values[{i}]", value, text) for text in label_value(value)]
+    return errors
+
+
+def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool | None:
+    """Whether a LabelSelector object selects these labels; None if it is no valid selector."""
+    try:
+        return label_selector_of(selector).matches(labels)
+    except ValueError:
+        return None

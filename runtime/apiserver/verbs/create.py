@@ -1,0 +1,71 @@
+"""POST to a collection.
+
+Source: apiserver pkg/endpoints/handlers/create.go, pkg/registry/generic/registry/store.go, Store.Create (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object, encode_object, make_key
+from runtime.apiserver import admission, metadata, status_errors
+from runtime.apiserver.cluster import Call, Cluster, served, stored_form
+from runtime.apiserver.decoding import decode_body
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.validation.objectmeta import validate_metadata
+from runtime.client.api import Response
+
+GENERATE_ATTEMPTS = 8
+
+
+def create(cluster: Cluster, call: Call) -> Response:
+    definition = call.definition
+    obj = decode_body(cluster, definition, call.request.body)
+    metadata.settle_namespace(call.route, obj)
+    return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run))
+
+
+def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, dry_run: bool = False) -> bytes:
+    """Store a new object of this definition's version; the bytes that the client is shown. Raises StatusError."""
+    meta = obj["metadata"]
+    given_version = meta.get("resourceVersion")
+    metadata.begin(cluster, definition, obj)
+    obj = stored_form(definition, obj)
+    generated = not meta.get("name") and bool(meta.get("generateName"))
+    if generated:
+        meta["name"] = metadata.generated_name(cluster, meta["generateName"])
+    meta.setdefault("name", "")  # refused below, together with what else is wrong
+    strategy = definition.strategy
+    strategy.default(obj)
+    admission.admit_create(cluster, definition, obj)
+    if strategy.has_status and not strategy.first_status:
+        obj.pop("status", None)
+    if strategy.has_status and not definition.dynamic:
+        obj["status"] = {**strategy.zero_status, **(obj.get("status") or {})}
+    strategy.prepare_create(obj)
+    errors = [*validate_metadata(definition, meta), *strategy.validate(obj)]
+    if errors:
+        raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)
+    if given_version:
+        raise status_errors.version_on_create()
+    key = _free_key(cluster, definition, obj, generated=generated)
+    raw = encode_object(obj) if dry_run else cluster.state.put(definition.storage, key, obj)
+    return served(definition, raw)
+
+
+def _free_key(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, generated: bool) -> str:
+    """The object's key; a generated name that is taken is drawn again. Raises StatusError (409)."""
+    meta = obj["metadata"]
+    collection = cluster.state.collection(definition.storage)
+    for _ in range(GENERATE_ATTEMPTS):
+        key = make_key(meta.get("namespace", ""), meta["name"])
+        taken = collection.get(key)
+        if taken is None:
+            return key
+        if not generated:
+            break
+        meta["name"] = metadata.generated_name(cluster, meta["generateName"])
+    if generated:
+        raise status_errors.generated_name_exists(definition.group, definition.plural, meta["name"])
+    error = status_errors.already_exists(definition.group, definition.plural, meta["name"])
+    if taken is not None and cluster.is_deleting(taken):
+        error.message = f"object is being deleted: {error.message}"
+    raise error

@@ -1,0 +1,122 @@
+"""DELETE of one object and of a collection.
+
+Source: apiserver pkg/endpoints/handlers/delete.go, pkg/registry/generic/registry/store.go, DeleteCollection (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from protocols.objects import decode_object, encode_object, key_of
+from runtime.apiserver import admission, status_errors
+from runtime.apiserver.cluster import Call, Cluster, served
+from runtime.apiserver.decoding import parse_json
+from runtime.apiserver.field_errors import invalid, not_supported
+from runtime.apiserver.listing import read_page
+from runtime.apiserver.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
+from runtime.apiserver.selecting import parse_selection
+from runtime.apiserver.shapes import json_type
+from runtime.apiserver.status_errors import StatusError
+from runtime.apiserver.verbs.read import parse_limit
+from runtime.client.api import Response
+
+
+def delete(cluster: Cluster, call: Call) -> Response:
+    definition = call.definition
+    admission.admit_delete(definition, call.key)
+    obj, gone = delete_object(cluster, definition, call.key, parse_options(call))
+    if not gone or definition.strategy.returns_deleted:
+        return Response(status=200, body=served(definition, encode_object(obj)))
+    meta = obj["metadata"]
+    details = {"name": meta["name"], "group": definition.group, "kind": definition.plural, "uid": meta["uid"]}
+    if not definition.group:
+        del details["group"]
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    return Response(status=200, body=orjson.dumps(status))
+
+
+def delete_collection(cluster: Cluster, call: Call) -> Response:
+    """One after the other; the first that is refused ends it. The answer lists the objects as they were."""
+    definition, options = call.definition, parse_options(call)
+    selection = parse_selection(definition, call.query)
+    collection, limit = cluster.state.collection(definition.storage), parse_limit(call.query)
+    page = read_page(collection, [], selection, namespace=call.route.namespace, start="", limit=limit)
+    for raw in page.items:
+        try:
+            delete_object(cluster, definition, key_of(decode_object(raw)), options)
+        except StatusError as err:
+            if err.code != 404:
+                raise
+    head = {
+        "kind": definition.list_kind,
+        "apiVersion": definition.api_version,
+        "metadata": {"resourceVersion": str(cluster.state.revision)},
+    }
+    items = b",".join(served(definition, raw) for raw in page.items)
+    return Response(status=200, body=b"".join((orjson.dumps(head)[:-1], b',"items":[', items, b"]}")))
+
+
+def parse_options(call: Call) -> DeleteOptions:
+    """From the body, or without one from the query. Raises StatusError (400, 422)."""
+    given: dict[str, Any] = dict(call.query)
+    if call.request.body.strip():
+        try:
+            given = parse_json(call.request.body)
+        except ValueError as err:
+            raise status_errors.bad_request(f"couldn't get version/kind; json parse error: {err}") from err
+        if not isinstance(given, dict):
+            raise status_errors.bad_request("decoded object cannot be converted to DeleteOptions")
+    return options_in(given, dry_run=call.dry_run)
+
+
+def options_in(given: dict[str, Any], *, dry_run: bool) -> DeleteOptions:
+    """A DeleteOptions object, or query parameters of the same names. Raises StatusError (400, 422)."""
+    kind = given.get("kind") or "DeleteOptions"
+    if kind != "DeleteOptions":
+        raise status_errors.bad_request(f'no kind "{kind}" is registered for version "meta.k8s.io/v1"')
+    preconditions = given.get("preconditions") or {}
+    if not isinstance(preconditions, dict):
+        raise _mistyped(preconditions, "DeleteOptions.preconditions", "v1.Preconditions")
+    return DeleteOptions(
+        grace=_seconds(given.get("gracePeriodSeconds")),
+        uid=_text(preconditions, "uid"),
+        resource_version=_text(preconditions, "resourceVersion"),
+        propagation=_propagation(given),
+        dry_run=dry_run or given.get("dryRun") == ["All"],
+    )
+
+
+def _propagation(given: dict[str, Any]) -> str | None:
+    policy, orphan = given.get("propagationPolicy"), given.get("orphanDependents")
+    if policy is not None and orphan is not None:
+        both = invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+        raise status_errors.invalid("meta.k8s.io", "DeleteOptions", "", [both])
+    if orphan is not None:
+        return ORPHAN if orphan in (True, "true") else BACKGROUND
+    if policy not in (None, FOREGROUND, BACKGROUND, ORPHAN):
+        unknown = not_supported("propagationPolicy", policy, (FOREGROUND, BACKGROUND, ORPHAN, "nil"))
+        raise status_errors.invalid("meta.k8s.io", "DeleteOptions", "", [unknown])
+    return policy
+
+
+def _seconds(value: Any) -> int | None:
+    if value is None or type(value) is int:
+        return value
+    try:
+        return int(value)  # a query's value is text
+    except (TypeError, ValueError) as err:
+        raise _mistyped(value, "DeleteOptions.gracePeriodSeconds", "int64") from err
+
+
+def _text(preconditions: dict[str, Any], field: str) -> str | None:
+    value = preconditions.get(field)
+    if value is not None and not isinstance(value, str):
+        raise _mistyped(value, f"Preconditions.preconditions.{field}", "string")
+    return value
+
+
+def _mistyped(value: Any, field: str, wanted: str) -> StatusError:
+    text = f"json: cannot unmarshal {json_type(value)} into Go struct field {field} of type {wanted}"
+    return status_errors.bad_request(text)

@@ -1,0 +1,122 @@
+"""PATCH of an object or of its status, in its four forms.
+
+Server-side apply is a first cut: what is applied is merged in as a strategic merge patch is (lists by their keys), as
+if with force. Nobody is remembered as the manager of a field, so a field that a later apply leaves out stays.
+
+Source: apiserver pkg/endpoints/handlers/patch.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from protocols.merge_schemas import merge_schema_of
+from protocols.messages.commands import PatchType
+from protocols.objects import Object, decode_object
+from protocols.patches import apply_json_patch, apply_merge_patch
+from protocols.strategic_merge import apply_strategic_merge
+from runtime.apiserver import metadata, status_errors
+from runtime.apiserver.cluster import Call, Cluster, stored_form
+from runtime.apiserver.decoding import Unfit, parse_json, settle_types
+from runtime.apiserver.field_errors import invalid, required
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.shapes import json_type
+from runtime.apiserver.verbs.create import create_object
+from runtime.apiserver.verbs.update import replace
+from runtime.client.api import Response
+
+SUPPORTED = tuple(PatchType)
+MOST_COPIES = 10
+
+
+def patch(cluster: Cluster, call: Call) -> Response:
+    """Raises StatusError: 415 on an unknown patch type, 400 on an unreadable patch, 422 on one that does not apply."""
+    definition = call.definition
+    patch_type, body = decode_patch(call)
+    record = cluster.state.get(definition.storage, call.key)
+    if record is None and patch_type == PatchType.APPLY and not call.route.subresource:
+        return Response(status=201, body=_create_applied(cluster, call, body))
+    record = cluster.record(definition, call.key)
+    old = decode_object(record.raw)
+    patched = apply(
+        definition, old if definition.from_storage is None else definition.from_storage(old), body, patch_type
+    )
+    new = _settled(cluster, call, patched)
+    shown = replace(cluster, call, record, old, stored_form(definition, new))
+    return Response(status=200, body=shown)
+
+
+def decode_patch(call: Call) -> tuple[str, Any]:
+    """The patch's media type, and the patch; an applied object is JSON too. Raises StatusError (400, 415, 422)."""
+    patch_type = call.request.content_type.partition(";")[0].strip()
+    if patch_type not in SUPPORTED:
+        raise status_errors.unsupported_patch_type()
+    if call.definition.dynamic and patch_type == PatchType.STRATEGIC:
+        raise status_errors.unsupported_media_type(patch_type, (PatchType.JSON, PatchType.MERGE, PatchType.APPLY))
+    if patch_type == PatchType.APPLY and not call.query.get("fieldManager"):
+        missing = required("fieldManager", "is required for apply patch")
+        raise status_errors.invalid("meta.k8s.io", "PatchOptions", "", [missing])
+    try:
+        body = parse_json(call.request.body)
+    except ValueError as err:
+        raise status_errors.bad_request(f"error decoding patch: {err}") from err
+    wanted, name = (
+        (list, "[]handlers.jsonPatchOp") if patch_type == PatchType.JSON else (dict, "map[string]interface {}")
+    )
+    if not isinstance(body, wanted):
+        text = f"json: cannot unmarshal {json_type(body)} into Go value of type {name}"
+        prefix = "" if patch_type == PatchType.STRATEGIC else "error decoding patch: "
+        raise status_errors.bad_request(prefix + text)
+    return patch_type, body
+
+
+def apply(definition: ResourceDefinition, obj: Object, body: Any, patch_type: str) -> Object:
+    """The patched object; obj is left alone. Raises StatusError (422)."""
+    try:
+        if patch_type == PatchType.JSON:
+            return _apply_json(obj, body)
+        if patch_type == PatchType.MERGE or definition.dynamic:
+            return apply_merge_patch(obj, body)
+        return apply_strategic_merge(obj, body, schema=merge_schema_of(definition.kind))
+    except ValueError as err:
+        raise status_errors.unprocessable(str(err)) from err
+
+
+def _apply_json(obj: Object, operations: Any) -> Object:
+    """Raises ValueError. Each copy can double the object, and its depth."""
+    if sum(isinstance(one, dict) and one.get("op") == "copy" for one in operations) > MOST_COPIES:
+        raise ValueError(f"more than {MOST_COPIES} copy operations")
+    return apply_json_patch(obj, operations)
+
+
+def settle_patched(cluster: Cluster, definition: ResourceDefinition, patched: Object) -> Object:
+    """Whatever a patch does, what it leads to is of the kind. Raises StatusError (400, 422).
+
+    A copy, since what was patched shares parts with the stored object.
+    """
+    try:
+        shown = orjson.dumps(patched)
+    except TypeError as err:  # operations of a JSON patch can nest values in each other without end
+        raise status_errors.unprocessable(str(err)) from err
+    obj: Object = orjson.loads(shown)
+    try:
+        settle_types(cluster, definition, obj)
+    except Unfit as err:
+        raise status_errors.invalid("", "", "", [invalid("patch", shown.decode(), str(err))]) from err
+    return obj
+
+
+def _settled(cluster: Cluster, call: Call, patched: Object) -> Object:
+    obj = settle_patched(cluster, call.definition, patched)
+    metadata.settle_namespace(call.route, obj)
+    metadata.check_name(call.route, obj)
+    return obj
+
+
+def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
+    applied = settle_patched(cluster, call.definition, apply(call.definition, {}, body, PatchType.MERGE))
+    applied["metadata"].setdefault("name", call.route.name)
+    obj = _settled(cluster, call, applied)
+    return create_object(cluster, call.definition, obj, dry_run=call.dry_run)

@@ -1,0 +1,90 @@
+"""What schedulers and drains do to pods: pods/binding and pods/eviction.
+
+An eviction is a deletion: PodDisruptionBudgets are not asked yet.
+
+Source: kubernetes pkg/registry/core/pod/storage/{storage,eviction}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from protocols.objects import Object, decode_object
+from runtime.apiserver import status_errors
+from runtime.apiserver.cluster import Call, Cluster
+from runtime.apiserver.decoding import decode_body
+from runtime.apiserver.field_errors import not_supported, required
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.removal import delete_object
+from runtime.apiserver.verbs.delete import options_in
+from runtime.client.api import Response
+
+_BINDINGS = ResourceDefinition(plural="bindings", kind="Binding")
+_EVICTIONS = ResourceDefinition(group="policy", plural="evictions", kind="Eviction")
+
+
+def bind(cluster: Cluster, call: Call) -> Response:
+    """Put a pod on a node."""
+    binding = _decode(cluster, call, _BINDINGS)
+    target = binding.get("target") or {}
+    if target.get("kind") not in (None, "", "Node"):
+        wrong = not_supported("target.kind", target["kind"], ("Node", "<empty>"))
+        raise status_errors.invalid("", "Binding", call.route.name, [wrong])
+    if not target.get("name"):
+        raise status_errors.invalid("", "Binding", call.route.name, [required("target.name")])
+    record = cluster.record(call.definition, call.key)
+    pod = decode_object(record.raw)
+    _check_bindable(call, pod, binding["metadata"])
+    spec, meta = pod["spec"], pod["metadata"]
+    spec["nodeName"] = target["name"]
+    for part in ("annotations", "labels"):
+        if binding["metadata"].get(part):
+            meta[part] = {**(meta.get(part) or {}), **binding["metadata"][part]}
+    _mark_scheduled(pod.setdefault("status", {}), cluster.timestamp())
+    if not call.dry_run:
+        cluster.state.put(call.definition.storage, call.key, pod)
+    return _success()
+
+
+def evict(cluster: Cluster, call: Call) -> Response:
+    eviction = _decode(cluster, call, _EVICTIONS)
+    options = options_in(eviction.get("deleteOptions") or {}, dry_run=call.dry_run)
+    delete_object(cluster, call.definition, call.key, options)
+    return _success()
+
+
+def _decode(cluster: Cluster, call: Call, definition: ResourceDefinition) -> Object:
+    obj = decode_body(cluster, definition, call.request.body)
+    if (obj["metadata"].get("name") or call.route.name) != call.route.name:
+        raise status_errors.bad_request(f"name in URL does not match name in {definition.kind} object")
+    return obj
+
+
+def _check_bindable(call: Call, pod: Object, expected: Object) -> None:
+    name, meta = call.route.name, pod["metadata"]
+    because = ""
+    for field in ("uid", "resourceVersion"):
+        if expected.get(field) and expected[field] != meta[field]:
+            because = f"Precondition failed: {field} in precondition: {expected[field]}, in object meta: {meta[field]}"
+    if "deletionTimestamp" in meta:
+        because = f"pod {name} is being deleted, cannot be assigned to a host"
+    elif pod["spec"].get("nodeName"):
+        because = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+    elif pod["spec"].get("schedulingGates"):
+        because = f"pod {name} has non-empty .spec.schedulingGates"
+    if because:
+        raise status_errors.conflict("", "pods/binding", name, because)
+
+
+def _mark_scheduled(status: Object, now: str) -> None:
+    status.pop("nominatedNodeName", None)
+    conditions: list[dict[str, Any]] = status.setdefault("conditions", [])
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
+    status["conditions"] = [one for one in conditions if one.get("type") != "PodScheduled"] + [scheduled]
+
+
+def _success() -> Response:
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Response(status=201, body=orjson.dumps(status))

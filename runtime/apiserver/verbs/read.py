@@ -1,0 +1,135 @@
+"""GET of one object, and of a collection.
+
+Source: apiserver pkg/endpoints/handlers/get.go, pkg/storage/etcd3/store.go, metav1.ListOptions (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+
+from runtime.apiserver import status_errors
+from runtime.apiserver.cluster import Call, Cluster, served
+from runtime.apiserver.field_errors import FieldError, forbidden, not_supported, quoted
+from runtime.apiserver.listing import (
+    CONTINUE_EXPIRED,
+    LIST_EXPIRED,
+    Page,
+    Position,
+    decode_position,
+    encode_position,
+    read_page,
+)
+from runtime.apiserver.selecting import Selection, parse_selection
+from runtime.apiserver.status_errors import StatusError
+from runtime.apiserver.store import Change
+from runtime.apiserver.watches import WatchCache
+from runtime.client.api import Response
+
+EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
+
+
+def get(cluster: Cluster, call: Call) -> Response:
+    """With a resourceVersion: not from before it. We have only the newest, so it must not be from the future."""
+    _check_not_future(cluster, parse_resource_version(call.query))
+    record = cluster.record(call.definition, call.key)
+    return Response(status=200, body=served(call.definition, record.raw))
+
+
+def list_(cluster: Cluster, cache: WatchCache, call: Call) -> Response:
+    definition, query = call.definition, call.query
+    check_list_options(query)
+    selection = parse_selection(definition, query)
+    limit = parse_limit(query)
+    position = _position(cluster, query, limit)
+    page = _page(cluster, cache, selection, call.route.namespace, position, limit)
+    meta: dict[str, object] = {"resourceVersion": str(position.revision)}
+    if page.next:
+        meta["continue"] = encode_position(Position(position.revision, page.next))
+        if page.remaining is not None:
+            meta["remainingItemCount"] = page.remaining
+    head = {"kind": definition.list_kind, "apiVersion": definition.api_version, "metadata": meta}
+    items = page.items
+    if definition.from_storage is not None:
+        items = [served(definition, raw) for raw in items]
+    body = b"".join((orjson.dumps(head)[:-1], b',"items":[', b",".join(items), b"]}"))
+    return Response(status=200, body=body)
+
+
+def _page(
+    cluster: Cluster, cache: WatchCache, selection: Selection, namespace: str, position: Position, limit: int
+) -> Page:
+    storage = selection.definition.storage
+    undone: list[Change] = []
+    if position.revision < cluster.state.revision:
+        try:
+            undone = cache.history(storage).since(position.revision)
+        except StatusError as err:
+            raise status_errors.expired(CONTINUE_EXPIRED if position.start else LIST_EXPIRED) from err
+        unpublished = cluster.state.unpublished(storage)
+        undone += [change for change in unpublished if change.revision > position.revision]
+    collection = cluster.state.collection(storage)
+    return read_page(collection, undone, selection, namespace=namespace, start=position.start, limit=limit)
+
+
+def _position(cluster: Cluster, query: Mapping[str, str], limit: int) -> Position:
+    """At which revision, and from which key on, this list is to be read."""
+    asked = parse_resource_version(query)
+    if text := query.get("continue"):
+        if asked:
+            raise status_errors.bad_request("specifying resource version is not allowed when using continue")
+        position = decode_position(text)
+        _check_not_future(cluster, position.revision)
+        return position
+    _check_not_future(cluster, asked)
+    match = query.get("resourceVersionMatch")
+    # Without a match, a limit makes an old resourceVersion exact.
+    exact = match == EXACT or (bool(asked) and bool(limit) and not match)
+    return Position(asked if exact else cluster.state.revision, "")
+
+
+def _check_not_future(cluster: Cluster, revision: int) -> None:
+    if revision > cluster.state.revision:
+        raise status_errors.too_large_resource_version(revision, cluster.state.revision)
+
+
+def parse_resource_version(query: Mapping[str, str]) -> int:
+    """0 for "any" and for "newest". Raises StatusError (400)."""
+    text = query.get("resourceVersion") or "0"
+    if not text.isascii() or not text.isdigit():
+        because = f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax"
+        raise status_errors.bad_request(
+            f"invalid resource version: resourceVersion: Invalid value: {quoted(text)}: {because}"
+        )
+    return int(text)
+
+
+def parse_limit(query: Mapping[str, str]) -> int:
+    """0 for no limit. Raises StatusError (400)."""
+    text = query.get("limit") or "0"
+    try:
+        limit = int(text)
+    except ValueError as err:
+        raise status_errors.bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax") from err
+    return max(limit, 0)
+
+
+def check_list_options(query: Mapping[str, str]) -> None:
+    """Raises StatusError (422) on options that do not go together."""
+    errors: list[FieldError] = []
+    match = query.get("resourceVersionMatch")
+    if match:
+        field = "resourceVersionMatch"
+        if not query.get("resourceVersion"):
+            errors.append(forbidden(field, f"{field} is forbidden unless resourceVersion is provided"))
+        if query.get("continue"):
+            errors.append(forbidden(field, f"{field} is forbidden when continue is provided"))
+        if match not in (EXACT, NOT_OLDER_THAN):
+            errors.append(not_supported(field, match, (EXACT, NOT_OLDER_THAN, "")))
+        if match == EXACT and query.get("resourceVersion") == "0":
+            errors.append(forbidden(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
+    if query.get("sendInitialEvents"):
+        errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if errors:
+        raise status_errors.invalid("meta.k8s.io", "ListOptions", "", errors)

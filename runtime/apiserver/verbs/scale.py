@@ -1,0 +1,74 @@
+"""The scale subresource: how many replicas a workload has, as a Scale of autoscaling/v1.
+
+Source: kubernetes pkg/registry/apps/replicaset/storage/storage.go, ScaleREST (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object, decode_object, encode_object
+from protocols.selectors import label_selector_of, map_selector
+from runtime.apiserver import metadata, status_errors
+from runtime.apiserver.cluster import Call, Cluster
+from runtime.apiserver.decoding import decode_body
+from runtime.apiserver.field_errors import invalid
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.verbs.patch import apply, decode_patch, settle_patched
+from runtime.apiserver.verbs.update import replace
+from runtime.client.api import Response
+
+_SCALES = ResourceDefinition(group="autoscaling", plural="scales", kind="Scale")
+
+
+def get_scale(cluster: Cluster, call: Call) -> Response:
+    record = cluster.record(call.definition, call.key)
+    return Response(status=200, body=encode_object(scale_of(decode_object(record.raw))))
+
+
+def update_scale(cluster: Cluster, call: Call) -> Response:
+    scale = decode_body(cluster, _SCALES, call.request.body)
+    metadata.check_name(call.route, scale)
+    return _store(cluster, call, scale)
+
+
+def patch_scale(cluster: Cluster, call: Call) -> Response:
+    patch_type, body = decode_patch(call)
+    record = cluster.record(call.definition, call.key)
+    patched = apply(_SCALES, scale_of(decode_object(record.raw)), body, patch_type)
+    return _store(cluster, call, settle_patched(cluster, _SCALES, patched))
+
+
+def scale_of(workload: Object) -> Object:
+    meta, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
+    shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    scale: Object = {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {field: meta[field] for field in shown if field in meta},
+        "spec": {},
+        "status": {"replicas": status.get("replicas", 0)},
+    }
+    if spec.get("replicas"):
+        scale["spec"]["replicas"] = spec["replicas"]
+    selector = spec.get("selector") or {}
+    # A ReplicationController's selector is a plain map.
+    is_map = workload["kind"] == "ReplicationController"
+    scale["status"]["selector"] = str(map_selector(selector) if is_map else label_selector_of(selector))
+    return scale
+
+
+def _store(cluster: Cluster, call: Call, scale: Object) -> Response:
+    definition, name = call.definition, call.route.name
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if replicas < 0:
+        wrong = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise status_errors.invalid("autoscaling", "Scale", name, [wrong])
+    record = cluster.record(definition, call.key)
+    old, new = decode_object(record.raw), decode_object(record.raw)
+    uid = scale["metadata"].get("uid")
+    if uid and uid != old["metadata"]["uid"]:
+        because = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
+        raise status_errors.conflict(definition.group, f"{definition.plural}/scale", name, because)
+    new["spec"]["replicas"] = replicas
+    new["metadata"]["resourceVersion"] = scale["metadata"].get("resourceVersion") or ""
+    stored = replace(cluster, call, record, old, new)
+    return Response(status=200, body=encode_object(scale_of(decode_object(stored))))

@@ -1,0 +1,141 @@
+"""PUT of an object or of its status, and the way that every change of a stored object takes.
+
+Source: apiserver pkg/endpoints/handlers/update.go, pkg/registry/generic/registry/store.go, Store.Update,
+pkg/registry/rest/update.go, BeforeUpdate (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object, decode_object, encode_object
+from runtime.apiserver import admission, metadata, status_errors
+from runtime.apiserver.cluster import Call, Cluster, served, stored_form
+from runtime.apiserver.decoding import decode_body
+from runtime.apiserver.field_errors import invalid
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.removal import nothing_keeps
+from runtime.apiserver.state import Record
+from runtime.apiserver.status_errors import StatusError
+from runtime.apiserver.validation.objectmeta import validate_metadata, validate_metadata_update
+from runtime.apiserver.verbs.create import create_object
+from runtime.client.api import Response
+
+STATUS = "status"
+
+
+def update(cluster: Cluster, call: Call) -> Response:
+    definition = call.definition
+    obj = decode_body(cluster, definition, call.request.body)
+    metadata.settle_namespace(call.route, obj)
+    metadata.check_name(call.route, obj)
+    record = cluster.state.get(definition.storage, call.key)
+    if record is None and definition.strategy.create_on_update and not call.route.subresource:
+        if obj["metadata"].get("uid"):
+            raise _another_uid(definition, call.key, obj["metadata"]["uid"], "")
+        obj["metadata"].pop("resourceVersion", None)
+        return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run))
+    record = cluster.record(definition, call.key)
+    old = decode_object(record.raw)
+    uid = obj["metadata"].get("uid")
+    if uid and uid != old["metadata"]["uid"]:
+        raise _another_uid(definition, call.key, uid, old["metadata"]["uid"])
+    body = replace(cluster, call, record, old, stored_form(definition, obj))
+    return Response(status=200, body=body)
+
+
+def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Object) -> bytes:
+    """Store new, in stored form, in the place of old; the bytes that the client is shown. Raises StatusError.
+
+    old: what is stored, decoded; it is left alone. new may share parts with it: what is changed here is copied.
+    """
+    definition = call.definition
+    _check_version(definition, call.key, record, new)
+    metadata.carry_over(new, old)
+    strategy = definition.strategy
+    errors = validate_metadata(definition, new["metadata"])
+    # Upstream looks at it twice, for every kind and for the kind, and counts twice what it finds.
+    errors += 2 * validate_metadata_update(new["metadata"], old["metadata"])
+    if call.route.subresource == STATUS:
+        _keep_all_but_status(definition, new, old)
+        if not definition.dynamic:
+            new["status"] = {**strategy.zero_status, **(new.get("status") or {})}
+        strategy.default(new)
+        strategy.prepare_status(new, old)
+        errors += strategy.validate_status(new, old)
+    else:
+        _keep_status(definition, new, old, finalizing=call.route.subresource == "finalize")
+        strategy.default(new)
+        admission.admit_update(definition, new, old)
+        if strategy.generation and _counts_as_generation(definition, new, old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        errors += [*strategy.validate(new), *strategy.validate_update(new, old)]
+    if errors:
+        raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
+    return _store(cluster, call, record, old, new)
+
+
+def _store(cluster: Cluster, call: Call, record: Record, old: Object, new: Object) -> bytes:
+    definition = call.definition
+    new["metadata"]["resourceVersion"] = str(record.revision)
+    if new == old:
+        return served(definition, record.raw)
+    if call.dry_run or nothing_keeps(definition, new):
+        # Who takes the last finalizer away is shown what was asked for, in the version that it would have replaced.
+        shown = encode_object(new)
+        if not call.dry_run:
+            cluster.state.remove(definition.storage, call.key, new)
+    else:
+        shown = cluster.state.put(definition.storage, call.key, new)
+    return served(definition, shown)
+
+
+def _check_version(definition: ResourceDefinition, key: str, record: Record, new: Object) -> None:
+    name = key.rpartition("/")[2]
+    asked = new["metadata"].get("resourceVersion") or ""
+    if asked in ("", "0"):
+        if not definition.strategy.unconditional_update:
+            missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise status_errors.invalid(definition.group, definition.plural, name, [missing])
+    elif asked != str(record.revision):
+        raise status_errors.conflict(definition.group, definition.plural, name)
+
+
+def _another_uid(definition: ResourceDefinition, key: str, expected: str, found: str) -> StatusError:
+    """Upstream's storage layer shows through here; clients know the text."""
+    because = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{definition.plural}/{key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {expected}, UID in object meta: {found}"
+    )
+    return status_errors.conflict(definition.group, definition.plural, key.rpartition("/")[2], because)
+
+
+def _keep_status(definition: ResourceDefinition, new: Object, old: Object, *, finalizing: bool) -> None:
+    """A write of the object leaves its status as it is, and what else has a path of its own."""
+    if definition.strategy.has_status:
+        _take(new, old, STATUS)
+    if definition.strategy.update_keeps and not finalizing:
+        new["spec"] = dict(new.get("spec") or {})
+        for part in definition.strategy.update_keeps:
+            _take(new["spec"], old.get("spec") or {}, part)
+
+
+def _keep_all_but_status(definition: ResourceDefinition, new: Object, old: Object) -> None:
+    """A write of the status leaves everything else as it is, but for most of the metadata."""
+    for part in {*new, *old} - {STATUS, "metadata", "kind", "apiVersion"}:
+        _take(new, old, part)
+    for part in definition.strategy.status_keeps:
+        _take(new["metadata"], old["metadata"], part)
+
+
+def _take(new: Object, old: Object, part: str) -> None:
+    if part in old:
+        new[part] = old[part]
+    else:
+        new.pop(part, None)
+
+
+def _counts_as_generation(definition: ResourceDefinition, new: Object, old: Object) -> bool:
+    parts = {*new, *old} - {STATUS, "metadata"}
+    if any(new.get(part) != old.get(part) for part in parts):
+        return True
+    annotations, before = new["metadata"].get("annotations"), old["metadata"].get("annotations")
+    return definition.strategy.annotations_count and (annotations or {}) != (before or {})

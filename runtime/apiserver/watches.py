@@ -1,0 +1,273 @@
+"""The watch cache: what happened lately to each resource, and who wants to hear of it.
+
+Watchers get the very bytes that were stored. An object that leaves a watch's selection arrives as DELETED in its last
+selected form, one that enters as ADDED.
+
+Source: apiserver pkg/storage/cacher (watch_cache.go, cache_watcher.go; v1.36).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import orjson
+
+from protocols.objects import Key, Object, decode_object, encode_object
+from runtime.apiserver import status_errors
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.selecting import Selection
+from runtime.apiserver.status_errors import StatusError
+from runtime.apiserver.store import ADDED, DELETED, MODIFIED, Change
+from runtime.client.api import Response
+
+BOOKMARK_EVERY = 60.0  # seconds
+BOOKMARK_BEFORE_END = 2.0  # seconds
+HISTORY = 20_000  # changes kept of each resource
+HISTORY_AGE = 300.0  # seconds; as etcd is compacted every five minutes
+
+_OPEN = {type_: b'{"type":"' + type_.encode() + b'","object":' for type_ in (ADDED, MODIFIED, DELETED)}
+_CLOSE = b"}\n"
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+def event_line(type_: str, raw: bytes) -> bytes:
+    return _OPEN[type_] + raw + _CLOSE
+
+
+def error_line(error: StatusError) -> bytes:
+    return b'{"type":"ERROR","object":' + orjson.dumps(error.status) + _CLOSE
+
+
+class History:
+    """The changes of one resource in memory, oldest first. floor: the newest revision that is no longer told of."""
+
+    __slots__ = ("_changes", "_noted", "floor")
+
+    def __init__(self, floor: int) -> None:
+        self.floor = floor
+        self._changes: deque[Change] = deque()
+        self._noted: deque[tuple[float, int]] = deque()  # (when, newest revision then), to forget by age
+
+    def append(self, change: Change) -> None:
+        self._changes.append(change)
+        if len(self._changes) > HISTORY:
+            self.floor = self._changes.popleft().revision
+
+    def since(self, revision: int) -> list[Change]:
+        """Changes after revision, oldest first. Raises StatusError (410) if some of them are forgotten."""
+        if revision < self.floor:
+            raise status_errors.expired(f"too old resource version: {revision} ({self.floor})")
+        newer = []
+        for change in reversed(self._changes):
+            if change.revision <= revision:
+                break
+            newer.append(change)
+        newer.reverse()
+        return newer
+
+    def age(self, now: float) -> None:
+        """Forget what happened more than HISTORY_AGE before now. Call it every now and then."""
+        if self._changes and (not self._noted or self._noted[-1][1] != self._changes[-1].revision):
+            self._noted.append((now, self._changes[-1].revision))
+        while self._noted and self._noted[0][0] <= now - HISTORY_AGE:
+            oldest = self._noted.popleft()[1]
+            while self._changes and self._changes[0].revision <= oldest:
+                self.floor = self._changes.popleft().revision
+
+
+class _Happening:
+    """A change that watchers look at, decoded once for all who select by what is in it."""
+
+    __slots__ = ("_line", "_now", "_previous", "change")
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+        self._line: bytes | None = None
+        self._now: Object | None = None
+        self._previous: Object | None = None
+
+    @property
+    def line(self) -> bytes:
+        if self._line is None:
+            self._line = event_line(self.change.type, self.change.raw)
+        return self._line
+
+    @property
+    def now(self) -> Object:
+        if self._now is None:
+            self._now = decode_object(self.change.raw)
+        return self._now
+
+    @property
+    def previous(self) -> Object:
+        if self._previous is None:
+            self._previous = decode_object(self.change.previous)
+        return self._previous
+
+
+class Watch:
+    """One client's watch. It is fed by WatchCache; deliver gets one or more whole lines at a time."""
+
+    def __init__(
+        self,
+        *,
+        selection: Selection,
+        prefix: Key,
+        revision: int,
+        bookmarks: bool,
+        started: float,
+        timeout: float,
+        deliver: Callable[[bytes], None],
+        end: Callable[[Response], None],
+        revision_now: Callable[[], int],
+        forget: Callable[[Watch], None],
+    ) -> None:
+        """prefix: "namespace/" or "" for all. revision: the watch tells of what comes after it.
+
+        started, timeout: unix seconds and seconds. revision_now: the revision up to which everything was told.
+        """
+        self.definition: ResourceDefinition = selection.definition
+        self._selection, self._prefix, self._revision = selection, prefix, revision
+        self._ends = started + timeout
+        self._bookmarks, self._next_bookmark = bookmarks, self._bookmark_after(started)
+        self._deliver, self._end, self._revision_now, self._forget = deliver, end, revision_now, forget
+        self._live = True
+        self._begun = False
+
+    def begin(self, initial: Sequence[bytes], *, initial_events_end: bool) -> None:
+        """Tell of the state at the watch's revision, then, if asked, that this was all of it."""
+        if not self._live:
+            return
+        self._begun = True
+        lines = list(initial)
+        if initial_events_end:
+            lines.append(self._bookmark(self._revision, {INITIAL_EVENTS_END: "true"}))
+        if lines:
+            self._deliver(b"".join(lines))
+
+    def feed(self, happenings: Sequence[_Happening]) -> None:
+        lines = [
+            line for one in happenings if one.change.revision > self._revision and (line := self._line(one)) is not None
+        ]
+        if lines and self._live:
+            self._deliver(b"".join(lines))
+
+    def _line(self, one: _Happening) -> bytes | None:
+        """The event as this watch sees it; None if it sees nothing of it."""
+        change = one.change
+        if self._prefix and not change.key.startswith(self._prefix):
+            return None
+        if self._selection.everything and self.definition.from_storage is None:
+            return one.line
+        if not self._selection.has_key(change.key):
+            return None
+        was = change.type != ADDED and self._selects(change.key, one.previous)
+        still = change.type != DELETED and self._selects(change.key, one.now)
+        if still:
+            return event_line(MODIFIED if was else ADDED, self._served(one.now, change.raw))
+        if not was:
+            return None
+        if change.type == DELETED:
+            return event_line(DELETED, self._served(one.now, change.raw))
+        meta = {**one.previous["metadata"], "resourceVersion": str(change.revision)}
+        left = {**one.previous, "metadata": meta}
+        return event_line(DELETED, self._served(left, encode_object(left)))
+
+    def _selects(self, key: Key, stored: Object) -> bool:
+        convert = self.definition.from_storage
+        return self._selection.matches(key, stored if convert is None else convert(stored))
+
+    def _served(self, stored: Object, raw: bytes) -> bytes:
+        convert = self.definition.from_storage
+        return raw if convert is None else encode_object(convert(stored))
+
+    def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+        meta: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if annotations:
+            meta["annotations"] = annotations
+        bookmark = {"kind": self.definition.kind, "apiVersion": self.definition.api_version, "metadata": meta}
+        return b'{"type":"BOOKMARK","object":' + orjson.dumps(bookmark) + _CLOSE
+
+    @property
+    def next_tick(self) -> float:
+        """When tick has something to do, in unix seconds."""
+        return min(self._ends, self._next_bookmark) if self._bookmarks else self._ends
+
+    def tick(self, now: float) -> None:
+        """Send the bookmark that is due; end when timeoutSeconds are over. now: unix seconds."""
+        if not self._live:
+            return
+        if now >= self._ends:
+            self.cancel()
+            self._end(Response(status=200))
+        elif self._bookmarks and now >= self._next_bookmark and self._begun:
+            self._next_bookmark = self._bookmark_after(now)
+            self._deliver(self._bookmark(max(self._revision, self._revision_now())))
+
+    def _bookmark_after(self, now: float) -> float:
+        last = self._ends - BOOKMARK_BEFORE_END
+        return last if now < last < now + BOOKMARK_EVERY else now + BOOKMARK_EVERY
+
+    def fail(self, error: StatusError) -> None:
+        """End it with an ERROR event, as when the resource it watches is no longer served."""
+        if self._live:
+            self.cancel()
+            self._deliver(error_line(error))
+            self._end(Response(status=200))
+
+    def cancel(self) -> None:
+        """No more lines; end is not called after this returns."""
+        if self._live:
+            self._live = False
+            self._forget(self)
+
+
+class WatchCache:
+    """History and watchers of every resource. floor: nothing before this revision was ever known here."""
+
+    def __init__(self, floor: int) -> None:
+        self._floor = floor
+        self._histories: dict[str, History] = {}
+        self._watches: dict[str, list[Watch]] = {}
+
+    def history(self, storage: str) -> History:
+        history = self._histories.get(storage)
+        if history is None:
+            history = self._histories[storage] = History(self._floor)
+        return history
+
+    def publish(self, changes: Sequence[Change]) -> None:
+        """Tell everybody of changes that are durable, in their order."""
+        batches: dict[str, list[_Happening]] = {}
+        for change in changes:
+            self.history(change.storage).append(change)
+            if self._watches.get(change.storage):
+                batches.setdefault(change.storage, []).append(_Happening(change))
+        for storage, happenings in batches.items():
+            for watch in list(self._watches[storage]):
+                watch.feed(happenings)
+
+    def replay(self, watch: Watch, revision: int) -> None:
+        """Feed a new watch with what happened after revision. Raises StatusError (410)."""
+        watch.feed([_Happening(change) for change in self.history(watch.definition.storage).since(revision)])
+
+    def add(self, watch: Watch) -> None:
+        self._watches.setdefault(watch.definition.storage, []).append(watch)
+
+    def forget(self, watch: Watch) -> None:
+        watches = self._watches[watch.definition.storage]
+        if watch in watches:
+            watches.remove(watch)
+
+    def watches(self) -> Iterator[Watch]:
+        for storage in list(self._watches):
+            yield from self.watches_of(storage)
+
+    def watches_of(self, storage: str) -> list[Watch]:
+        return list(self._watches.get(storage, ()))
+
+    def age(self, now: float) -> None:
+        for history in self._histories.values():
+            history.age(now)

@@ -1,0 +1,76 @@
+"""The one shape in which anything asks an API server: a Request in, a Response out, whatever carries it.
+
+The HTTP client (runtime/client) carries requests to a real server; the embedded server's core (runtime/apiserver)
+answers them itself, with HTTP in front of it or, in the simulator, without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request to an API server.
+
+    path: as in a URL, starting with "/", unescaped. query: parameter → value, unescaped; a parameter that stands
+    more than once is joined by nothing we send, so the last one counts. timeout: seconds for the whole exchange;
+    None for the client's default.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    content_type: str = JSON
+    accept: str = JSON
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What came back. status 0: no answer, and error says why (then the request may have been carried out all the same,
+    unless sent is False). retry_after: seconds, from the header; 0 where there was none.
+    """
+
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    retry_after: float = 0.0
+    error: str = ""
+    sent: bool = True
+
+
+class Stream(Protocol):
+    """A running watch."""
+
+    def cancel(self) -> None:
+        """End it. on_end is not called after this returns; lines already on their way may still be delivered."""
+
+
+class Transport(Protocol):
+    """Carries requests; every method returns at once and may be called from any thread.
+
+    Callbacks run on a thread of the transport's own (in the simulator: on the only one) and must not block.
+    client: whose request it is: the user agent's suffix and, with --use-service-account-credentials, the identity.
+    """
+
+    def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None: ...
+
+    def watch(
+        self,
+        request: Request,
+        *,
+        client: str,
+        on_lines: Callable[[bytes], None],
+        on_end: Callable[[Response], None],
+    ) -> Stream:
+        """Stream a watch. on_lines: one or more whole lines, each a JSON watch event ending in a newline.
+
+        on_end: once, at the end: status 200 after a clean close, 0 when the connection broke (error says how),
+        else the status with which the server refused to begin. A line cut by the end is dropped, and error says so.
+        """

@@ -1,0 +1,110 @@
+"""Calls into a cloud on which things go wrong: it stands between the Dispatcher and the cloud, here and in simulations.
+
+Implements runtime.cloud.calls.CloudCalls. Which fault strikes is asked for each call; what each one does is in
+runtime/faults/vocabulary.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from protocols.messages.cloud import (
+    CloudCall,
+    CreateRoute,
+    DeleteRoute,
+    InstanceExists,
+    InstanceIsShutDown,
+    ListRoutes,
+)
+from protocols.messages.outcomes import Conflict, Outcome, ServerFailure, Throttled, Unknown
+from protocols.objects import decode_object, key_of
+from protocols.routes import decode_route
+from runtime.cloud.calls import TIMEOUT, CloudCalls, OnOutcome
+from runtime.faults.vocabulary import Fault, Kind
+from runtime.scheduling.clock import Clock
+
+INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
+
+
+class Strike(Protocol):
+    """Answers the fault of this kind that strikes at this opportunity; None if none does."""
+
+    def __call__(self, kind: Kind, *, resource: str, key: str) -> Fault | None: ...
+
+
+def scope_of(call: CloudCall) -> tuple[str, str]:
+    """(resource, key) that the scopes of faults are matched with: of a machine or a route its node, of a load balancer
+    its service. Listing routes is about no node: "".
+    """
+    match call:
+        case InstanceExists(node=node) | InstanceIsShutDown(node=node):
+            return INSTANCES, key_of(decode_object(node))
+        case ListRoutes():
+            return ROUTES, ""
+        case CreateRoute(route=route) | DeleteRoute(route=route):
+            return ROUTES, decode_route(route).node
+        case _:
+            return BALANCERS, key_of(decode_object(call.service))
+
+
+def refusal(fault: Fault) -> Outcome:
+    """What a cloud is told to have answered, by the fault's status."""
+    text = f"injected: the cloud answered {fault.status}"
+    match fault.status:
+        case 409:
+            return Conflict(text)
+        case 429:
+            return Throttled(text, retry_after=fault.seconds)
+        case _:
+            return ServerFailure(text)
+
+
+class FaultyCalls:
+    """See the module. timeout: seconds after which a call that is not answered is Unknown to its sender."""
+
+    def __init__(self, inner: CloudCalls, strike: Strike, *, clock: Clock, timeout: float = TIMEOUT) -> None:
+        self._inner, self._strike, self._clock, self._timeout = inner, strike, clock, timeout
+
+    def send(self, call: CloudCall, on_outcome: OnOutcome) -> None:
+        resource, key = scope_of(call)
+
+        def strike(kind: Kind) -> Fault | None:
+            return self._strike(kind, resource=resource, key=key)
+
+        deadline = self._clock.monotonic() + self._timeout
+
+        def give_up() -> None:
+            lost = Unknown(f"the cloud did not answer within {self._timeout:.0f} s (injected)")
+            self._at(deadline, lambda: on_outcome(lost))
+
+        def answered(outcome: Outcome) -> None:
+            if strike(Kind.CLOUD_OUTCOME_LOST) is not None:
+                give_up()
+            elif (late := strike(Kind.CLOUD_OUTCOME_DELAYED)) is None:
+                on_outcome(outcome)
+            elif self._clock.monotonic() + late.seconds < deadline:
+                self._at(self._clock.monotonic() + late.seconds, lambda: on_outcome(outcome))
+            else:
+                give_up()
+
+        def arrive() -> None:
+            if strike(Kind.CLOUD_CALL_REPEATED) is not None:
+                self._inner.send(call, lambda _first: self._inner.send(call, answered))
+            else:
+                self._inner.send(call, answered)
+
+        if strike(Kind.CLOUD_CALL_LOST) is not None:
+            give_up()
+        elif (fault := strike(Kind.CLOUD_CALL_ANSWERED)) is not None:
+            outcome = refusal(fault)
+            self._at(self._clock.monotonic(), lambda: on_outcome(outcome))
+        elif (late := strike(Kind.CLOUD_CALL_DELAYED)) is None:
+            arrive()
+        elif late.seconds < self._timeout:
+            self._at(self._clock.monotonic() + late.seconds, arrive)
+        else:
+            give_up()
+
+    def _at(self, when: float, what: Callable[[], None]) -> None:
+        self._clock.call_at(object(), when, what)

@@ -1,0 +1,68 @@
+"""When a fault strikes: asked at every opportunity, answered from the seed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+
+from runtime.faults.vocabulary import Fault, Kind
+
+
+class Elapsed(Protocol):
+    """All that faults know of time."""
+
+    def monotonic(self) -> float:
+        """Seconds since the start of the run."""
+
+
+class _Armed:
+    __slots__ = ("fault", "left", "random")
+
+    def __init__(self, fault: Fault, seed: int) -> None:
+        self.fault, self.left = fault, fault.most
+        # A generator of its own: with another fault taken out of the plan, this one strikes as before.
+        self.random = random.Random(f"{seed} {fault}")
+
+
+class Injector:
+    """The faults of one run. struck: how often each kind has struck."""
+
+    def __init__(self, faults: Iterable[Fault], *, seed: int, clock: Elapsed) -> None:
+        self.faults = tuple(faults)
+        self.struck: Counter[Kind] = Counter()
+        self._clock = clock
+        self._armed: dict[Kind, list[_Armed]] = {}
+        for fault in self.faults:
+            self._armed.setdefault(fault.kind, []).append(_Armed(fault, seed))
+
+    def plans(self, kind: Kind) -> bool:
+        """Whether it can happen at all: asked first, where asking is expensive."""
+        return kind in self._armed
+
+    def strike(
+        self, kind: Kind, *, process: str = "", actor: str = "", resource: str = "", key: str = ""
+    ) -> Fault | None:
+        """The fault that strikes at this opportunity; None if none does."""
+        armed = self._armed.get(kind)
+        if armed is None:
+            return None
+        now = self._clock.monotonic()
+        for one in armed:
+            fault = one.fault
+            if one.left == 0 or not fault.is_on(now):
+                continue
+            if not fault.concerns(process=process, actor=actor, resource=resource, key=key):
+                continue
+            if fault.rate < 1 and one.random.random() >= fault.rate:
+                continue
+            if one.left is not None:
+                one.left -= 1
+            self.struck[kind] += 1
+            return fault
+        return None
+
+    def share(self, fault: Fault) -> float:
+        """A number in [0, 1) that belongs to this fault, another each time."""
+        return next(one for one in self._armed[fault.kind] if one.fault is fault).random.random()

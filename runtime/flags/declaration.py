@@ -1,0 +1,248 @@
+"""Command-line flags with the grammar that kube-controller-manager has from Go's pflag.
+
+A group of flags is a frozen dataclass whose every field is declared with flag():
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Generic:
+        kube_api_burst: int = flag(30, "Requests that may be sent at once.")            # --kube-api-burst
+        resync: float = flag(43200.0, "...", kind=DURATION, name="min-resync-period")   # --min-resync-period=1h30m
+
+and the options of a program are a dataclass of groups, each declared with group(). argparse does not fit: there,
+`--flag value` and a `--flag` that may stand alone cannot be told apart for booleans, and its errors exit the process.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, cast
+
+from runtime.flags.values import BOOL, INT32, STRING, STRINGS, Kind, format_duration, parse_duration, quote
+
+__all__ = [
+    "Flag",
+    "FlagError",
+    "Parsed",
+    "fill",
+    "flag",
+    "flags_of",
+    "format_duration",
+    "group",
+    "parse",
+    "parse_duration",
+]
+
+T = TypeVar("T")
+KINDS: Mapping[type, Kind[Any]] = {bool: BOOL, int: INT32, str: STRING, tuple: STRINGS}
+
+
+class FlagError(Exception):
+    """The command line cannot be understood; the text is one line for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """One flag.
+
+    path: (group, field) that holds its value. former: names it had before; they still set it, with a warning.
+    pending: it is accepted and does nothing yet. retired: why it does nothing any more; "" while it does something.
+    config: its name in /configz, in the section of its group, as "LeaderElection.leaseDuration"; "" when not shown.
+    """
+
+    name: str
+    path: tuple[str, str]
+    section: str
+    kind: Kind[Any]
+    default: Any
+    help: str
+    short: str = ""
+    hidden: bool = False
+    pending: bool = False
+    retired: str = ""
+    former: tuple[str, ...] = ()
+    config: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """A command line, read. values: by flag name, only those given. positional: what is no flag."""
+
+    values: Mapping[str, Any]
+    positional: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def flag(default: T, help: str, *, kind: Kind[T] | None = None, name: str = "", **more: Any) -> T:
+    """Declare a field as a flag; `more` as in Flag. The name is the field's with "-" for "_" unless given.
+
+    kind: may be left out for booleans, 32-bit integers, strings and comma-separated lists.
+    """
+    described = {"default": default, "help": help, "kind": kind or KINDS[type(default)], "name": name, **more}
+    return field(default=default, metadata={"flag": described})
+
+
+def group(kind: type[T], section: str, *, pending: bool = False, config: str = "") -> T:
+    """Declare a field as a group of flags. section: its heading in --help. pending: of all its flags.
+
+    config: the block of /configz in which its flags' config names stand.
+    """
+    return field(default_factory=kind, metadata={"section": section, "pending": pending, "config": config})
+
+
+def flags_of(options: type) -> tuple[Flag, ...]:
+    """The flags of a dataclass of groups, in the order in which they are declared."""
+    found = []
+    for member in fields(options):
+        if "section" not in member.metadata:
+            continue
+        whole = member.metadata
+        for entry in fields(cast("Any", member.default_factory)):
+            own = dict(entry.metadata["flag"])
+            own["name"] = own["name"] or entry.name.replace("_", "-")
+            own["pending"] = own.get("pending", False) or whole["pending"]
+            if own.get("config") and whole["config"]:
+                own["config"] = f"{whole['config']}.{own['config']}"
+            found.append(Flag(path=(member.name, entry.name), section=whole["section"], **own))
+    return tuple(found)
+
+
+def fill(options: type, flags: Iterable[Flag], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The groups of `options` by field name, with these values and else the defaults: keyword arguments for it."""
+    by_group: dict[str, dict[str, Any]] = {}
+    for one in flags:
+        if one.name in values:
+            by_group.setdefault(one.path[0], {})[one.path[1]] = values[one.name]
+    return {
+        member.name: cast("Any", member.default_factory)(**by_group.get(member.name, {}))
+        for member in fields(options)
+        if "section" in member.metadata
+    }
+
+
+def normalised(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def parse(flags: Sequence[Flag], argv: Sequence[str]) -> Parsed:
+    """Read a command line (without the program's name). Raises FlagError."""
+    return _Parser(flags).run(argv)
+
+
+class _Parser:
+    def __init__(self, flags: Sequence[Flag]) -> None:
+        self._by_name = {name: one for one in flags for name in (one.name, *one.former)}
+        self._by_letter = {one.short: one for one in flags if one.short}
+        self._values: dict[str, Any] = {}
+        self._warnings: dict[str, None] = {}  # in order, each once
+
+    def run(self, argv: Sequence[str]) -> Parsed:
+        rest = deque(argv)
+        positional: list[str] = []
+        while rest:
+            word = rest.popleft()
+            if word == "--":
+                positional += rest
+                break
+            if word.startswith("--"):
+                self._long(word, rest)
+            elif word.startswith("-") and word != "-":
+                self._short(word, rest)
+            else:
+                positional.append(word)
+        return Parsed(values=self._values, positional=tuple(positional), warnings=tuple(self._warnings))
+
+    def _long(self, word: str, rest: deque[str]) -> None:
+        name, given, value = word[2:].partition("=")
+        if not name or name.startswith("-"):
+            raise FlagError(f"bad flag syntax: {word}")
+        one = self._by_name.get(normalised(name))
+        if one is None:
+            raise FlagError(f"unknown flag: --{name}")
+        if not given:
+            value = self._value(one, rest, f"--{name}")
+        self._set(one, value, used=normalised(name))
+
+    def _short(self, word: str, rest: deque[str]) -> None:
+        letters = word[1:]
+        while letters:
+            letter, letters = letters[0], letters[1:]
+            one = self._by_letter.get(letter)
+            if one is None:
+                raise FlagError(f"unknown shorthand flag: {_single_quoted(letter)} in {word}")
+            if letters.startswith("="):
+                value, letters = letters[1:], ""
+            elif one.kind.bare:
+                value = one.kind.bare
+            elif letters:
+                value, letters = letters, ""
+            else:
+                value = self._value(one, rest, f"{_single_quoted(letter)} in {word}")
+            self._set(one, value, used=one.name)
+
+    @staticmethod
+    def _value(one: Flag, rest: deque[str], where: str) -> str:
+        if one.kind.bare:
+            return one.kind.bare
+        if not rest:
+            raise FlagError(f"flag needs an argument: {where}")
+        return rest.popleft()
+
+    def _set(self, one: Flag, text: str, *, used: str) -> None:
+        try:
+            value = one.kind.parse(text)
+        except ValueError as error:
+            name = f"-{one.short}, --{one.name}" if one.short else f"--{one.name}"
+            raise FlagError(f"invalid argument {quote(text)} for {quote(name)} flag: {error}") from error
+        if one.kind.add is not None and one.name in self._values:
+            value = one.kind.add(self._values[one.name], value)
+        self._values[one.name] = value
+        if used != one.name:
+            self._warnings[f"Flag --{used} has been deprecated, use --{one.name}"] = None
+        if one.retired:
+            self._warnings[f"Flag --{one.name} has no effect: {one.retired}"] = None
+        elif one.pending:
+            self._warnings[f"Flag --{one.name} has no effect yet"] = None
+
+
+def _single_quoted(letter: str) -> str:
+    return f"'{letter}'"
+
+
+def usage(program: str, summary: str, flags: Sequence[Flag], *, columns: int) -> str:
+    """What --help prints: flags by section, in the order of the sections' first flags, and by name within one."""
+    sections: dict[str, list[Flag]] = {}
+    for one in flags:
+        if not one.hidden:
+            sections.setdefault(one.section, []).append(one)
+    lines = [textwrap.fill(summary, columns), "", "Usage:", f"  {program} [flags]"]
+    for title, members in sections.items():
+        lines += ["", f"{title[:1].upper()}{title[1:]} flags:", ""]
+        for one in sorted(members, key=lambda member: member.name):
+            lines += _described(one, columns)
+    return "\n".join(lines) + "\n"
+
+
+def _described(one: Flag, columns: int) -> Iterator[str]:
+    letter = f"-{one.short}, " if one.short else "    "
+    yield f"  {letter}--{one.name} {one.kind.name}".rstrip()
+    text = one.help
+    if _is_worth_showing(one.default):
+        text += f" (default {one.kind.show(one.default)})"
+    if one.retired:
+        text += f" (no effect: {one.retired})"
+    elif one.pending:
+        text += " (no effect yet)"
+    yield from textwrap.wrap(
+        text,
+        columns,
+        initial_indent=" " * 16,
+        subsequent_indent=" " * 16,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _is_worth_showing(default: object) -> bool:
+    return default not in (False, 0, 0.0, "", ())

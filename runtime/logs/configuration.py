@@ -1,0 +1,216 @@
+"""Logs: structlog on top, klog's text or JSON out, to standard error and files; Python's own logging joins in.
+
+    control = configure_logging(LogSettings(verbosity=2), now=clock.now)    # once, in the command
+    log = logger_for("replicaset-controller", incarnation=3)
+    log.info("pod created", key="default/web", pod="web-x7k2p")
+
+Levels: info is a change, warning a failure that is retried, error what an operator should see; debug is shown from
+verbosity 4. `source` names who speaks and stands where klog has the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, MutableMapping
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import structlog
+from structlog.typing import FilteringBoundLogger
+
+from runtime.logs.lines import DEBUG_VERBOSITY, JsonLines, TextLines, stack
+from runtime.logs.settings import LogSettings
+from runtime.process.standard_streams import write_or_forget
+
+__all__ = ["LogControl", "LogSettings", "Sink", "configure_logging", "logger_for"]
+
+PROGRAM = "kcm"
+FILE_SEVERITIES = ("INFO", "WARNING", "ERROR")
+RANKS = {
+    "debug": 0,
+    "info": 0,
+    "warning": 1,
+    "error": 2,
+    "critical": 2,
+}  # how many of the files a line goes to, less one
+LINES_OF_LIBRARIES = {0: logging.WARNING, DEBUG_VERBOSITY: logging.INFO, DEBUG_VERBOSITY + 2: logging.DEBUG}
+
+
+class Sink:
+    """Where lines go, whole, from any thread. Raises OSError when made with a directory that cannot be written.
+
+    Lines that cannot be written later are lost: nobody who logs is to fail because nobody reads.
+    """
+
+    def __init__(self, *, stderr: TextIO | None, directory: str, now: Callable[[], float]) -> None:
+        self._lock = threading.Lock()
+        self._stderr = stderr
+        self._directory = Path(directory) if directory else None
+        self._files: list[TextIO] = []
+        self._now = now
+        if self._directory is not None:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._files = [self._open(severity) for severity in FILE_SEVERITIES]
+
+    def write(self, level: str, line: str) -> None:
+        text = line + "\n"
+        with self._lock:
+            if self._stderr is not None:
+                write_or_forget(self._stderr, text)
+            for file in self._files[: RANKS[level] + 1]:
+                with contextlib.suppress(OSError):  # a disk that is full now may have room for a later line
+                    file.write(text)
+
+    def close(self) -> None:
+        with self._lock:
+            for file in self._files:
+                with contextlib.suppress(OSError):
+                    file.close()
+            self._files = []
+
+    def _open(self, severity: str) -> TextIO:
+        """A new file, named as klog names them, and a link to it: <program>.<SEVERITY>."""
+        assert self._directory is not None
+        begun = datetime.fromtimestamp(self._now(), tz=UTC).astimezone()
+        host = socket.gethostname().partition(".")[0]
+        name = f"{PROGRAM}.{host}.{getpass.getuser()}.log.{severity}.{begun:%Y%m%d-%H%M%S}.{os.getpid()}"
+        file = (self._directory / name).open("a", encoding="utf-8", buffering=1)
+        link = self._directory / f"{PROGRAM}.{severity}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(name)
+        return file
+
+
+class LogControl:
+    """What can be changed while the program runs: the verbosity."""
+
+    def __init__(self, settings: LogSettings, *, sink: Sink, now: Callable[[], float]) -> None:
+        self._sink, self._now = sink, now
+        self._lines = JsonLines() if settings.format == "json" else TextLines(pid=os.getpid())
+        self._vmodule = settings.vmodule
+        self._by_source: dict[str, int] = {}  # verbosity of the sources that vmodule matches, as they are met
+        self.verbosity = settings.verbosity
+        self.debugs = False  # whether any debug line may be shown; asked first, because most are not
+        self.set_verbosity(settings.verbosity)
+
+    def set_verbosity(self, verbosity: int) -> None:
+        self.verbosity = verbosity
+        self._by_source.clear()
+        most = max([verbosity, *(level for _, level in self._vmodule)])
+        self.debugs = most >= DEBUG_VERBOSITY
+        logging.getLogger().setLevel(
+            max((above, level) for above, level in LINES_OF_LIBRARIES.items() if above <= max(most, 0))[1]
+        )
+
+    def shows_debug(self, source: str) -> bool:
+        if not self._vmodule:
+            return self.debugs
+        verbosity = self._by_source.get(source)
+        if verbosity is None:
+            matching = (level for pattern, level in self._vmodule if fnmatchcase(source, pattern))
+            verbosity = self._by_source[source] = next(matching, self.verbosity)
+        return verbosity >= DEBUG_VERBOSITY
+
+    def write(self, level: str, source: str, message: str, facts: MutableMapping[str, Any]) -> None:
+        """facts: exc_info among them becomes err and stacktrace."""
+        if level == "debug" and not self.shows_debug(source):
+            return
+        if info := facts.pop("exc_info", None):
+            facts["stacktrace"] = stack(info)
+        self._sink.write(level, self._lines(level, self._now(), source, message, facts))
+
+    def close(self) -> None:
+        """Close the files. Lines that still come go to standard error, if anywhere."""
+        self._sink.close()
+
+
+class _Writer:
+    """What structlog calls when its processors are through: one method a level."""
+
+    def __init__(self, control: LogControl) -> None:
+        self._control = control
+
+    def _write(self, level: str, event: MutableMapping[str, Any]) -> None:
+        self._control.write(level, str(event.pop("source", PROGRAM)), str(event.pop("event", "")), event)
+
+    def debug(self, **event: Any) -> None:
+        self._write("debug", event)
+
+    def info(self, **event: Any) -> None:
+        self._write("info", event)
+
+    def warning(self, **event: Any) -> None:
+        self._write("warning", event)
+
+    def error(self, **event: Any) -> None:
+        self._write("error", event)
+
+    def critical(self, **event: Any) -> None:
+        self._write("critical", event)
+
+
+class _FromStandardLogging(logging.Handler):
+    """Lets what libraries log through Python's logging take the same way."""
+
+    def __init__(self, control: LogControl) -> None:
+        super().__init__()
+        self._control = control
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            facts = {"exc_info": record.exc_info} if record.exc_info else {}
+            self._control.write(_level(record.levelno), record.name, record.getMessage(), facts)
+        except Exception:
+            self.handleError(record)
+
+
+def _level(number: int) -> str:
+    if number >= logging.CRITICAL:
+        return "critical"
+    if number >= logging.ERROR:
+        return "error"
+    if number >= logging.WARNING:
+        return "warning"
+    # A library's info is news to its authors, not to an operator, so it counts as our debug.
+    return "debug"
+
+
+def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr: TextIO | None = None) -> LogControl:
+    """Set up structlog and Python's logging for the whole process; to be called by the command only.
+
+    now: Unix seconds. stderr: for sys.stderr. Raises OSError when the log directory cannot be written.
+    """
+    shown = (stderr if stderr is not None else sys.stderr) if settings.to_stderr else None
+    control = LogControl(settings, sink=Sink(stderr=shown, directory=settings.directory, now=now), now=now)
+    everything = structlog.make_filtering_bound_logger(logging.DEBUG)
+
+    def debug(self: Any, event: str, *args: Any, **facts: Any) -> Any:
+        # The level may change while loggers are bound, so it is asked here; most calls end here.
+        return cast("Any", everything).debug(self, event, *args, **facts) if control.debugs else None
+
+    structlog.configure(
+        processors=[],
+        wrapper_class=type("Logger", (everything,), {"debug": debug}),
+        logger_factory=lambda *_: _Writer(control),
+        cache_logger_on_first_use=True,
+    )
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+    root.addHandler(_FromStandardLogging(control))
+    logging.captureWarnings(True)
+    return control
+
+
+def logger_for(source: str, **facts: Any) -> FilteringBoundLogger:
+    """A logger whose every line names its source and these facts. To be bound once, and kept."""
+    logger: FilteringBoundLogger = structlog.get_logger().bind(source=source, **facts)
+    return logger

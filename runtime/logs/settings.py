@@ -1,0 +1,16 @@
+"""What logging can be told; configuration.py does it, and imports more than whoever only reads flags should."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """format: "text" or "json". vmodule: (pattern over sources, verbosity). directory: of log files; "" for none."""
+
+    format: str = "text"
+    verbosity: int = 0
+    vmodule: tuple[tuple[str, int], ...] = ()
+    directory: str = ""
+    to_stderr: bool = True

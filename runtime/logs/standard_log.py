@@ -1,0 +1,47 @@
+"""Loggers that configure nothing. For a program that embeds us, lines go through Python's own logging.
+
+What is shown, and where, is the program's business: nothing is configured here, neither in logging nor in structlog.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+from structlog.stdlib import filter_by_level
+from structlog.typing import FilteringBoundLogger
+
+from runtime.logs.lines import fact_text
+
+OUR_CALLER = 3  # frames above logging's: two of structlog's, then who has something to say
+
+
+def standard_log(name: str) -> FilteringBoundLogger:
+    """Lines of logging.getLogger(name): the message, then key="value" for each fact; record.facts has them as well."""
+    logger: FilteringBoundLogger = structlog.wrap_logger(
+        logging.getLogger(name),
+        processors=[filter_by_level, _as_record],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        context_class=dict,
+    )
+    return logger
+
+
+def quiet_log() -> FilteringBoundLogger:
+    """A logger that drops everything before it is made."""
+
+    def drop(*_: Any) -> Any:
+        raise structlog.DropEvent
+
+    log: FilteringBoundLogger = structlog.wrap_logger(None, processors=[drop])
+    return log
+
+
+def _as_record(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> tuple[tuple[str], dict[str, Any]]:
+    exc_info = event.pop("exc_info", None)
+    text = str(event.pop("event", ""))
+    line = text + "".join(f" {key}={fact_text(value)}" for key, value in event.items())
+    # Formatted already: a percent sign in it is left alone, as logging formats only what comes with arguments.
+    return (line,), {"exc_info": exc_info, "extra": {"facts": dict(event)}, "stacklevel": OUR_CALLER}

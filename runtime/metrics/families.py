@@ -1,0 +1,131 @@
+"""The families of metrics that are no single controller's, by upstream's names.
+
+Sources, Kubernetes 1.36: component-base/metrics/prometheus/{workqueue,restclient,clientgo/leaderelection,version,slis},
+controller-manager/pkg/{leadermigration,informerfactory}.
+"""
+
+from __future__ import annotations
+
+from runtime.metrics.registry import Family
+
+QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 2))
+CLIENT_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+SIZE_BUCKETS = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
+
+WORKQUEUE_DEPTH = Family(name="workqueue_depth", kind="gauge", help="Keys that wait.", labels=("name",))
+WORKQUEUE_ADDS = Family(name="workqueue_adds_total", kind="counter", help="Keys added.", labels=("name",))
+WORKQUEUE_RETRIES = Family(
+    name="workqueue_retries_total", kind="counter", help="Keys added again after a failure.", labels=("name",)
+)
+WORKQUEUE_QUEUE_DURATION = Family(
+    name="workqueue_queue_duration_seconds",
+    kind="histogram",
+    help="How long a key waited before it was taken.",
+    labels=("name",),
+    buckets=QUEUE_BUCKETS,
+)
+WORKQUEUE_WORK_DURATION = Family(
+    name="workqueue_work_duration_seconds",
+    kind="histogram",
+    help="How long a key was worked on.",
+    labels=("name",),
+    buckets=QUEUE_BUCKETS,
+)
+WORKQUEUE_UNFINISHED_WORK = Family(
+    name="workqueue_unfinished_work_seconds",
+    kind="gauge",
+    help="How long the keys that are being worked on have been so, all together.",
+    labels=("name",),
+)
+WORKQUEUE_LONGEST_RUNNING = Family(
+    name="workqueue_longest_running_processor_seconds",
+    kind="gauge",
+    help="How long the key that has been worked on for longest has been so.",
+    labels=("name",),
+)
+
+REST_CLIENT_REQUESTS = Family(
+    name="rest_client_requests_total",
+    kind="counter",
+    help="Requests to the API server, by status code.",
+    labels=("code", "method", "host"),
+)
+REST_CLIENT_REQUEST_DURATION = Family(
+    name="rest_client_request_duration_seconds",
+    kind="histogram",
+    help="How long requests took.",
+    labels=("verb", "host"),
+    buckets=CLIENT_BUCKETS,
+)
+REST_CLIENT_RATE_LIMITER_DURATION = Family(
+    name="rest_client_rate_limiter_duration_seconds",
+    kind="histogram",
+    help="How long requests waited for our own rate limit.",
+    labels=("verb", "host"),
+    buckets=CLIENT_BUCKETS,
+)
+REST_CLIENT_REQUEST_SIZE = Family(
+    name="rest_client_request_size_bytes",
+    kind="histogram",
+    help="Size of requests' bodies.",
+    labels=("verb", "host"),
+    buckets=SIZE_BUCKETS,
+)
+REST_CLIENT_RESPONSE_SIZE = Family(
+    name="rest_client_response_size_bytes",
+    kind="histogram",
+    help="Size of responses' bodies.",
+    labels=("verb", "host"),
+    buckets=SIZE_BUCKETS,
+)
+REST_CLIENT_RETRIES = Family(
+    name="rest_client_request_retries_total",
+    kind="counter",
+    help="Requests sent again.",
+    labels=("code", "verb", "host"),
+)
+REST_CLIENT_EXEC_PLUGIN_CALLS = Family(
+    name="rest_client_exec_plugin_call_total",
+    kind="counter",
+    help="Runs of credential plugins, by exit code and outcome.",
+    labels=("code", "call_status"),
+)
+
+LEADER_ELECTION_MASTER_STATUS = Family(
+    name="leader_election_master_status", kind="gauge", help="1 while this process leads.", labels=("name",)
+)
+LEADER_ELECTION_SLOWPATH = Family(
+    name="leader_election_slowpath_total",
+    kind="counter",
+    help="Renewals that had to read the Lease first.",
+    labels=("name",),
+)
+
+BUILD_INFO = Family(
+    name="kubernetes_build_info",
+    kind="gauge",
+    help="1, labelled with the version.",
+    labels=("major", "minor", "git_version", "git_commit", "platform", "python_version"),
+)
+FEATURE_ENABLED = Family(
+    name="kubernetes_feature_enabled", kind="gauge", help="1 where a feature gate is on.", labels=("name", "stage")
+)
+RUNNING_CONTROLLERS = Family(
+    name="running_managed_controllers",
+    kind="gauge",
+    help="1 while a controller runs.",
+    labels=("name", "manager"),
+)
+
+HEALTHCHECK = Family(
+    name="kubernetes_healthcheck",
+    kind="gauge",
+    help="1 when the last run of a health check was fine.",
+    labels=("name", "type"),
+)
+HEALTHCHECKS = Family(
+    name="kubernetes_healthchecks_total",
+    kind="counter",
+    help="Runs of health checks, by result.",
+    labels=("name", "type", "status"),
+)

@@ -1,0 +1,101 @@
+"""What ties the parts of the runtime to their metrics."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping
+
+from runtime.metrics.families import (
+    BUILD_INFO,
+    WORKQUEUE_ADDS,
+    WORKQUEUE_DEPTH,
+    WORKQUEUE_LONGEST_RUNNING,
+    WORKQUEUE_QUEUE_DURATION,
+    WORKQUEUE_RETRIES,
+    WORKQUEUE_UNFINISHED_WORK,
+    WORKQUEUE_WORK_DURATION,
+)
+from runtime.metrics.registry import Family, Metrics, Reading
+from runtime.process.version import Version
+from runtime.scheduling.clock import Clock
+from runtime.scheduling.work_queue import QueueMeter, WorkQueue
+
+# client name → the owner that its metric was named after, in the releases that had it (1.5 to 1.24)
+RATE_LIMITER_OWNERS: Mapping[str, str] = {
+    "pod-garbage-collector": "gc_controller",
+    "daemon-set-controller": "daemon_controller",
+    "service-account-controller": "serviceaccount_controller",
+    "tokens-controller": "serviceaccount_tokens_controller",
+    "resourcequota-controller": "resource_quota_controller",
+    "node-controller": "node_lifecycle_controller",
+}
+
+
+class WorkQueueMeter(QueueMeter):
+    """Reports one queue as workqueue_*. Queues of one name share their series, as upstream."""
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self._metrics, self._name = metrics, name
+        self._depth = metrics.gauge(WORKQUEUE_DEPTH, name)
+        self._adds = metrics.counter(WORKQUEUE_ADDS, name)
+        self._retries = metrics.counter(WORKQUEUE_RETRIES, name)
+        self._waited = metrics.histogram(WORKQUEUE_QUEUE_DURATION, name)
+        self._worked = metrics.histogram(WORKQUEUE_WORK_DURATION, name)
+
+    def follow(self, queue: WorkQueue, clock: Clock) -> None:
+        """Report how long its keys have been in work, by this clock, whenever somebody looks."""
+        self._metrics.gauge(WORKQUEUE_UNFINISHED_WORK, self._name).read_from(
+            lambda: queue.unfinished(clock.monotonic())
+        )
+        self._metrics.gauge(WORKQUEUE_LONGEST_RUNNING, self._name).read_from(
+            lambda: queue.longest_running(clock.monotonic())
+        )
+
+    def added(self, depth: int) -> None:
+        self._adds.inc()
+        self._depth.set(depth)
+
+    def taken(self, depth: int, waited: float) -> None:
+        self._depth.set(depth)
+        self._waited.observe(waited)
+
+    def finished(self, worked: float) -> None:
+        self._worked.observe(worked)
+
+    def retried(self) -> None:
+        self._retries.inc()
+
+
+def rate_limiter_use(saturation: Callable[[], Mapping[str, float]]) -> Callable[[], Iterable[Reading]]:
+    """A source for Metrics: <owner>_rate_limiter_use of each client, 0 (idle) to 1 (its requests wait).
+
+    saturation: by client name. Owners are named as in the releases that had these metrics: gc_controller, ...
+    """
+
+    def read() -> Iterable[Reading]:
+        for client, used in saturation().items():
+            owner = RATE_LIMITER_OWNERS.get(client, client.replace("-", "_"))
+            yield (
+                Family(
+                    name=f"{owner}_rate_limiter_use",
+                    kind="gauge",
+                    help=f"How much of its burst the API client {client} has used up, 0 to 1.",
+                ),
+                (),
+                used,
+            )
+
+    return read
+
+
+def report_build(metrics: Metrics, version: Version) -> None:
+    """kubernetes_build_info."""
+    metrics.gauge(
+        BUILD_INFO,
+        version.major,
+        version.minor,
+        version.git_version,
+        "",
+        f"{platform.system().lower()}/{platform.machine()}",
+        platform.python_version(),
+    ).set(1)

@@ -1,0 +1,70 @@
+"""Python modules of ours as child processes, which end with us."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+
+class Child:
+    """A running child; the end of its standard input is its sign to end."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def words(self) -> IO[bytes] | None:
+        """Its standard output, if we asked to read it."""
+        return self._process.stdout
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def wait(self) -> int:
+        return self._process.wait()
+
+    def stop(self, within: float) -> None:
+        """Let it finish what it has; killed if that takes longer than so many seconds."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self.stop(0.0)
+
+
+def start_module(module: str, arguments: Sequence[str], *, read: bool = False) -> Child:
+    """`python -m module arguments`, in a session of its own, so that Ctrl-C reaches only us.
+
+    read: its standard output is for us; else it shares ours.
+    """
+    here = str(Path(__file__).parents[2])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))}
+    process = subprocess.Popen(
+        # -P: no directory that happens to be the current one may stand in for our packages.
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE if read else None,
+        env=environment,
+        start_new_session=True,
+    )
+    return Child(process)

@@ -1,0 +1,173 @@
+"""The base of every actor of ours, on pykka.
+
+An actor has a name that outlives it and an incarnation that does not: whoever tells a name reaches whichever
+incarnation lives. Its mailbox holds msgpack frames only. A handler that raises ends its incarnation and the supervisor
+hears of it; nobody else notices.
+"""
+
+from __future__ import annotations
+
+import queue
+import traceback
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pykka
+
+from protocols.codec import DecodeError, decode, encode
+from protocols.messages.lifecycle import ActorFailed, Ping, Pong, Wake
+
+if TYPE_CHECKING:
+    from pykka._actor import ActorInbox
+    from structlog.typing import FilteringBoundLogger
+
+    from runtime.scheduling.clock import Clock
+    from runtime.system.actor_system import ActorSystem
+
+WAKE_FRAME = encode(Wake())
+
+
+class Context:
+    """What an actor is given at birth: who it is, and its ways to the world.
+
+    fenced: set by the system once this incarnation has been replaced; nothing that it tells goes anywhere.
+    """
+
+    __slots__ = ("clock", "fenced", "incarnation", "log", "name", "system")
+
+    def __init__(
+        self, *, name: str, incarnation: int, system: ActorSystem, clock: Clock, log: FilteringBoundLogger
+    ) -> None:
+        self.name, self.incarnation = name, incarnation
+        self.system, self.clock, self.log = system, clock, log
+        self.fenced = False
+
+
+class CrashedError(Exception):
+    """Stands for what is no Exception (SystemExit, KeyboardInterrupt) when it is raised in a handler: pykka would stop
+    every actor of the process for it, those of the embedding app too.
+    """
+
+
+class Actor(pykka.ThreadingActor):
+    """Subclasses implement `receive`, and `started` and `stopped` where they need them.
+
+    The constructor runs on the spawner's thread and only keeps its arguments; opening and subscribing belong in
+    `started`, which runs on the actor's own.
+    """
+
+    use_daemon_thread = True
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self.name = context.name
+        self.clock = context.clock
+        self.log = context.log
+        self.is_last = True  # whether the mailbox was empty when the handler of the current message began
+        self._wake_asked: float | None = None
+
+    def receive(self, message: Any) -> Any:
+        """One decoded message. Raises TypeError on a known message that this actor has no business with."""
+        raise TypeError(f"{self.name} cannot handle {message!r}")
+
+    def pinged(self) -> None:
+        """Runs after a Ping was answered, or a frame was dropped: `receive` does not see them."""
+
+    def started(self) -> None:
+        """Runs before the first message."""
+
+    def stopped(self) -> None:
+        """Runs after the last message, also after the one with which the actor failed. Closes what it opened."""
+
+    def tell(self, to: str, message: Any) -> None:
+        """Put a message in the mailbox of whoever has this name now. A dead peer loses it; that is no error here."""
+        self.tell_frame(to, encode(message))
+
+    def tell_frame(self, to: str, frame: bytes) -> None:
+        """The same with an encoded message, so that a fan-out encodes once."""
+        if not self.context.fenced:
+            self.context.system.deliver(to, frame, sender=self.name)
+
+    def wake_at(self, when: float) -> None:
+        """Tell me Wake once the clock's monotonic() has reached `when`; replaces what was asked for before."""
+        if when != self._wake_asked:
+            self._wake_asked = when
+            self.clock.call_at(self.context, when, self._wake)
+
+    def _wake(self) -> None:
+        # On the clock's thread. Whoever asks for this very time just now is told it by this Wake.
+        self._wake_asked = None
+        if not self.context.fenced:
+            self.context.system.deliver(self.name, WAKE_FRAME, sender="clock")
+
+    # Between pykka and us.
+
+    def launch(self) -> None:
+        """Give it a thread. Pykka's start() builds and launches at once; ours is in the address book in between, so
+        that an answer to what it asks first finds it. Nor is it in pykka's registry, which is the whole process's: an
+        app that stops or addresses all actors means its own.
+        """
+        self._start_actor_loop()
+
+    @staticmethod
+    def _create_actor_inbox() -> ActorInbox:
+        return queue.SimpleQueue()  # in C; pykka's default is the slower queue.Queue
+
+    def on_receive(self, frame: Any) -> Any:
+        if self.context.fenced:
+            return None  # it was hung, and comes to: what is left in its mailbox is its successor's business
+        self.is_last = self.actor_inbox.empty()
+        system = self.context.system
+        for gate in system.gates:
+            gate(self.name)
+        if system.journal is None:
+            return self._handle(frame)
+        with system.journal.handling(frame, last=self.is_last):
+            return self._handle(frame)
+
+    def _handle(self, frame: Any) -> Any:
+        try:
+            message = decode(frame)
+        except DecodeError as err:
+            self.log.error("frame dropped", error=str(err), size=len(frame))
+            self.context.system.undecodable += 1
+            self.pinged()
+            return None
+        try:
+            if type(message) is Ping:
+                self.tell(self.context.system.supervisor, Pong(self.name, self.context.incarnation, message.nonce))
+                self.pinged()
+                return None
+            return self.receive(message)
+        except Exception:
+            raise
+        except BaseException as err:
+            raise CrashedError(f"{type(err).__name__}: {err}") from err
+
+    def on_start(self) -> None:
+        try:
+            self.started()
+        except BaseException as err:
+            self._report(err)
+            raise CrashedError(f"{type(err).__name__}: {err}") from err
+
+    def on_stop(self) -> None:
+        self.clock.cancel(self.context)
+        self.stopped()
+
+    def on_failure(
+        self,
+        _exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.clock.cancel(self.context)
+        if exception_value is not None:
+            self._report(exception_value)
+        self.stopped()
+
+    def _report(self, err: BaseException) -> None:
+        text = "".join(traceback.format_exception(err))
+        failure = ActorFailed(self.name, self.context.incarnation, f"{type(err).__name__}: {err}", text)
+        self.context.system.failed(failure)

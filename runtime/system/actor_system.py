@@ -1,0 +1,221 @@
+"""An actor system: names, incarnations, and who lives under which.
+
+Several systems live side by side in one process; nothing here is global. How an actor comes to life is a seam: the
+threaded system starts it as pykka does, the simulator's world builds the very same object and empties its mailbox by
+itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pykka
+
+from protocols.codec import decode, encode
+from protocols.messages.lifecycle import ActorFailed
+from runtime.scheduling.clock import Clock
+from runtime.system.actor import Actor, Context
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
+Gate = Callable[[str], None]  # (receiver), on its thread before it handles a message; what it raises ends the actor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorSpec:
+    """How to build an actor, again and again. arguments: keyword arguments of the class besides its context."""
+
+    name: str
+    actor: type[Actor]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Journal(Protocol):
+    """Keeps what is said, and what was being handled when it was said. Used from every thread."""
+
+    def told(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
+        """The frame to put into the mailbox: it says the same, and handling() knows it again.
+
+        cause: number of the message that this one is owed to; None: the one that this thread is handling.
+        """
+
+    def handling(self, frame: bytes, *, last: bool) -> AbstractContextManager[None]:
+        """What is told within is told because of this frame. last: the mailbox is empty."""
+
+    def current(self) -> int:
+        """Number of the message that this thread is handling; 0 if it handles none."""
+
+
+class Spawner(Protocol):
+    """Brings actors that were built to life."""
+
+    def start(self, actor: Actor) -> None: ...
+
+    def post(self, actor: Actor, frame: bytes, sender: str) -> None:
+        """Put a frame into its mailbox, on the sender's thread. Raises pykka.ActorDeadError if it is dead."""
+
+    def end(self, actor: Actor, timeout: float | None) -> bool:
+        """Have it end after what is in its mailbox now, and wait so many seconds for that; None does not wait.
+
+        Answers False if it did not end in time.
+        """
+
+
+class ThreadSpawner:
+    """Each actor on a daemon thread of its own, as pykka does; that thread waits on the mailbox."""
+
+    def start(self, actor: Actor) -> None:
+        actor.launch()
+
+    def post(self, actor: Actor, frame: bytes, sender: str) -> None:  # noqa: ARG002
+        actor.actor_ref.tell(frame)
+
+    def end(self, actor: Actor, timeout: float | None) -> bool:
+        try:
+            actor.actor_ref.stop(block=timeout is not None, timeout=timeout)
+        except pykka.Timeout:
+            return False
+        return True
+
+
+class _Resident:
+    __slots__ = ("actor", "context", "ref", "stopped")
+
+    def __init__(self, actor: Actor) -> None:
+        self.actor, self.context, self.stopped = actor, actor.context, actor.actor_stopped
+        self.ref: pykka.ActorRef[Any] = actor.actor_ref
+
+
+class ActorSystem:
+    """The address book, and the only way from one actor to another.
+
+    supervisor: the name that hears of failures. The supervisor's own failure goes to `orphaned`, which whoever built
+    the system sets. gates and journal are set before the first actor is spawned.
+
+    undecodable: how many frames no actor could read. dropped: how many were told to nobody.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        spawner: Spawner | None = None,
+        supervisor: str = "controller-manager",
+    ) -> None:
+        self.clock, self.log, self.supervisor = clock, log, supervisor
+        self.undecodable = self.dropped = 0
+        self.taps: list[Tap] = []
+        self.gates: list[Gate] = []
+        self.journal: Journal | None = None
+        self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
+        self._spawner = spawner if spawner is not None else ThreadSpawner()
+        self._residents: dict[str, _Resident] = {}
+        self._incarnations: dict[str, int] = {}
+
+    def spawn(self, spec: ActorSpec) -> int:
+        """Bring it to life under its name; whoever lived there before is fenced. Answers the incarnation."""
+        self.fence(spec.name)
+        incarnation = self._incarnations.get(spec.name, 0) + 1
+        self._incarnations[spec.name] = incarnation
+        log = self.log.bind(source=spec.name)
+        if incarnation > 1:
+            log = log.bind(incarnation=incarnation)
+        context = Context(name=spec.name, incarnation=incarnation, system=self, clock=self.clock, log=log)
+        actor = spec.actor(context, **spec.arguments)
+        self._residents[spec.name] = _Resident(actor)
+        self._spawner.start(actor)
+        return incarnation
+
+    def fence(self, name: str) -> None:
+        """Take the name away from whoever has it: nothing reaches it any more, and nothing it tells goes anywhere.
+
+        It is asked to stop as well, for the case that it is not hung for ever.
+        """
+        resident = self._residents.pop(name, None)
+        if resident is not None:
+            resident.context.fenced = True
+            self.clock.cancel(resident.context)
+            if resident.ref.is_alive():
+                self._spawner.end(resident.actor, None)
+
+    def stop(self, name: str, *, timeout: float | None = None) -> bool:
+        """Let it finish what is in its mailbox and end. timeout: seconds to wait for that; None does not wait.
+
+        Answers False if it did not end in time; then it is fenced.
+        """
+        resident = self._residents.get(name)
+        if resident is None or not resident.ref.is_alive():
+            self._residents.pop(name, None)
+            return True
+        ended = self._spawner.end(resident.actor, timeout)
+        if not ended:
+            resident.context.fenced = True
+        self._residents.pop(name, None)
+        return ended
+
+    def is_alive(self, name: str) -> bool:
+        resident = self._residents.get(name)
+        return resident is not None and not resident.stopped.is_set()
+
+    def incarnation(self, name: str) -> int:
+        """Of whoever lives, or lived last, under this name; 0 if nobody ever did."""
+        return self._incarnations.get(name, 0)
+
+    def names(self) -> list[str]:
+        return list(self._residents)
+
+    def tell(self, to: str, message: Any, *, sender: str = "outside", cause: int | None = None) -> None:
+        self.deliver(to, encode(message), sender=sender, cause=cause)
+
+    def handled_now(self) -> int:
+        """What to give as a cause later, for what will be told because of the message that this thread handles."""
+        return self.journal.current() if self.journal is not None else 0
+
+    def deliver(self, to: str, frame: bytes, *, sender: str, cause: int | None = None) -> None:
+        """Put a frame into a mailbox, from any thread. Told to nobody, it is counted and gone.
+
+        cause: as in Journal.told.
+        """
+        for tap in self.taps:
+            tap(sender, to, frame)
+        resident = self._residents.get(to)
+        if self.journal is not None:
+            incarnation = resident.context.incarnation if resident is not None else 0
+            frame = self.journal.told(sender, to, incarnation, frame, cause)
+        if resident is None:
+            self.dropped += 1
+            return
+        try:
+            self._spawner.post(resident.actor, frame, sender)
+        except pykka.ActorDeadError:
+            self.dropped += 1
+
+    def ask(self, name: str, message: Any, *, timeout: float) -> Any:
+        """For people and tests only, never from an actor. The decoded answer.
+
+        Raises pykka.ActorDeadError if nobody lives there, pykka.Timeout after so many seconds.
+        """
+        resident = self._residents.get(name)
+        if resident is None:
+            raise pykka.ActorDeadError(f"no actor is called {name!r}")
+        frame = encode(message)
+        if self.journal is not None:
+            frame = self.journal.told("outside", name, resident.context.incarnation, frame, 0)
+        answer = resident.ref.ask(frame, timeout=timeout)
+        return decode(answer) if isinstance(answer, bytes) else answer
+
+    def failed(self, failure: ActorFailed) -> None:
+        """An actor's base reports its own end."""
+        resident = self._residents.get(failure.name)
+        if resident is not None and resident.context.incarnation != failure.incarnation:
+            return  # it had been replaced already
+        if failure.name == self.supervisor:
+            self.orphaned(failure)
+        else:
+            self.tell(self.supervisor, failure, sender=failure.name)

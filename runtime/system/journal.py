@@ -1,0 +1,290 @@
+"""A journal: every message of a system with its sender, receiver, time and cause, and when its handling began.
+
+A file is MAGIC, then records: length and CRC-32 of what follows, four bytes each and big-endian, then one message of
+protocols/messages/journal.py as msgpack. FILE is the newest; at its largest size it becomes FILE.1, that FILE.2, and so
+on up to the number of files to keep. Journals hold objects of the cluster as they are, Secrets too if a controller
+watches them: they are readable by their owner alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+from zlib import crc32
+
+from protocols.codec import DecodeError, decode, encode
+from protocols.messages.journal import Handled, Opened, Told
+from runtime.scheduling.clock import Clock
+
+MAGIC = b"kcm journal 1\n"
+HEAD = struct.Struct(">II")
+FLUSH = 0.5  # seconds after which what was written is given to the system; messages come at least once a second
+LONGEST_TURN = 1.0  # seconds
+
+Record = Opened | Told | Handled
+
+
+class JournalError(Exception):
+    """A journal cannot be written or read; one line for people."""
+
+
+class NumberedFrame(bytes):
+    """A frame in a mailbox that knows its number in the journal."""
+
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is said about a run in its journal, see Opened."""
+
+    version: str
+    seed: int
+    arguments: Sequence[str]
+    controllers: Sequence[str]
+
+
+class _Handling:
+    """A context manager made by hand: this is on the way of every message."""
+
+    __slots__ = ("_frame", "_journal", "_last", "_turn")
+
+    def __init__(self, journal: JournalWriter, frame: bytes, *, last: bool) -> None:
+        self._journal, self._frame, self._last = journal, frame, last
+
+    def __enter__(self) -> None:
+        self._turn = self._journal.take_turn()
+        number = self._frame.number if isinstance(self._frame, NumberedFrame) else 0
+        self._journal.local.number = number
+        self._journal.begun(number, last=self._last)
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self._journal.local.number = 0
+        self._turn.release()
+
+
+class JournalWriter:
+    """Implements runtime.system.actor_system.Journal. Raises JournalError when made, if the file cannot be.
+
+    Actors take turns, one message at a time: so no table changes while a reconciler looks at it, and the order of the
+    records is that of what happened; a replay rests on both. Whoever hangs loses its turn after LONGEST_TURN.
+
+    What cannot be written later (a full disk) ends the journal and not the work: `trouble` says so then.
+    largest: bytes after which the next file begins. files: how many are kept, the newest among them.
+    """
+
+    def __init__(self, path: Path, *, run: Run, clock: Clock, largest: int, files: int) -> None:
+        self.trouble: str | None = None
+        self.local = threading.local()
+        self._path, self._run, self._clock = path, run, clock
+        self._largest, self._files = largest, files
+        self._session = uuid.uuid4().hex
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._number = self._part = self._size = 0
+        self._flushed = clock.monotonic()
+        self._last: tuple[bytes, int] = (b"", 0)  # the newest frame, and the number it is recorded under
+        self._file: BinaryIO | None = None
+        try:
+            self._begin_file()
+        except OSError as err:
+            raise JournalError(f"cannot write the journal {path}: {err.strerror}") from err
+
+    def told(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
+        cause = self.current() if cause is None else cause
+        with self._lock:
+            self._number += 1
+            numbered = NumberedFrame(frame)
+            numbered.number = self._number
+            last, number = self._last
+            same = number if last is frame else 0
+            if not same:
+                self._last = (frame, self._number)
+            now = self._clock.monotonic()
+            held = b"" if same else frame
+            self._write(Told(self._number, self._clock.now(), now, sender, to, incarnation, cause, held, same), now)
+        return numbered
+
+    def handling(self, frame: bytes, *, last: bool) -> _Handling:
+        return _Handling(self, frame, last=last)
+
+    def take_turn(self) -> threading.Lock:
+        """The lock that this thread now holds, to be released after the message."""
+        turn = self._turn
+        while not turn.acquire(timeout=LONGEST_TURN):
+            with self._lock:
+                if turn is self._turn:  # nobody else has given its holder up yet
+                    self._turn = threading.Lock()
+                turn = self._turn
+        return turn
+
+    def begun(self, number: int, *, last: bool) -> None:
+        with self._lock:
+            now = self._clock.monotonic()
+            self._write(Handled(number, now, last), now)
+
+    def current(self) -> int:
+        number: int = getattr(self.local, "number", 0)
+        return number
+
+    def close(self) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            if self._file is not None:
+                self._file.close()
+            self._file = None
+
+    def _write(self, record: Record, now: float) -> None:
+        if self._file is None:
+            return
+        payload = encode(record)
+        try:
+            self._file.write(HEAD.pack(len(payload), crc32(payload)) + payload)
+            self._size += HEAD.size + len(payload)
+            if self._size >= self._largest:
+                self._begin_file()
+            elif now - self._flushed >= FLUSH:
+                self._flushed = now
+                self._file.flush()
+        except OSError as err:
+            self.trouble = f"the journal {self._path} ends here: {err.strerror}"
+            self._file = None
+
+    def _begin_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._make_room()
+        self._file = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", 1 << 16)
+        self._part += 1
+        self._last = (b"", 0)
+        run, now = self._run, self._clock.monotonic()
+        opened = Opened(
+            self._session,
+            self._part,
+            self._clock.now(),
+            now,
+            run.version,
+            run.seed,
+            list(run.arguments),
+            list(run.controllers),
+        )
+        payload = encode(opened)
+        self._size = self._file.write(MAGIC + HEAD.pack(len(payload), crc32(payload)) + payload)
+        self._file.flush()
+
+    def _make_room(self) -> None:
+        for number in range(self._files - 1, -1, -1):
+            file = numbered_path(self._path, number)
+            if number >= self._files - 1:
+                file.unlink(missing_ok=True)
+            elif file.exists():
+                file.rename(numbered_path(self._path, number + 1))
+
+
+def numbered_path(path: Path, number: int) -> Path:
+    """0 is the newest."""
+    return path.with_name(f"{path.name}.{number}") if number else path
+
+
+@dataclass(slots=True)
+class JournalReader:
+    """Iterates over all whole records, oldest first. troubles: one line for each damage, as they are met.
+
+    Frames that several were told come whole in each of their records.
+    """
+
+    path: Path
+    troubles: list[str]
+
+    def __iter__(self) -> Iterator[Record]:
+        frames: dict[int, bytes] = {}
+        for file in self._files():
+            frames.clear()
+            latest = 0
+            for record in self._records(file):
+                if isinstance(record, Told):
+                    if record.same:
+                        yield self._whole(record, frames.get(record.same), file)
+                        continue
+                    frames.pop(latest, None)  # only the newest is ever named again
+                    latest = record.number
+                    frames[latest] = record.frame
+                yield record
+
+    def _whole(self, record: Told, frame: bytes | None, file: Path) -> Told:
+        if frame is None:
+            self.troubles.append(f"{file}: message {record.number} was in what is damaged")
+        return Told(
+            record.number,
+            record.wall,
+            record.monotonic,
+            record.sender,
+            record.receiver,
+            record.incarnation,
+            record.cause,
+            frame or b"",
+        )
+
+    def _files(self) -> list[Path]:
+        """Raises JournalError if there is none."""
+        rotated = [file for file in self.path.parent.glob(f"{self.path.name}.*") if file.suffix[1:].isdecimal()]
+        files = sorted(rotated, key=lambda file: -int(file.suffix[1:]))
+        if self.path.exists():
+            files.append(self.path)
+        if not files:
+            raise JournalError(f"there is no journal {self.path}")
+        return files
+
+    def _records(self, file: Path) -> Iterator[Record]:
+        try:
+            data = file.read_bytes()
+        except OSError as err:
+            raise JournalError(f"cannot read {file}: {err.strerror}") from err
+        if not data.startswith(MAGIC):
+            raise JournalError(f"{file} is no journal of this version")
+        at = len(MAGIC)
+        while at < len(data):
+            payload = _payload(data, at)
+            if payload is None:
+                self.troubles.append(f"{file}: damaged or cut off at byte {at}; the rest of the file cannot be read")
+                return
+            record = _decoded(payload, HEAD.unpack_from(data, at)[1])
+            if record is None:
+                self.troubles.append(f"{file}: the record at byte {at} is damaged and left out")
+            else:
+                yield record
+            at += HEAD.size + len(payload)
+
+
+def _payload(data: bytes, at: int) -> bytes | None:
+    """Of the record that begins there; None if it is not whole."""
+    begins = at + HEAD.size
+    if begins > len(data):
+        return None
+    length = HEAD.unpack_from(data, at)[0]
+    payload = data[begins : begins + length]
+    return payload if len(payload) == length else None
+
+
+def _decoded(payload: bytes, checksum: int) -> Record | None:
+    if crc32(payload) != checksum:
+        return None
+    try:
+        record = decode(payload)
+    except DecodeError:
+        return None
+    return record if isinstance(record, Opened | Told | Handled) else None
+
+
+def read_journal(path: Path) -> JournalReader:
+    return JournalReader(path, [])

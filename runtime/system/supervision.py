@@ -1,0 +1,34 @@
+"""When a failed actor is started again: pure decisions.
+
+Source of the words: OTP's supervisor (intensity, period). Unlike OTP's, a supervisor whose child fails too often does
+not fail itself: that child stays down, its health check says why, and the rest works on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtime.scheduling.backoff import Backoff
+
+RESTART_BACKOFF = Backoff(first=0.1, factor=2.0, most=30.0, jitter=0.2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """At most `intensity` restarts within `period` seconds; the delay before each grows with how many there were."""
+
+    intensity: int = 8
+    period: float = 300.0
+    backoff: Backoff = RESTART_BACKOFF
+
+
+def restart_delay(failures: Sequence[float], *, now: float, policy: RestartPolicy, chance: float) -> float | None:
+    """Seconds until the child is started again; None: it has failed too often and stays down.
+
+    failures: when it failed, by the monotonic clock, the present failure included. chance: uniform in [0, 1).
+    """
+    recent = sum(1 for at in failures if now - at < policy.period)
+    if recent > policy.intensity:
+        return None
+    return policy.backoff.delay(recent - 1, chance)

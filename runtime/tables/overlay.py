@@ -1,0 +1,206 @@
+"""Read your own writes: a controller's thin layer over the tables, and the listers that look through it.
+
+A write's outcome is put here before the reconciler goes on; it hides what the table says until the table has reached
+that resourceVersion. So no reconciler needs expectations, and none acts twice because a watch was late. An overlay
+belongs to one controller and is used on its thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from protocols.objects import Key, Object, decode_object
+from protocols.resources import Resource
+from runtime.tables.table import NAMESPACE, OWNER, Entry, Table, owner_value
+
+
+class _Written(NamedTuple):
+    """The object as the server answered our write."""
+
+    entry: Entry
+    epoch: int
+
+
+class _Tombstone(NamedTuple):
+    """We know that the object with this uid is gone. version: the newest we have seen of it."""
+
+    uid: str
+    version: int
+    epoch: int
+
+
+class Overlay:
+    """Our own writes to one resource that its table does not show yet.
+
+    unseen: what we wrote and the table went past without ever showing it (an object that was adopted, and gone before
+    the watch came back): no event tells whom that concerned. Whoever drives the reconciler takes it from here.
+    """
+
+    __slots__ = ("_own", "table", "unseen")
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.unseen: list[Entry] = []
+        self._own: dict[Key, _Written | _Tombstone] = {}
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    def wrote(self, raw: bytes) -> Entry:
+        """A create, update or patch was answered with this object. Raises ValueError if it has no identity."""
+        obj = decode_object(raw)
+        entry = self.table.make_entry(obj, raw)
+        meta = obj["metadata"]
+        if meta.get("deletionTimestamp") and not meta.get("finalizers") and meta.get("deletionGracePeriodSeconds") == 0:
+            self.deleted(entry.key, entry.uid, version=entry.resource_version)  # this answer was its last state
+        elif self._table_is_behind(entry.resource_version, entry.key):
+            self._own[entry.key] = _Written(entry, self.table.epoch)
+        return entry
+
+    def deleted(self, key: Key, uid: str, *, version: int = 0) -> None:
+        """A delete was answered with a Status, or with NotFound: what had this uid is gone."""
+        own = self._own.get(key)
+        if isinstance(own, _Written) and own.entry.uid == uid:
+            version = max(version, own.entry.resource_version)
+        known = self.table.get(key)
+        if known is not None and known.uid == uid:
+            version = max(version, known.resource_version)
+        self._own[key] = _Tombstone(uid, version, self.table.epoch)
+
+    def prune(self) -> None:
+        """Let go of all that the table shows by now."""
+        for key in list(self._own):
+            self._current(key)
+
+    def get(self, key: Key) -> Entry | None:
+        known = self.table.get(key)
+        if not self._own:
+            return known
+        own = self._current(key)
+        if own is None:
+            return self.table.get(key)
+        if isinstance(own, _Written):
+            return own.entry
+        return None if known is None or known.uid == own.uid else known
+
+    def indexed(self, index: str, value: str) -> list[Entry]:
+        entries = self.table.indexed(index, value)
+        return self._through(entries, (index, value)) if self._own else entries
+
+    def entries(self) -> list[Entry]:
+        entries = self.table.entries()
+        return self._through(entries, None) if self._own else entries
+
+    def _through(self, entries: list[Entry], wanted: tuple[str, str] | None) -> list[Entry]:
+        hidden: dict[Key, _Written | _Tombstone] = {}
+        for key in list(self._own):
+            own = self._current(key)
+            if own is not None:
+                hidden[key] = own
+        shown = []
+        for entry in entries:
+            own = hidden.get(entry.key)
+            if own is None or (isinstance(own, _Tombstone) and own.uid != entry.uid):
+                shown.append(entry)
+        shown += [
+            own.entry
+            for own in hidden.values()
+            if isinstance(own, _Written) and (wanted is None or wanted in own.entry.values)
+        ]
+        return shown
+
+    def _table_is_behind(self, version: int, key: Key) -> bool:
+        known = self.table.get(key)
+        return self.table.version < version and (known is None or known.resource_version < version)
+
+    def _current(self, key: Key) -> _Written | _Tombstone | None:
+        """What we still know better than the table; forgets it if that is nothing."""
+        own = self._own.get(key)
+        if own is None:
+            return None
+        if own.epoch == self.table.epoch:
+            if isinstance(own, _Written):
+                if self._table_is_behind(own.entry.resource_version, key):
+                    return own
+            else:
+                known = self.table.get(key)
+                if self.table.version < own.version or (known is not None and known.uid == own.uid):
+                    return own
+        del self._own[key]
+        if isinstance(own, _Written):
+            shown = self.table.get(key)
+            if shown is None or shown.uid != own.entry.uid or shown.controller != own.entry.controller:
+                self.unseen.append(own.entry)
+        return None
+
+
+class Lister:
+    """Reads one resource through an overlay. Objects that it hands out are not to be changed."""
+
+    __slots__ = ("_overlay", "_table", "resource")
+
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay, self._table = overlay, overlay.table
+        self.resource = overlay.table.resource
+
+    def get(self, key: Key) -> Object | None:
+        entry = self._overlay.get(key)
+        return None if entry is None else self._table.object_of(entry)
+
+    def objects(self, namespace: str | None = None) -> list[Object]:
+        """All objects, or those of one namespace; in no order."""
+        return [self._table.object_of(entry) for entry in self.entries(namespace)]
+
+    def owned_by(self, uid: str) -> list[Object]:
+        """The objects whose controller has this uid."""
+        return [self._table.object_of(entry) for entry in self.entries_owned_by(uid)]
+
+    def orphans(self, namespace: str) -> list[Object]:
+        """The objects of a namespace that have no controller."""
+        return [self._table.object_of(entry) for entry in self.orphan_entries(namespace)]
+
+    def indexed(self, index: str, value: str) -> list[Object]:
+        return [self._table.object_of(entry) for entry in self._overlay.indexed(index, value)]
+
+    # The same as entries: nothing is decoded, and `entry.facts` is there.
+
+    def entry(self, key: Key) -> Entry | None:
+        return self._overlay.get(key)
+
+    def entries(self, namespace: str | None = None) -> list[Entry]:
+        return self._overlay.entries() if namespace is None else self._overlay.indexed(NAMESPACE, namespace)
+
+    def indexed_entries(self, index: str, value: str) -> list[Entry]:
+        return self._overlay.indexed(index, value)
+
+    def entries_owned_by(self, uid: str) -> list[Entry]:
+        return self._overlay.indexed(OWNER, uid)
+
+    def orphan_entries(self, namespace: str) -> list[Entry]:
+        return self._overlay.indexed(OWNER, owner_value(namespace=namespace, controller=None))
+
+    def object_of(self, entry: Entry) -> Object:
+        return self._table.object_of(entry)
+
+
+class Tables:
+    """All tables that a controller reads, each through its overlay. `tables[PODS]` is the lister of pods."""
+
+    def __init__(self, tables: Mapping[str, Table]) -> None:
+        """tables: by Resource.id."""
+        self._overlays = {resource_id: Overlay(table) for resource_id, table in tables.items()}
+        self._listers = {resource_id: Lister(overlay) for resource_id, overlay in self._overlays.items()}
+
+    def __getitem__(self, resource: Resource) -> Lister:
+        """Raises KeyError for a resource that the controller did not say it watches or reads."""
+        lister = self._listers.get(resource.id)
+        if lister is None:
+            raise KeyError(f"{resource.id} is not among what this controller watches and reads: see its ControllerSpec")
+        return lister
+
+    def overlay(self, resource_id: str) -> Overlay | None:
+        return self._overlays.get(resource_id)
+
+    def overlays(self) -> Mapping[str, Overlay]:
+        return self._overlays

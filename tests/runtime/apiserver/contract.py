@@ -1,0 +1,293 @@
+"""What clients may rely on, as requests: the same ones are put to our server and to kube-apiserver 1.36.
+
+The real one's answers are kept in contract_answers.json. To record them anew (after a change of the scenarios, or for
+another release), with a kube-apiserver at hand that lets its token do everything and mounts no service accounts:
+
+    python tests/runtime/apiserver/contract.py https://127.0.0.1:6443 TOKEN
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import ssl
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+ANSWERS = Path(__file__).with_name("contract_answers.json")
+NAMESPACE = "contract"
+
+MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+JSON_PATCH, JSON = "application/json-patch+json", "application/json"
+
+
+class Step(NamedTuple):
+    """path: below the namespace, after the resource's prefix. `$uid` and `$version` are of the answer before."""
+
+    method: str
+    path: str
+    body: Any = None
+    type: str = JSON
+    query: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+
+class Given(NamedTuple):
+    """One request as it is sent; body: JSON, or b""."""
+
+    method: str
+    path: str
+    body: bytes
+    type: str
+    query: dict[str, str]
+
+
+Send = Callable[[Given], tuple[int, Any]]
+
+PREFIXES = {
+    "deployments": "/apis/apps/v1",
+    "replicasets": "/apis/apps/v1",
+    "jobs": "/apis/batch/v1",
+    "leases": "/apis/coordination.k8s.io/v1",
+}
+
+CONTAINERS = [{"name": "c", "image": "nginx:1"}]
+
+
+def pod(name: str = "web", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {"containers": CONTAINERS, **spec}}
+
+
+def replicaset(**spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": CONTAINERS}}
+    return {
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template, **spec},
+    }
+
+
+CONTROLLER = {"metadata": {"name": "rc"}, "spec": {"template": replicaset()["spec"]["template"]}}
+OTHER = {"matchLabels": {"app": "other"}}
+PODS_FULL = pod(
+    volumes=[{"name": "v"}, {"name": "s", "secret": {"secretName": "x"}}],
+    initContainers=[{"name": "i", "image": "busybox", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+    containers=[
+        {
+            "name": "c",
+            "image": "nginx",
+            "ports": [{"containerPort": 80}],
+            "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+            "resources": {"limits": {"cpu": "0.5", "memory": "1024Mi"}},
+            "readinessProbe": {"httpGet": {"port": 80}},
+        }
+    ],
+)
+
+SCENARIOS: dict[str, list[Step]] = {
+    "defaults": [
+        Step("POST", "pods", pod("small")),
+        Step("POST", "pods", PODS_FULL),
+        Step("POST", "replicationcontrollers", CONTROLLER),
+        Step("POST", "replicasets", replicaset()),
+        Step("POST", "deployments", replicaset()),
+        Step("POST", "secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}}),
+        Step("POST", "leases", {"metadata": {"name": "l"}}),
+    ],
+    "refused when created": [
+        Step("POST", "pods", {"metadata": {"name": "Bad_Name"}, "spec": {}}),
+        Step("POST", "pods", {"spec": {"containers": [{"ports": [{"containerPort": 70000}]}]}}),
+        Step("POST", "pods", pod(restartPolicy="Sometimes", dnsPolicy="Maybe")),
+        Step("POST", "pods", pod(tolerations=[{"key": "a", "operator": "Exists", "value": "b"}])),
+        Step("POST", "pods", pod(priorityClassName="none-such")),
+        Step("POST", "pods", {"spec": {"containers": {}}}),
+        Step("POST", "pods", {"spec": {"terminationGracePeriodSeconds": "30"}}),
+        Step("POST", "pods", {"kind": "Node", "apiVersion": "v1"}),
+        Step("POST", "pods", {"metadata": {"namespace": "elsewhere"}}),
+        Step("POST", "replicasets", replicaset(replicas=-1, selector=OTHER)),
+        Step("POST", "deployments", replicaset(selector=None, template=None)),
+        Step("POST", "deployments", replicaset(strategy={"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}})),
+        Step("POST", "deployments", replicaset(progressDeadlineSeconds=1, minReadySeconds=2)),
+        Step("POST", "pods", pod()),
+        Step("POST", "pods", pod()),
+    ],
+    "updates": [
+        Step("POST", "replicasets", replicaset()),
+        Step("PUT", "replicasets/web", replicaset()),
+        Step("PUT", "replicasets/web", replicaset(replicas=3)),
+        Step("PUT", "replicasets/web", {**replicaset(), "metadata": {"name": "web", "resourceVersion": "1"}}),
+        Step("PUT", "replicasets/web", {**replicaset(), "metadata": {"name": "other"}}),
+        Step("PUT", "replicasets/none", {**replicaset(), "metadata": {"name": "none"}}),
+        Step("PUT", "replicasets/web/status", {**replicaset(replicas=9), "status": {"replicas": 2}}),
+        Step("PATCH", "replicasets/web", {"spec": {"selector": OTHER}}, MERGE),
+        Step("PATCH", "replicasets/web/status", {"status": {"readyReplicas": 9}}, MERGE),
+        Step("PATCH", "replicasets/web", {"metadata": {"annotations": {"a": "b"}}}, MERGE),
+        Step("PATCH", "replicasets/web", {"metadata": {"annotations": {"a": None}}}, STRATEGIC),
+        Step("PATCH", "replicasets/web", [{"op": "replace", "path": "/spec/replicas", "value": 1}], JSON_PATCH),
+        Step("PATCH", "replicasets/web", [{"op": "remove", "path": "/metadata/name"}], JSON_PATCH),
+        Step("PATCH", "replicasets/web", [], MERGE),
+        Step("PATCH", "replicasets/web", {}, "text/plain"),
+        Step("PATCH", "replicasets/web", {"metadata": {"uid": "other"}}, MERGE),
+        Step("PATCH", "replicasets/web", {"metadata": {"uid": "other", "resourceVersion": "1"}}, MERGE),
+        Step("PATCH", "replicasets/web/status", {"metadata": {"uid": "other"}}, MERGE),
+        Step("PUT", "replicasets/web", {**replicaset(), "metadata": {"name": "web", "uid": "other"}}),
+        Step("GET", "replicasets/web"),
+        Step("PUT", "leases/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}),
+        Step("PUT", "leases/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}),
+    ],
+    "a deployment's generation and status": [
+        Step("POST", "deployments", replicaset()),
+        Step("PATCH", "deployments/web", {"metadata": {"annotations": {"a": "b"}}}, MERGE),
+        Step("PATCH", "deployments/web", {"metadata": {"labels": {"a": "b"}}}, MERGE),
+        Step(
+            "PATCH",
+            "deployments/web/status",
+            {"metadata": {"labels": {"a": "c"}, "annotations": {"r": "1"}}, "status": {"collisionCount": 1}},
+            MERGE,
+        ),
+        Step("PATCH", "deployments/web/status", {"status": {"collisionCount": 0}}, MERGE),
+        Step("PATCH", "deployments/web", {"spec": {"template": {"spec": {"containers": []}}}}, MERGE),
+    ],
+    "a pod's life": [
+        Step("POST", "pods", pod()),
+        Step("POST", "pods/web/binding", {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n"}}),
+        Step("POST", "pods/web/binding", {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n"}}),
+        Step("PATCH", "pods/web", {"spec": {"tolerations": []}}, MERGE),
+        Step("PATCH", "pods/web", {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}, STRATEGIC),
+        Step("PATCH", "pods/web/status", {"status": {"phase": "Running", "podIP": "10.0.0.1"}}, MERGE),
+        Step("PATCH", "pods/web/status", {"status": {"qosClass": "Guaranteed"}}, MERGE),
+        Step("DELETE", "pods/web"),
+        Step("DELETE", "pods/web", {"gracePeriodSeconds": 60}),
+        Step("DELETE", "pods/web", {"gracePeriodSeconds": 10}),
+        Step("DELETE", "pods/web", {"gracePeriodSeconds": 0}),
+        Step("GET", "pods/web"),
+    ],
+    "scale": [
+        Step("POST", "deployments", replicaset(replicas=2)),
+        Step("GET", "deployments/web/scale"),
+        Step("PATCH", "deployments/web/scale", {"spec": {"replicas": 4}}, MERGE),
+        Step("PATCH", "deployments/web/scale", {"spec": {"replicas": -1}}, MERGE),
+        Step("PUT", "deployments/web/scale", {"metadata": {"name": "web", "resourceVersion": "1"}, "spec": {}}),
+        Step("GET", "deployments/web"),
+    ],
+    "finalizers and preconditions": [
+        Step("POST", "configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/a"]}}),
+        Step("DELETE", "configmaps/c", {"preconditions": {"uid": "$uid", "resourceVersion": "1"}}),
+        Step("DELETE", "configmaps/c", {"preconditions": {"uid": "other"}}),
+        Step("DELETE", "configmaps/c", {"propagationPolicy": "Sideways"}),
+        Step("DELETE", "configmaps/c"),
+        Step("POST", "configmaps", {"metadata": {"name": "c"}}),
+        Step("PATCH", "configmaps/c", {"metadata": {"finalizers": None}}, MERGE),
+        Step("GET", "configmaps/c"),
+        Step("POST", "configmaps", {"metadata": {"name": "c"}}),
+        Step("DELETE", "configmaps/c"),
+    ],
+    "lists": [
+        Step("POST", "pods", pod("a")),
+        Step("POST", "pods", {**pod("b"), "metadata": {"name": "b", "labels": {"app": "other"}}}),
+        Step("GET", "pods", query={"labelSelector": "app in (web,x),!y"}),
+        Step("GET", "pods", query={"fieldSelector": "metadata.name=b,spec.nodeName="}),
+        Step("GET", "pods", query={"fieldSelector": "spec.foo=1"}),
+        Step("GET", "deployments", query={"fieldSelector": "spec.foo=1"}),
+        Step("GET", "pods", query={"resourceVersionMatch": "Exact"}),
+        Step("DELETE", "pods", query={"labelSelector": "app=web"}),
+        Step("GET", "pods"),
+    ],
+}
+
+
+def play(scenario: str, send: Send) -> list[dict[str, Any]]:
+    """The answers to a scenario, with what differs from run to run taken out."""
+    answers, before = [], {}
+    words: dict[str, str] = {}
+    for step in SCENARIOS[scenario]:
+        meta = before.get("metadata") or {}
+        text = "" if step.body is None else json.dumps(step.body)
+        body = text.replace("$uid", meta.get("uid", "")).encode()
+        resource = step.path.partition("/")[0]
+        path = f"{PREFIXES.get(resource, '/api/v1')}/namespaces/{NAMESPACE}/{step.path}"
+        status, before = send(Given(step.method, path, body, step.type, step.query))
+        _learn(before, words)
+        answers.append({"status": status, "body": _plain(before, words)})
+    return answers
+
+
+def _learn(answer: dict[str, Any], words: dict[str, str]) -> None:
+    """Versions and uids are told apart by the order in which they first appear."""
+    for item in (answer, *(answer.get("items") or ())):
+        meta = item.get("metadata") or {}
+        for field in ("uid", "resourceVersion"):
+            value = meta.get(field) or ((item.get("details") or {}).get(field))
+            if value and "items" not in item:
+                count = sum(word.startswith(f"<{field}") for word in words.values())
+                words.setdefault(f"{field}={value}", f"<{field} {count + 1}>")
+
+
+_DROPPED = {"managedFields", "serviceAccount", "serviceAccountName", "lastProbeTime"}
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def _plain(value: Any, words: dict[str, str], field: str = "") -> Any:
+    if isinstance(value, dict):
+        if field == "metadata" and "resourceVersion" in value and "name" not in value:
+            return {}  # a list's: other writers move it
+        return {name: _plain(inner, words, name) for name, inner in value.items() if name not in _DROPPED}
+    if isinstance(value, list):
+        return [_bare(_plain(inner, words)) if field == "items" else _plain(inner, words) for inner in value]
+    if isinstance(value, str):
+        if field in ("uid", "resourceVersion"):
+            return words.get(f"{field}={value}", value)
+        for known, word in words.items():
+            if known.startswith("uid="):
+                value = value.replace(known.removeprefix("uid="), word)
+        return _TIME.sub("<time>", re.sub(r"in record \(\d+\)", "in record (<version>)", value))
+    return value
+
+
+def _bare(item: Any) -> Any:
+    """Upstream leaves kind and apiVersion out of a list's items; ours are the stored bytes, which have them."""
+    return {name: inner for name, inner in item.items() if name not in ("kind", "apiVersion")}
+
+
+def real_sender(url: str, token: str) -> Send:
+    """Sends to a kube-apiserver; its certificate is not looked at."""
+    where, context = urlsplit(url), ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def send(given: Given) -> tuple[int, Any]:
+        connection = http.client.HTTPSConnection(where.hostname or "", where.port, context=context, timeout=30)
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": given.type, "Accept": JSON}
+        query = f"?{urlencode(given.query)}" if given.query else ""
+        connection.request(given.method, given.path + query, given.body or None, headers)
+        response = connection.getresponse()
+        answer = response.status, json.loads(response.read())
+        connection.close()
+        return answer
+
+    return send
+
+
+def in_a_namespace_of_its_own(send: Send) -> Send:
+    """Puts a scenario into a new namespace, and lets it believe that this one is called as always."""
+    namespace = f"{NAMESPACE}-{uuid.uuid4().hex[:8]}"
+    send(Given("POST", "/api/v1/namespaces", json.dumps({"metadata": {"name": namespace}}).encode(), JSON, {}))
+
+    def inside(given: Given) -> tuple[int, Any]:
+        path = given.path.replace(f"/namespaces/{NAMESPACE}/", f"/namespaces/{namespace}/")
+        status, answer = send(given._replace(path=path))
+        return status, json.loads(json.dumps(answer).replace(namespace, NAMESPACE))
+
+    return inside
+
+
+def record(url: str, token: str) -> None:
+    send = real_sender(url, token)
+    answers = {scenario: play(scenario, in_a_namespace_of_its_own(send)) for scenario in SCENARIOS}
+    ANSWERS.write_text(json.dumps(answers, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    record(*sys.argv[1:3])

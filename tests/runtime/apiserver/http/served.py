@@ -1,0 +1,146 @@
+"""An ApiServer behind HTTP on a free loopback port, and a client that talks to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+import structlog
+from aiohttp import web
+from structlog.testing import LogCapture
+
+from runtime.apiserver.authentication import Authenticator
+from runtime.apiserver.http import ApiHttp
+from runtime.apiserver.openapi_models import installed_models
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.server import ApiServer
+from runtime.apiserver.store import Change, MemoryStore, Store, Stored
+from runtime.process.version import Version
+
+TOKEN = "secret"
+NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
+PODS = "/api/v1/namespaces/default/pods"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+RESOURCES = (
+    ResourceDefinition(plural="namespaces", kind="Namespace", namespaced=False),
+    ResourceDefinition(plural="pods", kind="Pod", short_names=("po",), subresources=("status",)),
+    ResourceDefinition(group="apps", plural="deployments", kind="Deployment"),
+)
+
+
+class HeldStore:
+    """Makes nothing durable until told to."""
+
+    def __init__(self) -> None:
+        self.held: list[Callable[[], None]] = []
+
+    def revision(self) -> int:
+        return 0
+
+    def load(self) -> Iterator[Stored]:
+        return iter(())
+
+    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+        self.held.append(on_durable)
+
+    def release(self) -> None:
+        held, self.held = self.held, []
+        for on_durable in held:
+            on_durable()
+
+    def close(self) -> None:
+        return None
+
+
+class SetClock:
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def now(self) -> float:
+        return self.time
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Any
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.raw)
+
+
+@dataclass(frozen=True)
+class Served:
+    api: ApiServer
+    front: ApiHttp
+    clock: SetClock
+    logs: LogCapture
+    session: aiohttp.ClientSession
+    url: str
+
+    async def ask(self, method: str, path: str, **options: Any) -> Answer:
+        async with self.session.request(method, self.url + path, **options) as response:
+            return Answer(response.status, response.headers, await response.read())
+
+    async def get(self, path: str, **options: Any) -> Answer:
+        return await self.ask("GET", path, **options)
+
+    async def create(self, name: str, path: str = PODS, **fields: Any) -> Answer:
+        return await self.ask("POST", path, json=pod(name, **fields))
+
+
+def pod(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+        **fields,
+    }
+
+
+@asynccontextmanager
+async def serving(store: Store) -> AsyncIterator[Served]:
+    clock, logs = SetClock(), LogCapture()
+    api = ApiServer(store=store, clock=clock, resources=RESOURCES)
+    front = ApiHttp(
+        api,
+        authenticator=Authenticator({TOKEN: "admin"}),
+        models=installed_models(),
+        version=Version(kubernetes="1.36.2", kcm="1"),
+        clock=clock,
+        log=structlog.wrap_logger(None, processors=[logs]),
+    )
+    runner = web.ServerRunner(front.server(), shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        timeout = aiohttp.ClientTimeout(total=20)
+        async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
+            yield Served(api, front, clock, logs, session, url)
+    finally:
+        front.end_watches()
+        await runner.cleanup()
+
+
+def run(scenario: Callable[[Served], Awaitable[None]], *, store: Store | None = None) -> None:
+    async def whole() -> None:
+        async with serving(MemoryStore() if store is None else store) as served:
+            await scenario(served)
+
+    asyncio.run(whole())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let everything else run until the condition holds; the test's own timeout bounds it."""
+    while not condition():
+        await asyncio.sleep(0.001)

@@ -1,0 +1,126 @@
+from typing import Any
+
+import pytest
+
+from runtime.apiserver.discovery import aggregated_discovery, discovery, version_rank
+from runtime.apiserver.registry import Registry, ResourceDefinition
+
+ADDRESS = "127.0.0.1:6443"
+PODS = ResourceDefinition(
+    plural="pods", kind="Pod", short_names=("po",), categories=("all",), subresources=("status", "binding", "eviction")
+)
+NODES = ResourceDefinition(plural="nodes", kind="Node", namespaced=False, verbs=("get", "list"))
+DEPLOYMENTS = ResourceDefinition(group="apps", plural="deployments", kind="Deployment", subresources=("scale",))
+AUTOSCALERS = [
+    ResourceDefinition(
+        group="autoscaling", version=v, plural="horizontalpodautoscalers", kind="HorizontalPodAutoscaler"
+    )
+    for v in ("v1", "v2", "v2beta1")
+]
+REGISTRY = Registry([PODS, NODES, DEPLOYMENTS, *AUTOSCALERS])
+
+
+def found(path: str) -> dict[str, Any]:
+    document = discovery(REGISTRY, path, address=ADDRESS)
+    assert document is not None
+    return document
+
+
+@pytest.mark.parametrize(
+    "worse, better",
+    [
+        ("v1", "v2"),
+        ("v1beta1", "v1"),
+        ("v1beta1", "v1beta2"),
+        ("v2alpha1", "v1beta1"),
+        ("v1", "v10"),
+        ("x1", "v1alpha1"),
+    ],
+)
+def test_stable_and_newer_versions_are_preferred(worse: str, better: str) -> None:
+    assert version_rank(better) < version_rank(worse)
+
+
+def test_the_core_groups_versions_and_where_the_server_is() -> None:
+    document = found("/api")
+    assert document["versions"] == ["v1"]
+    assert document["serverAddressByClientCIDRs"] == [{"clientCIDR": "0.0.0.0/0", "serverAddress": ADDRESS}]
+
+
+def test_named_groups_say_which_version_is_preferred() -> None:
+    assert [group["name"] for group in found("/apis")["groups"]] == ["apps", "autoscaling"]
+    group = found("/apis/autoscaling")
+    assert group["kind"] == "APIGroup"
+    assert group["preferredVersion"] == {"groupVersion": "autoscaling/v2", "version": "v2"}
+    assert [one["version"] for one in group["versions"]] == ["v2", "v1", "v2beta1"]
+
+
+def test_resources_of_a_version_with_their_subresources() -> None:
+    document = found("/api/v1")
+    assert document["groupVersion"] == "v1"
+    assert [resource["name"] for resource in document["resources"]] == [
+        "nodes",
+        "pods",
+        "pods/binding",
+        "pods/eviction",
+        "pods/status",
+    ]
+    nodes, pods, binding, eviction, status = document["resources"]
+    assert (nodes["namespaced"], nodes["verbs"]) == (False, ("get", "list"))
+    assert (pods["shortNames"], pods["categories"], pods["singularName"]) == (("po",), ("all",), "pod")
+    assert (binding["kind"], binding["verbs"], "group" in binding) == ("Binding", ("create",), False)
+    assert (eviction["group"], eviction["version"], eviction["kind"]) == ("policy", "v1", "Eviction")
+    assert (status["kind"], status["verbs"]) == ("Pod", ("get", "patch", "update"))
+
+
+@pytest.mark.parametrize("path", ["/api/v2", "/apis/v1", "/apis/none", "/apis/apps/v2", "/api/v1/pods", "/apis//v1"])
+def test_there_is_nothing_to_discover_elsewhere(path: str) -> None:
+    assert discovery(REGISTRY, path, address=ADDRESS) is None
+
+
+def test_aggregated_discovery_holds_all_of_it() -> None:
+    core = aggregated_discovery(REGISTRY, "/api")
+    named = aggregated_discovery(REGISTRY, "/apis")
+    assert core is not None
+    assert named is not None
+    assert core["apiVersion"] == "apidiscovery.k8s.io/v2"
+    (version,) = core["items"][0]["versions"]
+    assert [resource["resource"] for resource in version["resources"]] == ["nodes", "pods"]
+    assert version["resources"][0]["scope"] == "Cluster"
+    assert [item["metadata"]["name"] for item in named["items"]] == ["apps", "autoscaling"]
+    (deployments,) = named["items"][0]["versions"][0]["resources"]
+    assert deployments["subresources"] == [
+        {
+            "subresource": "scale",
+            "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+            "verbs": ("get", "patch", "update"),
+        }
+    ]
+
+
+def test_both_discoveries_tell_of_the_same_resources() -> None:
+    plain = {
+        (group_version, resource["name"])
+        for group_version in ("apps/v1", "autoscaling/v2")
+        for resource in found(f"/apis/{group_version}")["resources"]
+        if "/" not in resource["name"]
+    }
+    named = aggregated_discovery(REGISTRY, "/apis")
+    assert named is not None
+    aggregated = {
+        (f"{item['metadata']['name']}/{version['version']}", resource["resource"])
+        for item in named["items"]
+        for version in item["versions"]
+        for resource in version["resources"]
+    }
+    assert plain <= aggregated
+
+
+def test_a_resource_that_was_added_is_discovered() -> None:
+    registry = Registry([PODS])
+    registry.add(ResourceDefinition(group="example.com", version="v1", plural="widgets", kind="Widget", dynamic=True))
+    assert discovery(registry, "/apis/example.com/v1", address=ADDRESS) is not None
+
+
+def test_only_the_roots_are_aggregated() -> None:
+    assert aggregated_discovery(REGISTRY, "/apis/apps") is None

@@ -1,0 +1,120 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.apiserver.field_validation import STRICT, WARN, FieldValidator, duplicate_fields
+from runtime.apiserver.openapi_models import Models, installed_models
+from runtime.apiserver.status_errors import StatusError
+
+
+@pytest.fixture(scope="module")
+def models() -> Models:
+    return installed_models()
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "labels": {"any": "thing"}},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": 1}}}]}},
+            **spec,
+        },
+    }
+
+
+def check(models: Models, body: bytes, *, directive: str = STRICT, patch: bool = False) -> list[str]:
+    return FieldValidator(models).check(
+        body, group="apps", version="v1", kind="Deployment", directive=directive, patch=patch
+    )
+
+
+def test_an_object_of_known_fields_passes(models: Models) -> None:
+    body = deployment(replicas=3, strategy={"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}, paused=None)
+    assert check(models, json.dumps(body).encode()) == []
+
+
+@pytest.mark.parametrize(
+    "spec, field",
+    [
+        ({"replicaz": 3}, "spec.replicaz"),
+        ({"Replicas": 3}, "spec.Replicas"),
+        ({"strategy": {"rollingUpdate": {"x": 1}}}, "spec.strategy.rollingUpdate.x"),
+        ({"template": {"spec": {"containers": [{}, {"imag": "x"}]}}}, "spec.template.spec.containers[1].imag"),
+        ({"$patch": "replace"}, "spec.$patch"),
+    ],
+)
+def test_an_unknown_field_is_refused_by_its_path(models: Models, spec: dict[str, Any], field: str) -> None:
+    body = json.dumps(deployment(**spec)).encode()
+    with pytest.raises(StatusError) as refused:
+        check(models, body)
+    assert refused.value.code == 400
+    assert refused.value.message == (
+        f'Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: unknown field "{field}"'
+    )
+    assert check(models, body, directive=WARN) == [f'unknown field "{field}"']
+
+
+def test_all_strays_are_named_at_once(models: Models) -> None:
+    body = b'{"metadata": {"name": "a", "name": "b"}, "spek": {}, "spec": {"x": 1}}'
+    assert check(models, body, directive=WARN) == [
+        'unknown field "spek"',
+        'unknown field "spec.x"',
+        'duplicate field "metadata.name"',
+    ]
+
+
+def test_a_patch_may_hold_directives_and_is_refused_as_a_patch(models: Models) -> None:
+    assert check(models, b'{"spec":{"$retainKeys":["x"],"$setElementOrder/y":[]}}', patch=True) == []
+    with pytest.raises(StatusError) as refused:
+        check(models, b'{"spec":{"x":1}}', patch=True)
+    assert refused.value.code == 422
+    assert refused.value.message == (
+        ' "" is invalid: patch: Invalid value: "{\\"spec\\":{\\"x\\":1}}": '
+        'strict decoding error: unknown field "spec.x"'
+    )
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b'{"spec": [], "metadata": 1}'])
+def test_what_is_not_of_its_type_is_left_to_others(models: Models, body: bytes) -> None:
+    assert check(models, body) == []
+
+
+def test_kinds_that_upstream_does_not_define_are_not_checked(models: Models) -> None:
+    validator = FieldValidator(models)
+    assert validator.check(b'{"x":1}', group="example.com", version="v1", kind="Widget", directive=STRICT) == []
+
+
+@pytest.mark.parametrize(
+    "body, paths",
+    [
+        (b'{"a": 1, "a": 2}', ["a"]),
+        (b'{"a": {"b": [{"c": 1}, {"c": 1, "c": 2, "c": 3}]}}', ["a.b[1].c"]),
+        (b'[{"a": {"x": 1}, "a": {"x": 1}}]', ["[0].a"]),
+    ],
+)
+def test_duplicates_are_found_at_any_depth(body: bytes, paths: list[str]) -> None:
+    assert duplicate_fields(body) == paths
+
+
+def test_a_document_without_a_bottom_does_no_harm() -> None:
+    assert duplicate_fields(b'{"a":' * 5000 + b"1" + b"}" * 5000) == []
+    assert duplicate_fields(b'{"a":' * 500 + b"1" + b"}" * 500) == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(document=JSON)
+@settings(max_examples=60)
+def test_what_a_serializer_wrote_repeats_nothing(document: Any) -> None:
+    assert duplicate_fields(json.dumps(document).encode()) == []

@@ -1,0 +1,282 @@
+import asyncio
+from base64 import b64decode
+from io import BytesIO
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, HeldStore, Served, pod, run, until
+
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+
+
+def test_objects_are_written_and_read() -> None:
+    async def scenario(served: Served) -> None:
+        created = await served.create("a")
+        assert created.status == 201
+        assert created.headers["Content-Type"] == "application/json"
+        got = await served.get(f"{PODS}/a")
+        assert (got.status, got.json) == (200, created.json)
+        listed = await served.get("/api/v1/pods?labelSelector=app%3Dnone")
+        assert listed.json["items"] == []
+        assert (await served.create("a")).json["reason"] == "AlreadyExists"
+        assert (await served.ask("DELETE", f"{PODS}/a")).status == 200
+        assert (await served.get(f"{PODS}/a")).json["reason"] == "NotFound"
+
+    run(scenario)
+
+
+PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
+
+
+@pytest.mark.parametrize(
+    ("headers", "refused"), [({"Authorization": ""}, ()), ({"Authorization": "Bearer wrong"}, PUBLIC)]
+)
+def test_strangers_learn_nothing_but_health_and_version_and_impostors_not_even_that(
+    headers: dict[str, str], refused: tuple[str, ...]
+) -> None:
+    async def scenario(served: Served) -> None:
+        for path in (PODS, "/api", "/openapi/v3", "/nothing", *refused):
+            answer = await served.get(path, headers=headers)
+            assert (answer.status, answer.json["reason"]) == (401, "Unauthorized")
+        for path in set(PUBLIC) - set(refused):
+            assert (await served.get(path, headers=headers)).status == 200
+
+    run(scenario)
+
+
+def test_what_the_server_says_of_itself() -> None:
+    async def scenario(served: Served) -> None:
+        assert (await served.get("/readyz")).raw == b"ok"
+        assert (await served.get("/readyz/?verbose")).raw == b"[+]ping ok\nreadyz check passed\n"
+        version = (await served.get("/version/")).json
+        assert (version["major"], version["minor"]) == ("1", "36")
+        assert version["gitVersion"].startswith("v1.36.2")
+        assert (await served.get("/api")).json["versions"] == ["v1"]
+        assert (await served.get("/apis/apps/v1")).json["kind"] == "APIResourceList"
+        index = (await served.get("/openapi/v3")).json["paths"]
+        document = await served.get(index["apis/apps/v1"]["serverRelativeURL"])
+        assert document.json["openapi"] == "3.0.0"
+        whole = await served.get(
+            "/apis", headers={"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+        )
+        assert whole.json["kind"] == "APIGroupDiscoveryList"
+        assert whole.headers["Content-Type"].endswith("as=APIGroupDiscoveryList")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "method, path, status",
+    [
+        ("GET", "/nothing", 404),
+        ("GET", "/apis/none", 404),
+        ("GET", "/api/v1/none", 404),
+        ("GET", "/openapi/v2", 404),
+        ("GET", "/openapi/v3/apis/none/v1", 404),
+        ("POST", "/apis", 405),
+        ("POST", "/version", 405),
+        ("PUT", PODS, 405),
+        ("GET", "/api/v1/namespaces/default/%70ods", 200),
+    ],
+)
+def test_paths_lead_somewhere_or_to_a_status(method: str, path: str, status: int) -> None:
+    async def scenario(served: Served) -> None:
+        answer = await served.ask(method, path)
+        assert answer.status == status
+        assert answer.json["kind"] == ("PodList" if status == 200 else "Status")
+
+    run(scenario)
+
+
+def test_nobody_sees_what_is_not_durable() -> None:
+    store = HeldStore()
+
+    async def scenario(served: Served) -> None:
+        store.release()
+        create = asyncio.create_task(served.create("a"))
+        await until(lambda: bool(store.held))
+        read = asyncio.create_task(served.get(f"{PODS}/a"))
+        done, _ = await asyncio.wait([create, read], timeout=0.1)
+        assert not done
+        store.release()
+        assert (await create).status == 201
+        assert (await read).status == 200
+
+    run(scenario, store=store)
+
+
+def test_a_client_that_leaves_while_its_write_is_made_durable_does_no_harm() -> None:
+    store = HeldStore()
+
+    async def scenario(served: Served) -> None:
+        store.release()
+        create = asyncio.create_task(served.create("a"))
+        await until(lambda: bool(store.held))
+        create.cancel()
+        await asyncio.wait([create])
+        store.release()
+        assert (await served.get(f"{PODS}/a")).status == 200
+        assert served.logs.entries == []
+
+    run(scenario, store=store)
+
+
+def test_people_get_tables() -> None:
+    async def scenario(served: Served) -> None:
+        await served.create("a")
+        listed = (await served.get(PODS, headers=TABLE)).json
+        assert (listed["kind"], [row["cells"][0] for row in listed["rows"]]) == ("Table", ["a"])
+        assert (await served.get(f"{PODS}/a", headers=TABLE)).json["rows"][0]["cells"][1] == "0/1"
+        whole = await served.get(f"{PODS}?includeObject=Object", headers=TABLE)
+        assert whole.json["rows"][0]["object"]["spec"]["containers"][0]["name"] == "c"
+        assert (await served.get(f"{PODS}?includeObject=Some", headers=TABLE)).status == 400
+        assert (await served.get(f"{PODS}/none", headers=TABLE)).json["kind"] == "Status"
+
+    run(scenario)
+
+
+def test_metadata_alone_can_be_had() -> None:
+    async def scenario(served: Served) -> None:
+        await served.create("a")
+        accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        listed = (await served.get(PODS, headers={"Accept": accept})).json
+        assert listed["kind"] == "PartialObjectMetadataList"
+        assert [set(item) for item in listed["items"]] == [{"kind", "apiVersion", "metadata"}]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "method, headers, status",
+    [
+        ("GET", {"Accept": "application/vnd.kubernetes.protobuf"}, 406),
+        ("GET", {"Accept": "application/vnd.kubernetes.protobuf,application/json"}, 200),
+        ("POST", {"Content-Type": "application/vnd.kubernetes.protobuf"}, 400),
+        ("POST", {"Content-Type": "application/cbor"}, 415),
+        ("POST", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ("POST", {"Content-Type": "application/json; charset=utf-8"}, 201),
+        ("POST", {"Content-Type": "application/json", "Accept": "text/html"}, 406),
+    ],
+)
+def test_media_types_that_are_not_spoken_are_refused(method: str, headers: dict[str, str], status: int) -> None:
+    async def scenario(served: Served) -> None:
+        data = orjson.dumps(pod("a")) if method == "POST" else None
+        assert (await served.ask(method, PODS, data=data, headers=headers)).status == status
+
+    run(scenario)
+
+
+def test_a_body_matters_only_where_something_is_served() -> None:
+    async def scenario(served: Served) -> None:
+        headers = {"Content-Type": "application/cbor"}
+        assert (await served.ask("POST", "/api/v1/nothing", data=b"x", headers=headers)).status == 404
+
+    run(scenario)
+
+
+def test_yaml_is_as_good_as_json() -> None:
+    text = """
+    metadata:
+      name: a
+      annotations: {since: "2026-01-02", count: "1"}
+    spec: {containers: [{name: c, image: i, ports: [{containerPort: 80}]}]}
+    """
+
+    async def scenario(served: Served) -> None:
+        created = await served.ask("POST", PODS, data=text, headers={"Content-Type": "application/yaml"})
+        assert created.status == 201
+        assert created.json["metadata"]["annotations"] == {"since": "2026-01-02", "count": "1"}
+        broken = await served.ask("POST", PODS, data="a: [", headers={"Content-Type": "application/yaml"})
+        assert (broken.status, broken.json["reason"]) == (400, "BadRequest")
+
+    run(scenario)
+
+
+def test_a_body_that_is_too_large_is_refused() -> None:
+    async def scenario(served: Served) -> None:
+        answer = await served.ask("POST", PODS, data=BytesIO(b" " * (3 * 1024 * 1024 + 1)))
+        assert (answer.status, answer.json["reason"]) == (413, "RequestEntityTooLarge")
+
+    run(scenario)
+
+
+def test_stray_fields_are_refused_or_warned_of() -> None:
+    body = pod("a", spek={})
+
+    async def scenario(served: Served) -> None:
+        strict = await served.ask("POST", f"{PODS}?fieldValidation=Strict", json=body)
+        assert strict.status == 400
+        assert strict.json["message"].endswith('strict decoding error: unknown field "spek"')
+        warned = await served.ask("POST", f"{PODS}?fieldValidation=Warn", json=body)
+        assert warned.status == 201
+        assert warned.headers["Warning"] == r'299 - "unknown field \"spek\""'
+        ignored = await served.ask("POST", f"{PODS}?fieldValidation=Ignore", json=body | {"metadata": {"name": "b"}})
+        assert ignored.status == 201
+        assert "Warning" not in ignored.headers
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    "media_type, body, status",
+    [
+        ("application/merge-patch+json", {"spek": {}}, 422),
+        ("application/strategic-merge-patch+json", {"spek": {}}, 422),
+        ("application/strategic-merge-patch+json", {"metadata": {"$patch": "merge", "labels": {"a": "b"}}}, 422),
+        ("application/strategic-merge-patch+json", {"metadata": {"labels": {"a": "b"}}}, 200),
+        ("application/json-patch+json", [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}], 200),
+        ("application/apply-patch+yaml", {"apiVersion": "v1", "kind": "Pod", "spek": 1}, 400),
+        ("application/apply-patch+yaml", {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}}}, 200),
+    ],
+)
+def test_patches_are_looked_at_too(media_type: str, body: Any, status: int) -> None:
+    async def scenario(served: Served) -> None:
+        await served.create("a")
+        path = f"{PODS}/a?fieldValidation=Strict&fieldManager=me"
+        answer = await served.ask("PATCH", path, data=orjson.dumps(body), headers={"Content-Type": media_type})
+        assert answer.status == status
+        assert status != 200 or answer.json["metadata"]["labels"] == {"a": "b"}
+
+    run(scenario)
+
+
+def test_a_patch_that_asks_for_nothing_is_warned_of_stray_fields() -> None:
+    async def scenario(served: Served) -> None:
+        await served.create("a")
+        headers = {"Content-Type": "application/merge-patch+json"}
+        answer = await served.ask("PATCH", f"{PODS}/a", data=b'{"spec": {"imag": "x"}}', headers=headers)
+        assert answer.status == 200
+        assert answer.headers["Warning"] == r'299 - "unknown field \"spec.imag\""'
+
+    run(scenario)
+
+
+def test_a_fault_of_ours_is_answered_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(served: Served) -> None:
+        def broken(*_: Any, **__: Any) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(served.api, "handle", broken)
+        answer = await served.get(DEPLOYMENTS)
+        assert (answer.status, answer.json["reason"]) == (500, "InternalError")
+        (entry,) = served.logs.entries
+        assert (entry["event"], entry["path"]) == ("request failed", DEPLOYMENTS)
+        monkeypatch.undo()
+        assert (await served.get(DEPLOYMENTS)).status == 200
+
+    run(scenario)
+
+
+def test_protobuf_is_taken_and_json_answered() -> None:
+    encoded = "azhzAAoJCgJ2MRIDUG9kEhMKAwoBYRIMEgoKAWMSAWlqAHIA"  # the pod "a" with one container
+
+    async def scenario(served: Served) -> None:
+        headers = {"Content-Type": "application/vnd.kubernetes.protobuf"}
+        accept = {"Accept": "application/vnd.kubernetes.protobuf,application/json"}
+        created = await served.ask("POST", PODS, data=b64decode(encoded), headers=headers | accept)
+        assert (created.status, created.headers["Content-Type"]) == (201, "application/json")
+        assert created.json["spec"]["containers"][0]["image"] == "i"
+
+    run(scenario)

@@ -1,0 +1,129 @@
+import re
+from typing import Any
+
+import orjson
+import pytest
+
+from runtime.apiserver.openapi import OpenApi
+from runtime.apiserver.openapi_models import Models, installed_models
+from runtime.apiserver.registry import Registry, ResourceDefinition
+
+DEPLOYMENTS = ResourceDefinition(
+    group="apps", plural="deployments", kind="Deployment", subresources=("status", "scale")
+)
+NAMESPACES = ResourceDefinition(plural="namespaces", kind="Namespace", namespaced=False)
+WIDGETS = ResourceDefinition(group="example.com", plural="widgets", kind="Widget", dynamic=True)
+
+
+@pytest.fixture(scope="module")
+def models() -> Models:
+    return installed_models()
+
+
+@pytest.fixture(scope="module")
+def apps(models: Models) -> dict[str, Any]:
+    return document(OpenApi(Registry([DEPLOYMENTS]), models), "apis/apps/v1")
+
+
+def document(openapi: OpenApi, path: str) -> dict[str, Any]:
+    raw = openapi.document(path)
+    assert raw is not None
+    found: dict[str, Any] = orjson.loads(raw)
+    return found
+
+
+def schema(found: dict[str, Any], name: str) -> dict[str, Any]:
+    result: dict[str, Any] = found["components"]["schemas"][name]
+    return result
+
+
+def test_the_index_names_a_document_for_each_group_and_version(models: Models) -> None:
+    index = OpenApi(Registry([DEPLOYMENTS, NAMESPACES, WIDGETS]), models).index()
+    assert set(index["paths"]) == {"api/v1", "apis/apps/v1", "apis/example.com/v1"}
+    url = index["paths"]["apis/apps/v1"]["serverRelativeURL"]
+    assert re.fullmatch(r"/openapi/v3/apis/apps/v1\?hash=[0-9a-f]{32}", url)
+
+
+def test_a_document_and_its_hash_change_with_what_is_served(models: Models) -> None:
+    registry = Registry([DEPLOYMENTS])
+    openapi = OpenApi(registry, models)
+    before, paths = openapi.index()["paths"]["apis/apps/v1"], document(openapi, "apis/apps/v1")["paths"]
+    assert openapi.document("apis/apps/v1") is openapi.document("apis/apps/v1")
+    registry.add(ResourceDefinition(group="apps", plural="replicasets", kind="ReplicaSet"))
+    assert openapi.index()["paths"]["apis/apps/v1"] != before
+    assert set(paths) < set(document(openapi, "apis/apps/v1")["paths"])
+
+
+def test_nothing_is_documented_that_is_not_served(models: Models) -> None:
+    assert OpenApi(Registry([DEPLOYMENTS]), models).document("apis/batch/v1") is None
+
+
+def test_every_reference_leads_to_a_schema(apps: dict[str, Any]) -> None:
+    names = set(re.findall(rb'"#/components/schemas/([^"]+)"', orjson.dumps(apps)))
+    assert len(names) > 100
+    assert {name.decode() for name in names} <= set(apps["components"]["schemas"])
+
+
+def test_kinds_are_found_by_group_version_and_kind(apps: dict[str, Any]) -> None:
+    found = {
+        (kind["group"], kind["version"], kind["kind"])
+        for one in apps["components"]["schemas"].values()
+        for kind in one.get("x-kubernetes-group-version-kind", ())
+    }
+    assert found == {("apps", "v1", "Deployment"), ("apps", "v1", "DeploymentList"), ("autoscaling", "v1", "Scale")}
+
+
+def test_a_schema_tells_types_descriptions_and_what_is_required(apps: dict[str, Any]) -> None:
+    spec = schema(apps, "io.k8s.api.apps.v1.DeploymentSpec")
+    assert spec["required"] == ["selector", "template"]
+    assert spec["properties"]["replicas"]["type"] == "integer"
+    assert spec["properties"]["strategy"] == {
+        "allOf": [{"$ref": "#/components/schemas/io.k8s.api.apps.v1.DeploymentStrategy"}],
+        "description": "The deployment strategy to use to replace existing pods with new ones.",
+        "x-kubernetes-patch-strategy": "retainKeys",
+    }
+    limits = schema(apps, "io.k8s.api.core.v1.ResourceRequirements")["properties"]["limits"]
+    assert limits["additionalProperties"] == {
+        "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.api.resource.Quantity"
+    }
+
+
+@pytest.mark.parametrize(
+    "type_, field, strategy, key",
+    [
+        ("io.k8s.api.core.v1.PodSpec", "containers", "merge", "name"),
+        ("io.k8s.api.core.v1.PodSpec", "volumes", "merge,retainKeys", "name"),
+        ("io.k8s.api.core.v1.PodSpec", "tolerations", None, None),
+        ("io.k8s.api.core.v1.Container", "ports", "merge", "containerPort"),
+        ("io.k8s.api.core.v1.Container", "args", None, None),
+        ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "finalizers", "merge", None),
+        ("io.k8s.api.apps.v1.DeploymentStatus", "conditions", "merge", "type"),
+    ],
+)
+def test_lists_say_how_they_merge(
+    apps: dict[str, Any], type_: str, field: str, strategy: str | None, key: str | None
+) -> None:
+    found = schema(apps, type_)["properties"][field]
+    assert found.get("x-kubernetes-patch-strategy") == strategy
+    assert found.get("x-kubernetes-patch-merge-key") == key
+
+
+def test_writes_can_be_validated_and_run_dry(apps: dict[str, Any]) -> None:
+    one = apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
+    assert set(one) == {"get", "put", "patch", "delete"}
+    assert {"dryRun", "fieldValidation"} <= {parameter["name"] for parameter in one["patch"]["parameters"]}
+    assert "application/strategic-merge-patch+json" in one["patch"]["requestBody"]["content"]
+    scale = apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]
+    assert scale["put"]["x-kubernetes-group-version-kind"]["kind"] == "Scale"
+
+
+def test_cluster_scoped_resources_have_no_namespace_in_their_paths(models: Models) -> None:
+    paths = document(OpenApi(Registry([NAMESPACES]), models), "api/v1")["paths"]
+    assert set(paths) == {"/api/v1/namespaces", "/api/v1/namespaces/{name}"}
+
+
+def test_custom_resources_take_any_field_and_no_strategic_patch(models: Models) -> None:
+    found = document(OpenApi(Registry([WIDGETS]), models), "apis/example.com/v1")
+    assert schema(found, "com.example.v1.Widget")["x-kubernetes-preserve-unknown-fields"] is True
+    patch = found["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
+    assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]

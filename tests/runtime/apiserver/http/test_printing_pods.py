@@ -1,0 +1,185 @@
+"""Cases of upstream's TestPrintPod and its neighbours (pkg/printers/internalversion/printers_test.go)."""
+
+from typing import Any
+
+import pytest
+
+from runtime.apiserver.printing.pods import pod_cells, pod_completion
+
+NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
+AN_HOUR_AGO = "2026-01-02T02:00:00Z"
+TEN_SECONDS_AGO = "2026-01-02T02:59:50Z"
+RUNNING = {"running": {"startedAt": AN_HOUR_AGO}}
+
+
+def container(state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    return {"name": status.pop("name", "c"), "state": state or {}, **status}
+
+
+def ready(**status: Any) -> dict[str, Any]:
+    return container(RUNNING, ready=True, **status)
+
+
+def terminated(code: int, **more: Any) -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, **more}}
+
+
+def ended(when: str) -> dict[str, Any]:
+    return {"terminated": {"exitCode": 1, "finishedAt": when}}
+
+
+def condition(type_: str, status: str = "True", **more: str) -> dict[str, str]:
+    return {"type": type_, "status": status, **more}
+
+
+def pod(
+    *containers: dict[str, Any],
+    phase: str = "Running",
+    count: int = 2,
+    spec: dict[str, Any] | None = None,
+    meta: dict[str, Any] | None = None,
+    **status: Any,
+) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "web", "creationTimestamp": AN_HOUR_AGO, **(meta or {})},
+        "spec": {"containers": [{"name": f"c{i}"} for i in range(count)], **(spec or {})},
+        "status": {"phase": phase, "containerStatuses": list(containers), **status},
+    }
+
+
+def shown(obj: dict[str, Any]) -> tuple[str, str, str]:
+    """(READY, STATUS, RESTARTS)"""
+    cells = pod_cells(obj, NOW)
+    return cells[1], cells[2], cells[3]
+
+
+@pytest.mark.parametrize(
+    "obj, expected",
+    [
+        (pod(phase="Pending"), ("0/2", "Pending", "0")),
+        (pod(phase=""), ("0/2", "", "0")),
+        (pod(ready(), ready()), ("2/2", "Running", "0")),
+        (pod(ready(), container(RUNNING, ready=False)), ("1/2", "Running", "0")),
+        (pod(reason="Evicted", phase="Failed"), ("0/2", "Evicted", "0")),
+        (pod(ready(restartCount=3)), ("1/2", "Running", "3")),
+        (
+            pod(ready(restartCount=3, lastState=ended(TEN_SECONDS_AGO)), ready(restartCount=1)),
+            ("2/2", "Running", "4 (10s ago)"),
+        ),
+        (
+            pod(
+                ready(restartCount=1, lastState=ended(AN_HOUR_AGO)),
+                ready(restartCount=1, lastState=ended(TEN_SECONDS_AGO)),
+            ),
+            ("2/2", "Running", "2 (10s ago)"),
+        ),
+        (pod(container({"waiting": {"reason": "ImagePullBackOff"}}), ready()), ("1/2", "ImagePullBackOff", "0")),
+        (pod(container({"waiting": {}}), ready()), ("1/2", "Running", "0")),
+        (pod(container(terminated(0, reason="Completed")), phase="Succeeded"), ("0/2", "Completed", "0")),
+        (pod(container(terminated(1, reason="Error")), ready()), ("1/2", "Error", "0")),
+        (pod(container(terminated(2))), ("0/2", "ExitCode:2", "0")),
+        (pod(container(terminated(137, signal=9))), ("0/2", "Signal:9", "0")),
+        # Some are completed while others run: ready as a whole, or not.
+        (
+            pod(ready(), container(terminated(0, reason="Completed")), conditions=[condition("Ready")]),
+            ("1/2", "Running", "0"),
+        ),
+        (pod(ready(), container(terminated(0, reason="Completed"))), ("1/2", "NotReady", "0")),
+        (pod(container(terminated(0, reason="Completed")), ready()), ("1/2", "NotReady", "0")),
+        (
+            pod(container(terminated(0, reason="Completed")), container(terminated(1, reason="Error"))),
+            ("0/2", "Error", "0"),
+        ),
+        (
+            pod(conditions=[condition("PodScheduled", "False", reason="SchedulingGated")], phase="Pending"),
+            ("0/2", "SchedulingGated", "0"),
+        ),
+        (pod(ready(), meta={"deletionTimestamp": AN_HOUR_AGO}), ("1/2", "Terminating", "0")),
+        (
+            pod(ready(), meta={"deletionTimestamp": AN_HOUR_AGO}, reason="NodeLost"),
+            ("1/2", "Unknown", "0"),
+        ),
+        (
+            pod(
+                container(terminated(0, reason="Completed")),
+                phase="Succeeded",
+                meta={"deletionTimestamp": AN_HOUR_AGO},
+            ),
+            ("0/2", "Completed", "0"),
+        ),
+    ],
+)
+def test_the_status_of_a_pod_is_the_most_telling_of_its_containers(
+    obj: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    assert shown(obj) == expected
+
+
+PLAIN_INIT = {"initContainers": [{"name": "i0"}, {"name": "i1"}]}
+SIDECAR = {"initContainers": [{"name": "i0"}, {"name": "side", "restartPolicy": "Always"}]}
+DONE = container(terminated(0), name="i0")
+SIDE = container(RUNNING, name="side", started=True, ready=True, restartCount=2, lastState=ended(TEN_SECONDS_AGO))
+FAILED_BEFORE = container(terminated(0), name="i0", restartCount=3, lastState=ended(AN_HOUR_AGO))
+
+
+@pytest.mark.parametrize(
+    "spec, statuses, conditions, expected",
+    [
+        (PLAIN_INIT, [container(RUNNING, name="i0")], [], ("0/2", "Init:0/2", "0")),
+        (PLAIN_INIT, [DONE, container(RUNNING, name="i1")], [], ("0/2", "Init:1/2", "0")),
+        (PLAIN_INIT, [container(terminated(3), name="i0")], [], ("0/2", "Init:ExitCode:3", "0")),
+        (PLAIN_INIT, [container(terminated(3, signal=9), name="i0")], [], ("0/2", "Init:Signal:9", "0")),
+        (PLAIN_INIT, [container(terminated(1, reason="Error"), name="i0")], [], ("0/2", "Init:Error", "0")),
+        (
+            PLAIN_INIT,
+            [container({"waiting": {"reason": "CrashLoopBackOff"}}, name="i0", restartCount=3)],
+            [],
+            ("0/2", "Init:CrashLoopBackOff", "3"),
+        ),
+        (
+            PLAIN_INIT,
+            [container({"waiting": {"reason": "PodInitializing"}}, name="i0")],
+            [],
+            ("0/2", "Init:0/2", "0"),
+        ),
+        (PLAIN_INIT, [FAILED_BEFORE, container(RUNNING, name="i1")], [], ("0/2", "Init:1/2", "3 (60m ago)")),
+        # Once initialized, restarts of what ran before no longer count, those of sidecars do.
+        (PLAIN_INIT, [FAILED_BEFORE, DONE], [], ("0/2", "Pending", "0")),
+        (SIDECAR, [FAILED_BEFORE, SIDE], [], ("1/3", "Pending", "2 (10s ago)")),
+        (SIDECAR, [DONE, container(RUNNING, name="side", started=False)], [], ("0/3", "Init:1/2", "0")),
+        (SIDECAR, [DONE, container(RUNNING, name="side", started=True)], [], ("0/3", "Pending", "0")),
+        # A sidecar that crashes later does not hide what the containers do.
+        (
+            SIDECAR,
+            [DONE, container(terminated(1, reason="Error"), name="side")],
+            [condition("Initialized")],
+            ("0/3", "Init:Error", "0"),
+        ),
+    ],
+)
+def test_a_pod_that_initializes_tells_how_far_it_is(
+    spec: dict[str, Any], statuses: list[Any], conditions: list[Any], expected: tuple[str, str, str]
+) -> None:
+    obj = pod(phase="Pending", spec=spec, initContainerStatuses=statuses, conditions=conditions)
+    assert shown(obj) == expected
+
+
+def test_wide_columns_say_where_the_pod_is() -> None:
+    gates = {"nodeName": "n1", "readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}]}
+    obj = pod(
+        spec=gates,
+        podIPs=[{"ip": "10.0.0.1"}, {"ip": "fd00::1"}],
+        nominatedNodeName="n2",
+        conditions=[condition("a"), condition("b", "False")],
+    )
+    assert pod_cells(obj, NOW)[4:] == ["60m", "10.0.0.1", "n1", "n2", "1/2"]
+    assert pod_cells(pod(), NOW)[4:] == ["60m", "<none>", "<none>", "<none>", "<none>"]
+
+
+@pytest.mark.parametrize("phase, reasons", [("Running", []), ("Succeeded", ["Succeeded"]), ("Failed", ["Failed"])])
+def test_a_row_says_when_a_pod_is_done(phase: str, reasons: list[str]) -> None:
+    assert [one["reason"] for one in pod_completion(pod(phase=phase))] == reasons
+
+
+def test_a_pod_of_nothing_but_a_name_is_printed() -> None:
+    assert pod_cells({"metadata": {"name": "a"}}, NOW) == ["a", "0/0", "", "0", "<unknown>", *["<none>"] * 4]

@@ -1,0 +1,128 @@
+import asyncio
+import base64
+import os
+import resource
+import signal
+import socket
+import ssl
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+
+from runtime.apiserver.launch import EmbeddedServer, LaunchError, launch
+from tests.runtime.apiserver.http.served import PODS, pod
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    running = launch(tmp_path_factory.mktemp("shared") / "kcm")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    """A server of the test's own, which may end it."""
+    running = launch(tmp_path / "kcm")
+    yield running
+    running.stop()
+
+
+def ask(kubeconfig: Path, method: str, path: str, *, tls: ssl.SSLContext | None = None, **options: Any) -> Any:
+    """(status, JSON) of one request, sent as the kubeconfig says; with a TLS context, without its token."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    headers = {"Authorization": f"Bearer {user['token']}"} if tls is None else {}
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    context = tls or ssl.create_default_context(cadata=authority)
+
+    async def exchange() -> Any:
+        async with aiohttp.ClientSession(headers=headers) as session:
+            async with session.request(method, cluster["server"] + path, ssl=context, **options) as response:
+                return response.status, await response.json(content_type=None)
+
+    return asyncio.run(exchange())
+
+
+def test_the_kubeconfig_is_the_owners_and_leads_to_the_server(server: EmbeddedServer) -> None:
+    assert stat.S_IMODE(server.kubeconfig.stat().st_mode) == 0o600
+    assert yaml.safe_load(server.kubeconfig.read_text())["clusters"][0]["cluster"]["server"] == server.url
+    assert ask(server.kubeconfig, "GET", "/api/v1/namespaces/default")[0] == 200
+    private = {path for path in server.kubeconfig.parent.rglob("*") if path.is_file()}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
+
+
+def test_the_admins_certificate_is_as_good_as_the_token(server: EmbeddedServer) -> None:
+    certificates = server.kubeconfig.parent / "certificates"
+    context = ssl.create_default_context(cafile=str(certificates / "ca.crt"))
+    assert ask(server.kubeconfig, "GET", "/api/v1/pods", tls=context)[0] == 401
+    context.load_cert_chain(certificates / "admin.crt", certificates / "admin.key")
+    assert ask(server.kubeconfig, "GET", "/api/v1/pods", tls=context)[0] == 200
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> None:
+    assert ask(mortal.kubeconfig, "POST", PODS, json=pod("a"))[0] == 201
+    mortal.child.kill()
+    again = launch(mortal.kubeconfig.parent)
+    try:
+        status, found = ask(again.kubeconfig, "GET", f"{PODS}/a")
+        assert (status, found["metadata"]["name"]) == (200, "a")
+    finally:
+        again.stop()
+
+
+def test_a_full_disk_is_told_to_who_waits_and_ends_the_server_soon(mortal: EmbeddedServer) -> None:
+    with socket.create_connection(("127.0.0.1", int(mortal.url.rpartition(":")[2]))):  # one that stays open
+        written = max(path.stat().st_size for path in mortal.kubeconfig.parent.iterdir())
+        resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE, (written, written))
+        status, refused = ask(
+            mortal.kubeconfig,
+            "POST",
+            PODS,
+            json=pod("a", metadata={"name": "a", "annotations": {"a": "b" * written}}),
+        )
+        assert status == 500
+        assert "the store cannot be written: " in refused["message"]
+        started = time.monotonic()
+        assert mortal.child.wait() == 1
+        assert time.monotonic() - started < 5.0
+
+
+def test_a_directory_serves_one_server(server: EmbeddedServer) -> None:
+    with pytest.raises(LaunchError, match=rf"kcm is in use by process {server.child.pid}$"):
+        launch(server.kubeconfig.parent)
+    assert ask(server.kubeconfig, "GET", "/api/v1/pods")[0] == 200
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(LaunchError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use$"):
+            launch(tmp_path / "kcm", port=port)
+
+
+def test_a_place_that_cannot_be_a_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LaunchError, match=r"did not start: cannot use .*/file: File exists$"):
+        launch(tmp_path / "file")
+
+
+def test_it_ends_with_whoever_started_it(mortal: EmbeddedServer) -> None:
+    mortal.child.stop(15.0)  # closes its standard input, as the kernel does when we die
+    assert mortal.child.exit_code == 0
+
+
+def test_it_ends_in_good_order_when_asked_to(mortal: EmbeddedServer) -> None:
+    os.kill(mortal.child.pid, signal.SIGTERM)
+    assert mortal.child.wait() == 0
+
+
+def test_a_server_that_says_nothing_is_given_up(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"no sign of life for 0\.001 s"):
+        launch(tmp_path / "kcm", ready_within=0.001)

@@ -1,0 +1,253 @@
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.apiserver.openapi_models import installed_models, model_of
+from runtime.apiserver.protobuf_bodies import MAGIC, ProtobufDecoder, UnknownType
+
+# What kubectl 1.32 sends for `create deployment web --image=nginx --replicas=0 --port=80`, and so on.
+DEPLOYMENT = (
+    "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50ErgBCh8KA3dlYhIAGgAiACoAMgA4AEIAWgoKA2FwcBIDd2ViEoYBCAASDAoKCgNhcHASA3dlYhpsChw"
+    "KABIAGgAiACoAMgA4AEIAWgoKA2FwcBIDd2ViEkwSLgoFbmdpbngSBW5naW54KgAyCgoAEAAYUCIAKgBCAGoAcgCAAQCIAQCQAQCiAQAaADIAQgBK"
+    "AFIAWABgAGgAggEAigEAmgEAwgEAIgIKACgAOAAaDAgAEAAYACAAKAA4ABoAIgA="
+)
+SECRET = "azhzAAoMCgJ2MRIGU2VjcmV0Eh4KEgoCcHcSABoAIgAqADIAOABCABIGCgFhEgFiGgAaACIA"
+DISRUPTION_BUDGET = (
+    "azhzAAogCglwb2xpY3kvdjESE1BvZERpc3J1cHRpb25CdWRnZXQSOQoUCgRoYWxmEgAaACIAKgAyADgAQgASFQoJCAEQABoDNTAlEggKBgoBYRIBYho"
+    "KCAAYACAAKAAwABoAIgA="
+)
+SERVICE = (
+    "azhzAAoNCgJ2MRIHU2VydmljZRJpCh0KAnMyEgAaACIAKgAyADgAQgBaCQoDYXBwEgJzMhJECh4KBzgwLWh0dHASA1RDUBhQIgoIARAAGgRodHRwKAA"
+    "SCQoDYXBwEgJzMhoAIglDbHVzdGVySVA6AEIAUgBaAGAAaAAaAgoAGgAiAA=="
+)
+INGRESS = (
+    "azhzAAofChRuZXR3b3JraW5nLms4cy5pby92MRIHSW5ncmVzcxI+ChIKAmkyEgAaACIAKgAyADgAQgASJBoiCgFhEh0KGwoZCgIvYhILIgkKAWMSBAo"
+    "AEFAaBlByZWZpeBoCCgAaACIA"
+)
+QUOTA = "azhzAAoTCgJ2MRINUmVzb3VyY2VRdW90YRIxChIKAnEyEgAaACIAKgAyADgAQgASGQoKCgNjcHUSAwoBMgoLCgRwb2RzEgMKATEaABoAIgA="
+
+
+@pytest.fixture(scope="module")
+def decoder() -> ProtobufDecoder:
+    return ProtobufDecoder(installed_models())
+
+
+@pytest.mark.parametrize(
+    "encoded, expected",
+    [
+        (
+            DEPLOYMENT,
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "web", "labels": {"app": "web"}},
+                "spec": {
+                    "replicas": 0,
+                    "selector": {"matchLabels": {"app": "web"}},
+                    "template": {
+                        "metadata": {"labels": {"app": "web"}},
+                        "spec": {"containers": [{"name": "nginx", "image": "nginx", "ports": [{"containerPort": 80}]}]},
+                    },
+                },
+            },
+        ),
+        (SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pw"}, "data": {"a": "Yg=="}}),
+        (
+            DISRUPTION_BUDGET,
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": "half"},
+                "spec": {"minAvailable": "50%", "selector": {"matchLabels": {"a": "b"}}},
+            },
+        ),
+        (
+            SERVICE,
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "s2", "labels": {"app": "s2"}},
+                "spec": {
+                    "type": "ClusterIP",
+                    "ports": [{"name": "80-http", "protocol": "TCP", "port": 80, "targetPort": "http"}],
+                    "selector": {"app": "s2"},
+                },
+            },
+        ),
+        (
+            INGRESS,
+            {
+                "apiVersion": "networking.k8s.io/v1",
+                "kind": "Ingress",
+                "metadata": {"name": "i2"},
+                "spec": {
+                    "rules": [
+                        {
+                            "host": "a",
+                            "http": {
+                                "paths": [
+                                    {
+                                        "path": "/b",
+                                        "pathType": "Prefix",
+                                        "backend": {"service": {"name": "c", "port": {"number": 80}}},
+                                    }
+                                ]
+                            },
+                        }
+                    ]
+                },
+            },
+        ),
+        (
+            QUOTA,
+            {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": {"name": "q2"},
+                "spec": {"hard": {"cpu": "2", "pods": "1"}},
+            },
+        ),
+    ],
+    ids=["deployment", "secret", "disruption budget", "service", "ingress", "quota"],
+)
+def test_what_kubectl_sends_is_what_it_means(decoder: ProtobufDecoder, encoded: str, expected: dict[str, Any]) -> None:
+    assert decoder.decode(base64.b64decode(encoded)) == expected
+
+
+def varint(number: int) -> bytes:
+    number &= 2**64 - 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def message(**fields: int | str | bytes) -> bytes:
+    """A message; its fields are named f1, f2, …"""
+    parts = []
+    for name, value in fields.items():
+        number = int(name[1:])
+        if isinstance(value, int):
+            parts.append(varint(number << 3) + varint(value))
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            parts.append(varint(number << 3 | 2) + varint(len(data)) + data)
+    return b"".join(parts)
+
+
+def body(api_version: str, kind: str, content: bytes) -> bytes:
+    return MAGIC + message(f1=message(f1=api_version, f2=kind), f2=content)
+
+
+def meta(**fields: int | str | bytes) -> bytes:
+    return message(f1=message(**fields))
+
+
+@pytest.mark.parametrize(
+    "api_version, kind, content, expected",
+    [
+        # metav1.Time and MicroTime; a time that was never set is left out.
+        ("v1", "Pod", meta(f1="a", f8=message(f1=1767322800, f2=5)), {"creationTimestamp": "2026-01-02T03:00:00Z"}),
+        ("v1", "Pod", meta(f1="a", f8=b""), {}),
+        ("v1", "Pod", meta(f1="a", f8=message(f1=-62135596800)), {}),
+        # Numbers may be negative, and are sent with 64 bits then.
+        ("v1", "Pod", meta(f1="a", f7=-3), {"generation": -3}),
+        # A pointer's zero was meant, any other was not.
+        ("v1", "Pod", meta(f1="a", f7=0, f10=0), {"deletionGracePeriodSeconds": 0}),
+        ("v1", "Pod", meta(f1="a", f12=message(f1="k")), {"annotations": {"k": ""}}),
+        # Fields that nobody knows are passed over, of whatever wire type they are.
+        ("v1", "Pod", meta(f1="a", f999="x", f998=1) + varint(997 << 3 | 1) + bytes(8), {}),
+    ],
+)
+def test_metadata(
+    decoder: ProtobufDecoder, api_version: str, kind: str, content: bytes, expected: dict[str, Any]
+) -> None:
+    assert decoder.decode(body(api_version, kind, content))["metadata"] == {"name": "a", **expected}
+
+
+def test_parts_that_json_inlines_are_inlined(decoder: ProtobufDecoder) -> None:
+    volume = message(f1="data", f2=message(f2=b""))  # VolumeSource.emptyDir
+    key = message(f1=message(f1="config"), f2="key")  # ConfigMapKeySelector with its LocalObjectReference
+    container = message(f1="c", f7=message(f1="X", f3=message(f3=key)))
+    probe = message(f1=message(f2=message(f2=message(f1=0, f2=80))), f2=5)
+    spec = message(f1=volume, f2=container + message(f10=probe))
+    pod = decoder.decode(body("v1", "Pod", message(f2=spec)))
+    assert pod["spec"]["volumes"] == [{"name": "data", "emptyDir": {}}]
+    (found,) = pod["spec"]["containers"]
+    assert found["env"] == [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "config", "key": "key"}}}]
+    assert found["livenessProbe"] == {"httpGet": {"port": 80}, "initialDelaySeconds": 5}
+
+
+def test_raw_json_inside_comes_out_as_it_is(decoder: ProtobufDecoder) -> None:
+    revision = message(f2=message(f1=b'{"spec":{"a":1}}'), f3=7)
+    assert decoder.decode(body("apps/v1", "ControllerRevision", revision)) == {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "data": {"spec": {"a": 1}},
+        "revision": 7,
+    }
+
+
+def test_options_are_understood_in_any_version(decoder: ProtobufDecoder) -> None:
+    options = message(f1=0, f2=message(f1="uid"), f4="Background")
+    for version in ("v1", "apps/v1"):
+        decoded = decoder.decode(body(version, "DeleteOptions", options))
+        assert decoded["gracePeriodSeconds"] == 0
+        assert decoded["preconditions"] == {"uid": "uid"}
+        assert decoded["propagationPolicy"] == "Background"
+
+
+@pytest.mark.parametrize("groups", [b"\x20\x01\x20\x02\x20\x03", message(f4=b"\x01\x02\x03")], ids=["plain", "packed"])
+def test_repeated_numbers_may_come_packed(decoder: ProtobufDecoder, groups: bytes) -> None:
+    pod = decoder.decode(body("v1", "Pod", message(f2=message(f14=groups))))
+    assert pod["spec"]["securityContext"] == {"supplementalGroups": [1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    "api_version, kind", [("example.com/v1", "Widget"), ("v1", "Widget"), ("", ""), ("apiextensions.k8s.io/v1", "X")]
+)
+def test_kinds_without_numbers_are_named(decoder: ProtobufDecoder, api_version: str, kind: str) -> None:
+    with pytest.raises(UnknownType, match=f'"{kind}"'):
+        decoder.decode(body(api_version, kind, b""))
+
+
+@given(tail=st.binary(max_size=60))
+@settings(max_examples=150)
+def test_broken_bodies_are_value_errors(decoder: ProtobufDecoder, tail: bytes) -> None:
+    for broken in (tail, MAGIC + tail, body("v1", "Pod", tail), base64.b64decode(SERVICE)[: len(tail)]):
+        try:
+            decoder.decode(broken)
+        except ValueError:
+            continue
+        assert broken.startswith(MAGIC)
+
+
+def test_every_numbered_type_names_fields_that_its_model_has(decoder: ProtobufDecoder) -> None:
+    """But for the parts that JSON inlines, which have no model."""
+    models = installed_models()
+    without = set()
+    for name, numbers in decoder.numbers.items():
+        model = models.find(name)
+        if model is None:
+            without.add(name.name)
+            continue
+        strays = {one.name for one in numbers.values() if not one.inline} - set(model.fields)
+        assert not strays, f"{name}: {strays}"
+    assert without == {
+        "EphemeralContainerCommon",
+        "IngressRuleValue",
+        "PersistentVolumeSource",
+        "ProbeHandler",
+        "VolumeSource",
+    }
+
+
+def test_every_type_inside_a_numbered_type_is_numbered(decoder: ProtobufDecoder) -> None:
+    models = installed_models()
+    pods = model_of("", "v1", "Pod")
+    numbered = decoder.numbers
+    assert {model.name for model in models.closure([pods])} <= set(numbered)

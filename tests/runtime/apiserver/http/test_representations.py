@@ -1,0 +1,96 @@
+from typing import Any
+
+import orjson
+import pytest
+
+from runtime.apiserver.negotiation import Form
+from runtime.apiserver.representations import Representation
+
+TABLE, PARTIAL = Form("Table", "v1"), Form("PartialObjectMetadata", "v1")
+
+
+def pod(name: str, **fields: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": "5"}, "status": {"phase": "Running"}, **fields}
+
+
+def whole(name: str) -> dict[str, Any]:
+    return {"kind": "Pod", "apiVersion": "v1", **pod(name)}
+
+
+def representation(form: Form, include: str = "Metadata") -> Representation:
+    return Representation(form, include=include, now=lambda: 0.0, custom=False)
+
+
+def body(one: Representation, document: dict[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = orjson.loads(one.body(orjson.dumps(document)))
+    return shown
+
+
+def pod_list(*items: dict[str, Any]) -> dict[str, Any]:
+    meta = {"resourceVersion": "9", "continue": "abc"}
+    return {"kind": "PodList", "apiVersion": "v1", "metadata": meta, "items": list(items)}
+
+
+def test_a_list_becomes_a_table_with_the_lists_metadata() -> None:
+    shown = body(representation(TABLE), pod_list(pod("a"), pod("b")))
+    assert (shown["kind"], shown["metadata"]) == ("Table", {"resourceVersion": "9", "continue": "abc"})
+    assert [row["cells"][0] for row in shown["rows"]] == ["a", "b"]
+    assert shown["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+
+
+def test_one_object_becomes_a_table_of_one_row() -> None:
+    shown = body(representation(TABLE), whole("a"))
+    assert shown["metadata"] == {"resourceVersion": "5"}
+    assert [row["cells"][2] for row in shown["rows"]] == ["Running"]
+
+
+def test_objects_of_a_list_stand_alone_in_their_rows() -> None:
+    shown = body(representation(TABLE, "Object"), pod_list(pod("a")))
+    assert shown["rows"][0]["object"] == whole("a")
+
+
+def test_partial_metadata_of_an_object_and_of_a_list() -> None:
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("a")["metadata"]}
+    assert body(representation(PARTIAL), whole("a")) == partial
+    shown = body(representation(PARTIAL), pod_list(pod("a")))
+    assert (shown["kind"], shown["items"]) == ("PartialObjectMetadataList", [partial])
+
+
+@pytest.mark.parametrize("form", [TABLE, PARTIAL])
+def test_a_status_stays_a_status(form: Form) -> None:
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": 404}
+    assert body(representation(form), status) == status
+
+
+def events(one: Representation, *lines: dict[str, Any]) -> list[dict[str, Any]]:
+    raw = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    return [orjson.loads(line) for line in one.lines(raw).splitlines()]
+
+
+def test_a_watched_table_names_its_columns_once() -> None:
+    one = representation(TABLE)
+    first, second = events(one, {"type": "ADDED", "object": whole("a")}, {"type": "DELETED", "object": whole("b")})
+    assert (first["type"], second["type"]) == ("ADDED", "DELETED")
+    assert first["object"]["columnDefinitions"]
+    assert second["object"]["columnDefinitions"] == []
+    (third,) = events(one, {"type": "ADDED", "object": whole("c")})
+    assert third["object"]["columnDefinitions"] == []
+    assert third["object"]["rows"][0]["cells"][0] == "c"
+
+
+def test_a_bookmark_is_a_table_without_rows() -> None:
+    bookmark = {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}
+    (event,) = events(representation(TABLE), {"type": "BOOKMARK", "object": bookmark})
+    assert (event["object"]["rows"], event["object"]["metadata"]) == ([], {"resourceVersion": "7"})
+
+
+def test_a_bookmark_keeps_its_annotations_as_partial_metadata() -> None:
+    meta = {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}
+    bookmark = {"kind": "Pod", "apiVersion": "v1", "metadata": meta}
+    (event,) = events(representation(PARTIAL), {"type": "BOOKMARK", "object": bookmark})
+    assert event["object"]["metadata"] == meta
+
+
+def test_an_error_event_stays_as_it_is() -> None:
+    error = {"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "code": 410}}
+    assert events(representation(TABLE), error) == [error]

@@ -1,0 +1,319 @@
+"""What is acknowledged is on disk, and nobody is told of anything else."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from runtime.apiserver.sqlite_store import SqliteStore, StoreUnusable
+from runtime.apiserver.store import Change, MemoryStore, Stored
+
+
+class SlowStore:
+    """Makes writes durable when it is told to."""
+
+    def __init__(self) -> None:
+        self.commits: list[tuple[Sequence[Change], Callable[[], None]]] = []
+
+    def revision(self) -> int:
+        return 0
+
+    def load(self) -> Iterator[Stored]:
+        return iter(())
+
+    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+        self.commits.append((changes, on_durable))
+
+    def settle(self, count: int = 1_000_000) -> None:
+        for _, on_durable in self.commits[:count]:
+            on_durable()
+        del self.commits[:count]
+
+    def close(self) -> None:
+        return None
+
+
+@pytest.fixture
+def store():
+    return SlowStore()
+
+
+@pytest.fixture
+def slow(make_api, store):
+    api = make_api(store)
+    store.settle()
+    return api
+
+
+def answered(api) -> list[bool]:
+    """Becomes non-empty once what was handled last may be answered."""
+    told: list[bool] = []
+    api.server.when_durable(lambda: told.append(True))
+    return told
+
+
+def test_a_write_is_answered_once_it_is_durable(slow, store):
+    assert answered(slow)
+    slow.create("pods", slow.pod())
+    waiting = answered(slow)
+    assert not waiting
+    store.settle()
+    assert waiting
+
+
+def test_a_read_waits_too_for_it_may_show_what_a_crash_takes_back(slow, store):
+    slow.create("pods", slow.pod())
+    assert slow.list("pods").names == ["web"]
+    waiting = answered(slow)
+    assert not waiting
+    store.settle()
+    assert waiting
+    slow.list("pods")
+    assert answered(slow)
+
+
+def test_each_waits_for_no_more_than_was_there_before(slow, store):
+    slow.create("pods", slow.pod("a"))
+    first = answered(slow)
+    slow.create("pods", slow.pod("b"))
+    second = answered(slow)
+    store.settle(1)
+    assert (first, second) == ([True], [])
+    store.settle(1)
+    assert second
+
+
+def test_watchers_hear_of_what_is_durable_in_its_order(slow, store):
+    listener = slow.watch("pods", resourceVersion=str(slow.server.revision))
+    slow.create("pods", slow.pod("a"))
+    slow.create("pods", slow.pod("b"))
+    assert listener.told == []
+    store.settle(1)
+    assert listener.told == [("ADDED", "a")]
+    store.settle(1)
+    assert listener.told == [("ADDED", "a"), ("ADDED", "b")]
+
+
+def test_a_watch_begins_once_what_it_begins_with_is_durable(slow, store):
+    slow.create("pods", slow.pod("a"))
+    listener = slow.watch("pods", allowWatchBookmarks="true", timeoutSeconds="1000")
+    slow.create("pods", slow.pod("b"))
+    slow.advance(61)
+    assert listener.told == []
+    store.settle(1)
+    assert listener.told == [("ADDED", "a")]
+    store.settle(1)
+    assert listener.told == [("ADDED", "a"), ("ADDED", "b")]
+
+
+def test_a_list_at_an_earlier_revision_takes_back_what_is_not_durable_yet(slow, store):
+    slow.create("pods", slow.pod("a"))
+    store.settle()
+    revision = str(slow.server.revision)
+    slow.create("pods", slow.pod("b"))
+    slow.delete("pods", "a")
+    then = slow.list("pods", resourceVersion=revision, resourceVersionMatch="Exact")
+    assert then.names == ["a"]
+    assert slow.list("pods").names == ["b"]
+
+
+def test_what_follows_from_a_request_is_one_commit_with_it(slow, store):
+    owner = slow.create("replicasets", slow.replicaset("rs")).obj
+    for name in "ab":
+        slow.create("pods", slow.owned(slow.pod(name), owner))
+    store.settle()
+    slow.delete("replicasets", "rs", {"propagationPolicy": "Background"})
+    ((changes, _),) = store.commits
+    assert [(change.type, change.key) for change in changes] == [
+        ("DELETED", "default/rs"),
+        ("MODIFIED", "default/a"),
+        ("DELETED", "default/a"),
+        ("MODIFIED", "default/b"),
+        ("DELETED", "default/b"),
+    ]
+
+
+class Disk:
+    """Opens servers on one file; their callbacks run when `settle` is called, as on an event loop."""
+
+    def __init__(self, make_api, path) -> None:
+        self._make_api, self.path = make_api, path
+        self._posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+        self._stores: list[SqliteStore] = []
+
+    def open(self):
+        self._stores.append(SqliteStore(self.path, post=self._posted.put, failed=self.failures.put))
+        return self._make_api(self._stores[-1])
+
+    def settle(self, api) -> None:
+        told = answered(api)
+        while not told:
+            self._posted.get(timeout=10)()
+
+    def close(self) -> None:
+        while self._stores:
+            self._stores.pop().close()
+
+
+@pytest.fixture
+def disk(make_api, tmp_path):
+    disk = Disk(make_api, tmp_path / "cluster.db")
+    yield disk
+    disk.close()
+
+
+def test_what_was_written_is_there_again_with_its_versions(disk):
+    api = disk.open()
+    kept = api.create("pods", api.pod("kept")).obj
+    api.create("pods", api.pod("gone"))
+    api.delete("pods", "gone")
+    disk.settle(api)
+    revision = api.server.revision
+    disk.close()
+
+    again = disk.open()
+
+    assert again.server.revision == revision
+    assert again.list("pods").obj["items"] == [kept]
+    assert again.list("namespaces").names == ["default", "kube-node-lease", "kube-public", "kube-system"]
+    assert int(again.create("pods", again.pod("new")).meta["resourceVersion"]) == revision + 1
+
+
+def test_a_watch_cannot_go_on_from_before_the_start(disk):
+    api = disk.open()
+    version = api.create("pods", api.pod("a")).meta["resourceVersion"]
+    api.create("pods", api.pod("b"))
+    disk.settle(api)
+    revision = str(api.server.revision)
+    disk.close()
+
+    again = disk.open()
+
+    (error,) = again.watch("pods", resourceVersion=version).events
+    assert error["object"]["message"] == f"too old resource version: {version} ({revision})"
+    listener = again.watch("pods", resourceVersion=revision)
+    again.create("pods", again.pod("c"))
+    disk.settle(again)
+    assert listener.told == [("ADDED", "c")]
+
+
+def test_owners_and_custom_resources_and_ending_namespaces_are_known_again(disk):
+    api = disk.open()
+    names = {"plural": "things", "kind": "Thing"}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
+    api.create("customresourcedefinitions", {"metadata": {"name": "things.example.com"}, "spec": spec})
+    owner = api.create("replicasets", api.replicaset("rs")).obj
+    api.create("pods", api.owned(api.pod("owned"), owner))
+    api.create("namespaces", {"metadata": {"name": "team"}})
+    api.create("pods", api.pod(nodeName="n"), namespace="team")
+    api.delete("namespaces", "team")
+    disk.settle(api)
+    disk.close()
+
+    again = disk.open()
+
+    assert again.send("GET", "/apis/example.com/v1/things").status == 200
+    again.delete("replicasets", "rs", {"propagationPolicy": "Background"})
+    assert not again.exists("pods", "owned")
+    again.delete("pods", "web", {"gracePeriodSeconds": 0}, namespace="team")
+    assert not again.exists("namespaces", "team")
+
+
+def test_many_requests_share_a_commit(disk):
+    api = disk.open()
+    for i in range(200):
+        api.create("pods", api.pod(f"p{i}"))
+    disk.settle(api)
+    assert len(api.list("pods").names) == 200
+
+
+def test_nobody_else_may_read_the_file_or_open_it_twice(disk):
+    disk.open()
+    assert stat.S_IMODE(os.stat(disk.path).st_mode) == 0o600
+    with pytest.raises(StoreUnusable, match="another process has it open"):
+        disk.open()
+
+
+@pytest.mark.parametrize("content", [b"not a database, but quite long" * 100, b"short"])
+def test_a_file_that_is_no_store_is_refused_and_left_alone(disk, content):
+    disk.path.write_bytes(content)
+    with pytest.raises(StoreUnusable, match="file is not a database"):
+        disk.open()
+    assert disk.path.read_bytes() == content
+
+
+def test_a_store_of_another_version_is_refused(disk):
+    disk.open()
+    disk.close()
+    with sqlite3.connect(disk.path) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    with pytest.raises(StoreUnusable, match="written in format 7, this version reads format 1"):
+        disk.open()
+
+
+def test_a_failed_commit_is_told_and_never_acknowledged(disk):
+    api = disk.open()
+    disk.settle(api)
+    disk._stores[0]._connection.execute("PRAGMA query_only = ON")  # as a full disk would
+    api.create("pods", api.pod())
+    assert isinstance(disk.failures.get(timeout=10), sqlite3.Error)
+    assert not answered(api)
+
+
+KILLED = """
+import queue, sys
+from pathlib import Path
+import orjson
+from runtime.client.api import Request
+from runtime.apiserver.server import ApiServer
+from runtime.apiserver.sqlite_store import SqliteStore
+
+class Clock:
+    def now(self):
+        return 1e9
+
+posted = queue.SimpleQueue()
+store = SqliteStore(Path(sys.argv[1]), post=posted.put, failed=print)
+server = ApiServer(store=store, clock=Clock())
+body = orjson.dumps({"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+while True:
+    for _ in range(20):
+        response = server.handle(Request(method="POST", path="/api/v1/namespaces/default/pods", body=body))
+        meta = orjson.loads(response.body)["metadata"]
+        line = meta["name"] + " " + meta["resourceVersion"]
+        server.when_durable(lambda line=line: print(line, flush=True))
+    posted.get()()
+"""
+
+
+def test_after_kill_9_all_that_was_acknowledged_is_there(disk):
+    command = [sys.executable, "-c", KILLED, str(disk.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        acknowledged = [process.stdout.readline().split() for _ in range(300)]
+        process.send_signal(signal.SIGKILL)
+        rest = process.stdout.read().splitlines(keepends=True)
+    acknowledged += [line.split() for line in rest if line.endswith("\n")]
+    api = disk.open()
+    there = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in api.list("pods").obj["items"]}
+    assert dict(acknowledged).items() <= there.items()
+    assert api.server.revision >= max(int(version) for version in there.values())
+
+
+def test_in_memory_everything_is_durable_at_once(make_api):
+    api = make_api(MemoryStore())
+    listener = api.watch("pods")
+    api.create("pods", api.pod())
+    assert answered(api)
+    assert listener.told == [("ADDED", "web")]

@@ -1,0 +1,265 @@
+"""Whatever is sent, the answer is an answer: never a crash, and never a stored object that later code stumbles over."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.apiserver.openapi_models import installed_models
+from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.shapes import ShapeError, Shapes
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value inside a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    found = [path] if path else []
+    for key, inner in items:
+        found += places(inner, (*path, key))
+    return found
+
+
+def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    result = copy.deepcopy(value)
+    inner = result
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = new
+    return result
+
+
+FULL_POD = {
+    "metadata": {
+        "name": "web",
+        "labels": {"a": "b"},
+        "annotations": {"a": "b"},
+        "finalizers": ["example.com/x"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}],
+    },
+    "spec": {
+        "containers": [
+            {
+                "name": "c",
+                "image": "nginx:1",
+                "ports": [{"containerPort": 80, "name": "http"}],
+                "env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "500m"}},
+                "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+                "readinessProbe": {"httpGet": {"port": "http"}},
+                "lifecycle": {"preStop": {"httpGet": {"port": 80}}},
+            }
+        ],
+        "volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}],
+        "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
+        "nodeSelector": {"a": "b"},
+        "schedulingGates": [{"name": "g"}],
+        "activeDeadlineSeconds": 10,
+        "securityContext": {},
+    },
+}
+TEMPLATE_SPEC = {field: value for field, value in FULL_POD["spec"].items() if field != "activeDeadlineSeconds"}
+DEPLOYMENT = {
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": TEMPLATE_SPEC},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "10%"}},
+        "minReadySeconds": 1,
+        "progressDeadlineSeconds": 60,
+    },
+}
+SERVICE = {
+    "metadata": {"name": "s"},
+    "spec": {"ports": [{"port": 80, "name": "a"}], "clusterIP": "", "type": "NodePort"},
+}
+EVENT = {
+    "metadata": {"name": "e"},
+    "involvedObject": {"namespace": "default", "name": "x"},
+    "source": {"component": "c"},
+    "lastTimestamp": "2020-01-01T00:00:00Z",
+    "count": 1,
+}
+JOB = {
+    "metadata": {"name": "j"},
+    "spec": {"template": {"spec": {**FULL_POD["spec"], "restartPolicy": "Never"}}, "backoffLimit": 1, "suspend": True},
+}
+NODE = {
+    "metadata": {"name": "n"},
+    "spec": {"taints": [{"key": "a", "effect": "NoExecute"}], "podCIDRs": ["10.0.0.0/24"]},
+    "status": {"capacity": {"cpu": "1"}, "conditions": [{"type": "Ready", "status": "True"}]},
+}
+SECRET = {"metadata": {"name": "x"}, "data": {"a": "Yg=="}, "stringData": {"b": "c"}, "type": "Opaque"}
+DEFINITION = {
+    "metadata": {"name": "things.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "things", "kind": "Thing", "shortNames": ["t"], "categories": ["all"]},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {}},
+                "subresources": {"status": {}},
+            }
+        ],
+    },
+}
+BODIES = [
+    ("pods", FULL_POD),
+    ("deployments", DEPLOYMENT),
+    ("services", SERVICE),
+    ("events", EVENT),
+    ("jobs", JOB),
+    ("nodes", NODE),
+    ("secrets", SECRET),
+    ("customresourcedefinitions", DEFINITION),
+]
+
+
+@pytest.mark.parametrize("resource,body", BODIES, ids=[resource for resource, _ in BODIES])
+def test_the_bodies_that_are_spoilt_below_are_good(api, resource, body):
+    assert api.create(resource, body).status == 201
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_no_wrong_value_anywhere_is_more_than_a_refusal(make_api, data):
+    """One value of a good object is replaced by anything; then everything is done to what is left of it."""
+    api = make_api()
+    resource, good = data.draw(st.sampled_from(BODIES))
+    path = data.draw(st.sampled_from(places(good)))
+    body = replaced(good, path, data.draw(JSON))
+    listener = api.watch(resource, fieldSelector="metadata.name!=x", labelSelector="a!=z")
+
+    assert api.create(resource, body).status in (201, 400, 403, 409, 422)
+
+    api.create(resource, good)
+    name = good["metadata"]["name"]
+    for answer in (
+        api.patch(resource, name, body),
+        api.patch(resource, name, body, "strategic"),
+        api.send("PUT", api.path(resource, name), body),
+        api.patch(resource, name, body, subresource="status"),
+        api.list(resource),
+        api.delete(resource, name, {"propagationPolicy": "Foreground"}),
+        api.send("DELETE", api.path(resource)) if resource != "namespaces" else api.list(resource),
+    ):
+        assert answer.status in (200, 400, 403, 404, 409, 422)
+    assert all(event["type"] in ("ADDED", "MODIFIED", "DELETED") for event in listener.events)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    raw=st.binary(max_size=30) | JSON.map(orjson.dumps),
+    form=st.sampled_from(["merge", "strategic", "json", "apply"]),
+    subresource=st.sampled_from(["", "status", "scale", "binding", "eviction", "finalize"]),
+)
+def test_no_body_whatsoever_is_more_than_a_refusal(make_api, raw, form, subresource):
+    api = make_api()
+    for resource in ("pods", "replicasets", "namespaces"):
+        name = "default" if resource == "namespaces" else "web"
+        if resource != "namespaces":
+            api.create(resource, api.pod() if resource == "pods" else api.replicaset())
+        path = api.path(resource, name, subresource)
+        for method in ("POST", "PUT", "DELETE"):
+            assert 200 <= api.send(method, path, raw).status < 500
+        assert 200 <= api.patch(resource, name, raw, form, subresource).status < 500
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    query=st.dictionaries(
+        st.sampled_from(
+            [
+                "labelSelector",
+                "fieldSelector",
+                "limit",
+                "continue",
+                "resourceVersion",
+                "resourceVersionMatch",
+                "timeoutSeconds",
+                "sendInitialEvents",
+                "allowWatchBookmarks",
+            ]
+        ),
+        st.text(max_size=12)
+        | st.sampled_from(["0", "1", "99999999999999999999", "-1", "true", "Exact", "a=b", "a in (b)"]),
+    )
+)
+def test_no_query_whatsoever_is_more_than_a_refusal(make_api, query):
+    api = make_api()
+    api.create("pods", api.pod())
+    assert api.list("pods", **query).status in (200, 400, 410, 422, 504)
+    watch = api.watch("pods", **query).watch
+    assert not hasattr(watch, "status") or watch.status in (400, 422, 504)
+
+
+@given(
+    path=st.text(max_size=20)
+    | st.lists(st.sampled_from(["api", "apis", "v1", "namespaces", "pods", "", "x"])).map("/".join)
+)
+def test_no_path_whatsoever_is_more_than_a_refusal(api_for_paths, path):
+    assert api_for_paths.send("GET", "/" + path).status in (200, 404)
+
+
+@pytest.fixture(scope="module")
+def api_for_paths(make_api):
+    return make_api()
+
+
+@pytest.mark.parametrize("depth", [150, 250, 1000, 100_000])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_what_is_nested_deeply_is_kept_or_refused(api, depth, method):
+    """JSON's encoder, Python's stack and Python's comparison each have an end somewhere."""
+    names = {"plural": "things", "kind": "Thing"}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
+    api.create("customresourcedefinitions", {"metadata": {"name": "things.example.com"}, "spec": spec})
+    api.create("things", {"kind": "Thing", "metadata": {"name": "t"}})
+    nested = b"[" * depth + b"]" * depth
+    body = b'{"kind":"Thing","metadata":{"generateName":"t","name":"t","resourceVersion":""},"spec":' + nested + b"}"
+    path = api.path("things") if method == "POST" else api.path("things", "t")
+    status = api.send(method, path, body, type_="application/merge-patch+json").status
+    assert status in (200, 400, 409, 422)
+    assert api.list("things").status == 200
+
+
+def test_a_json_patch_that_nests_values_without_end_is_refused(api):
+    api.create("configmaps", {"metadata": {"name": "c"}})
+    operations = [{"op": "add", "path": "/a", "value": {}}]
+    operations += [{"op": "copy", "from": "/a", "path": "/a" + "/a" * i} for i in range(1, 300)]
+    assert api.patch("configmaps", "c", operations, "json").status == 422
+
+
+WRONG = (7, "x", [], {}, True, 1.5)
+
+
+def test_a_value_of_a_wrong_type_is_refused_wherever_it_stands():
+    shapes = Shapes(installed_models())
+    definition = ResourceDefinition(plural="pods", kind="Pod")
+    accepted = set()
+    for path in places(FULL_POD):
+        original: Any = FULL_POD
+        for key in path:
+            original = original[key]
+        for wrong in WRONG:
+            if type(original) is not type(wrong):
+                try:
+                    shapes.check(definition, {"kind": "Pod", "apiVersion": "v1", **replaced(FULL_POD, path, wrong)})
+                except ShapeError:
+                    continue
+                accepted.add(path[-1])
+    assert accepted == {"cpu", "port"}  # a quantity may be a number, a port a name

@@ -1,0 +1,172 @@
+"""GET of objects and collections: selectors, pages, versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.apiserver import watches
+
+
+@pytest.fixture
+def filled(api):
+    """Pods a to e in default, b in kube-system."""
+    for i, name in enumerate("abcde"):
+        body = api.pod(name, nodeName=f"n{i % 2}")
+        body["metadata"]["labels"] = {"app": name, "parity": str(i % 2)}
+        api.create("pods", body)
+    api.create("pods", api.pod("b"), namespace="kube-system")
+    return api
+
+
+def test_a_list_is_in_the_order_of_its_keys_and_holds_the_stored_objects(filled):
+    listed = filled.list("pods")
+    assert (listed.obj["kind"], listed.obj["apiVersion"]) == ("PodList", "v1")
+    assert listed.obj["metadata"] == {"resourceVersion": str(filled.server.revision)}
+    assert listed.names == ["a", "b", "c", "d", "e"]
+    assert listed.obj["items"][2] == filled.get("pods", "c").obj
+    everywhere = filled.list("pods", namespace=None)
+    assert [item["metadata"]["namespace"] for item in everywhere.obj["items"]] == ["default"] * 5 + ["kube-system"]
+
+
+def test_a_namespace_whose_name_begins_like_another_is_another(api):
+    for namespace in ("team", "team-a"):
+        api.create("namespaces", {"metadata": {"name": namespace}})
+        api.create("pods", api.pod(f"in-{namespace}"), namespace=namespace)
+    assert api.list("pods", namespace="team").names == ["in-team"]
+
+
+def test_an_empty_list_has_items(api):
+    assert api.list("pods").obj["items"] == []
+
+
+@pytest.mark.parametrize(
+    "query,names",
+    [
+        ({"labelSelector": "parity=0"}, ["a", "c", "e"]),
+        ({"labelSelector": "parity!=0,app notin (b)"}, ["d"]),
+        ({"labelSelector": "app in (a,b),!other"}, ["a", "b"]),
+        ({"fieldSelector": "metadata.name=c"}, ["c"]),
+        ({"fieldSelector": "metadata.name!=c,metadata.namespace=default"}, ["a", "b", "d", "e"]),
+        ({"fieldSelector": "spec.nodeName=n1"}, ["b", "d"]),
+        ({"fieldSelector": "spec.nodeName=n1", "labelSelector": "app=d"}, ["d"]),
+        ({"fieldSelector": "status.phase=Pending,spec.nodeName!=n1"}, ["a", "c", "e"]),
+        ({"fieldSelector": "spec.hostNetwork=false"}, ["a", "b", "c", "d", "e"]),
+        ({"fieldSelector": "status.podIP=10.0.0.1"}, []),
+    ],
+)
+def test_selectors_choose(filled, query, names):
+    assert filled.list("pods", **query).names == names
+
+
+@pytest.mark.parametrize(
+    "resource,query,text",
+    [
+        ("pods", {"fieldSelector": "spec.foo=1"}, "field label not supported: spec.foo"),
+        (
+            "deployments",
+            {"fieldSelector": "spec.foo=1"},
+            '"spec.foo" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        ),
+        ("nodes", {"fieldSelector": "metadata.namespace=x"}, "field label not supported: metadata.namespace"),
+        ("pods", {"labelSelector": "a=("}, "unable to parse requirement: "),
+        ("pods", {"fieldSelector": "nonsense"}, "invalid selector: "),
+        ("pods", {"limit": "few"}, 'strconv.ParseInt: parsing "few": invalid syntax'),
+        ("pods", {"resourceVersion": "new"}, 'strconv.ParseUint: parsing "new": invalid syntax'),
+        ("pods", {"continue": "???"}, "continue key is not valid"),
+        ("pods", {"continue": "eyJ2IjoxfQ"}, "continue key is not valid"),
+    ],
+)
+def test_a_question_that_cannot_be_understood_is_a_bad_request(api, resource, query, text):
+    refused = api.list(resource, **query)
+    assert (refused.status, refused.reason) == (400, "BadRequest")
+    assert text in refused.message
+
+
+def test_pages_show_one_state_whatever_happens_meanwhile(filled):
+    revision = str(filled.server.revision)
+    first = filled.list("pods", limit="2")
+    assert first.names == ["a", "b"]
+    assert first.meta["remainingItemCount"] == 3
+
+    filled.delete("pods", "c", {"gracePeriodSeconds": 0})
+    filled.create("pods", filled.pod("cc"))
+    filled.patch("pods", "d", {"metadata": {"labels": {"new": "yes"}}})
+    filled.delete("pods", "b", {"gracePeriodSeconds": 0})
+
+    second = filled.list("pods", limit="2", **{"continue": first.meta["continue"]})
+    third = filled.list("pods", limit="2", **{"continue": second.meta["continue"]})
+    assert second.names + third.names == ["c", "d", "e"]
+    assert [page.meta["resourceVersion"] for page in (first, second, third)] == [revision] * 3
+    assert "new" not in second.obj["items"][1]["metadata"]["labels"]
+    assert "continue" not in third.meta
+    assert filled.list("pods").names == ["a", "cc", "d", "e"]
+
+
+def test_pages_of_a_selection_do_not_say_how_much_follows(filled):
+    page = filled.list("pods", limit="1", labelSelector="parity=0")
+    assert page.names == ["a"]
+    assert "remainingItemCount" not in page.meta
+    follow = filled.list("pods", limit="5", labelSelector="parity=0", **{"continue": page.meta["continue"]})
+    assert follow.names == ["c", "e"]
+
+
+def test_the_past_can_be_listed_exactly(filled):
+    revision = str(filled.server.revision)
+    filled.delete("pods", "a", {"gracePeriodSeconds": 0})
+    then = filled.list("pods", resourceVersion=revision, resourceVersionMatch="Exact", labelSelector="parity=0")
+    assert then.names == ["a", "c", "e"]
+    newest = filled.list("pods", resourceVersion=revision, resourceVersionMatch="NotOlderThan")
+    assert newest.names == ["b", "c", "d", "e"]
+
+
+def test_a_forgotten_past_is_gone(api, monkeypatch):
+    monkeypatch.setattr(watches, "HISTORY", 3)
+    for i in range(3):
+        api.create("pods", api.pod(f"p{i}"))
+    page = api.list("pods", limit="1")
+    for i in range(9):
+        api.create("pods", api.pod(f"q{i}"))
+
+    expired = api.list("pods", **{"continue": page.meta["continue"]})
+    assert (expired.status, expired.reason) == (410, "Expired")
+    assert expired.message.startswith("The provided continue parameter is too old to display a consistent list result.")
+    exact = api.list("pods", resourceVersion=page.meta["resourceVersion"], resourceVersionMatch="Exact")
+    assert (exact.status, exact.message) == (410, "The resourceVersion for the provided list is too old.")
+
+
+def test_the_future_cannot_be_read_yet(api):
+    future = str(api.server.revision + 10)
+    refused = api.list("pods", resourceVersion=future)
+    assert (refused.status, refused.reason) == (504, "Timeout")
+    assert refused.message == f"Timeout: Too large resource version: {future}, current: {api.server.revision}"
+    assert refused.obj["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+    assert api.get("namespaces", "default", resourceVersion=future).status == 504
+    assert api.list("pods", resourceVersion="0").status == 200
+
+
+@pytest.mark.parametrize(
+    "query,field",
+    [
+        ({"resourceVersionMatch": "Exact"}, "resourceVersionMatch"),
+        ({"resourceVersionMatch": "Exact", "resourceVersion": "0"}, "resourceVersionMatch"),
+        ({"resourceVersionMatch": "Roughly", "resourceVersion": "1"}, "resourceVersionMatch"),
+        ({"sendInitialEvents": "true"}, "sendInitialEvents"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(api, query, field):
+    refused = api.list("pods", **query)
+    assert (refused.status, refused.obj["details"]["kind"]) == (422, "ListOptions")
+    assert field in refused.causes
+
+
+def test_a_continued_list_has_its_revision_in_the_token(filled):
+    token = filled.list("pods", limit="1").meta["continue"]
+    refused = filled.list("pods", resourceVersion="3", **{"continue": token})
+    assert refused.message == "specifying resource version is not allowed when using continue"
+
+
+def test_what_is_not_there_is_not_found(api):
+    refused = api.get("replicasets", "web")
+    assert (refused.status, refused.reason) == (404, "NotFound")
+    assert refused.message == 'replicasets.apps "web" not found'
+    assert refused.obj["details"] == {"name": "web", "group": "apps", "kind": "replicasets"}

@@ -1,0 +1,270 @@
+"""Watches: from where they tell, what they tell, and when they end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.apiserver import watches
+
+END = "k8s.io/initial-events-end"
+
+
+def test_a_watch_without_a_version_first_tells_what_is_there(api):
+    api.create("pods", api.pod("a"))
+    listener = api.watch("pods")
+    api.create("pods", api.pod("b"))
+    assert listener.told == [("ADDED", "a"), ("ADDED", "b")]
+
+
+def test_a_watch_from_a_version_tells_what_came_after_it(api):
+    created = api.create("pods", api.pod("a"))
+    api.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}})
+    listener = api.watch("pods", resourceVersion=created.meta["resourceVersion"])
+    api.delete("pods", "a")
+    assert listener.told == [("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    marked, gone = (event["object"] for event in listener.events[1:])
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert gone["metadata"]["resourceVersion"] == str(api.server.revision)
+    assert gone["metadata"]["labels"]["x"] == "y"
+
+
+def test_watchers_get_the_bytes_that_were_stored(api):
+    listener = api.watch("pods", resourceVersion=str(api.server.revision))
+    api.create("pods", api.pod())
+    stored = api.get("pods", "web").obj
+    assert listener.events == [{"type": "ADDED", "object": stored}]
+
+
+def test_a_watch_of_a_namespace_or_of_all(api):
+    here, everywhere = api.watch("pods"), api.watch("pods", namespace=None)
+    api.create("pods", api.pod("a"), namespace="kube-system")
+    assert here.told == []
+    assert everywhere.told == [("ADDED", "a")]
+
+
+def test_a_watch_of_another_resource_hears_nothing(api):
+    listener = api.watch("configmaps")
+    api.create("pods", api.pod())
+    assert listener.told == []
+
+
+@pytest.mark.parametrize(
+    "query,inside,outside",
+    [
+        (
+            {"labelSelector": "app=web"},
+            {"metadata": {"labels": {"app": "web"}}},
+            {"metadata": {"labels": {"app": "x"}}},
+        ),
+        ({"fieldSelector": "status.phase!=Failed"}, {"status": {"phase": "Running"}}, {"status": {"phase": "Failed"}}),
+    ],
+)
+def test_what_leaves_the_selection_is_deleted_and_what_enters_it_is_added(api, query, inside, outside):
+    listener = api.watch("pods", resourceVersion=str(api.server.revision), **query)
+    api.create("pods", api.pod())
+    api.patch("pods", "web", {"metadata": {"annotations": {"a": "1"}}})
+    left = api.patch("pods", "web", outside, subresource="status")
+    api.patch("pods", "web", {"metadata": {"annotations": {"a": "2"}}})
+    api.patch("pods", "web", inside, subresource="status")
+    api.delete("pods", "web")
+    assert [type_ for type_, _ in listener.told] == ["ADDED", "MODIFIED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
+    leaving = listener.events[2]["object"]
+    assert leaving["metadata"]["resourceVersion"] == left.meta["resourceVersion"]
+    assert leaving["metadata"]["labels"] == {"app": "web"}  # as it was when it was last selected
+    assert leaving["status"]["phase"] == "Pending"
+
+
+def test_a_watch_of_one_name(api):
+    listener = api.watch("pods", fieldSelector="metadata.name=b")
+    for name in "abc":
+        api.create("pods", api.pod(name))
+    assert listener.told == [("ADDED", "b")]
+
+
+def test_a_streamed_list_ends_with_a_bookmark(api):
+    for name in "ab":
+        api.create("pods", api.pod(name))
+    listener = api.watch(
+        "pods", sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true"
+    )
+    assert listener.told == [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]
+    bookmark = listener.events[2]["object"]
+    assert (bookmark["kind"], bookmark["apiVersion"]) == ("Pod", "v1")
+    assert bookmark["metadata"]["annotations"] == {END: "true"}
+    assert bookmark["metadata"]["resourceVersion"] == str(api.server.revision)
+    api.create("pods", api.pod("c"))
+    assert listener.told[3:] == [("ADDED", "c")]
+
+
+def test_a_watch_can_begin_now_and_tell_nothing_of_what_is_there(api):
+    api.create("pods", api.pod("a"))
+    listener = api.watch("pods", sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
+    api.create("pods", api.pod("b"))
+    assert listener.told == [("ADDED", "b")]
+
+
+def test_bookmarks_come_each_minute_and_before_the_end(api):
+    listener = api.watch("pods", resourceVersion="1", allowWatchBookmarks="true", timeoutSeconds="100")
+    api.create("namespaces", {"metadata": {"name": "elsewhere"}})
+    for _ in range(99):
+        api.advance(1)
+    assert listener.told == [("BOOKMARK", "")] * 2
+    assert listener.events[1]["object"]["metadata"]["resourceVersion"] == str(api.server.revision)
+    assert listener.ended is None
+    api.advance(1)
+    assert listener.ended.status == 200
+    api.create("pods", api.pod())
+    api.advance(1000)
+    assert len(listener.lines) == 2
+
+
+def test_a_short_watch_gets_its_bookmark_too(api):
+    listener = api.watch("pods", allowWatchBookmarks="true", timeoutSeconds="5")
+    api.advance(2)
+    assert listener.told == []
+    api.advance(1)
+    assert listener.told == [("BOOKMARK", "")]
+
+
+def test_nobody_who_did_not_ask_gets_bookmarks(api):
+    listener = api.watch("pods")
+    api.advance(600)
+    assert listener.lines == []
+
+
+def test_the_server_says_when_it_wants_to_be_called(api):
+    assert api.server.next_tick() is None
+    api.watch("pods", timeoutSeconds="100")
+    assert api.server.next_tick() == api.clock.time + 100
+    listener = api.watch("pods", allowWatchBookmarks="true")
+    assert api.server.next_tick() == api.clock.time + 60
+    listener.watch.cancel()
+    assert api.server.next_tick() == api.clock.time + 100
+
+
+def test_a_watch_that_sets_no_end_ends_between_half_an_hour_and_an_hour(api):
+    listeners = [api.watch("pods") for _ in range(5)]
+    api.advance(1799)
+    assert [listener.ended for listener in listeners] == [None] * 5
+    api.advance(1801)
+    assert all(listener.ended for listener in listeners)
+
+
+def test_a_cancelled_watch_is_silent(api):
+    listener = api.watch("pods")
+    listener.watch.cancel()
+    listener.watch.cancel()
+    api.create("pods", api.pod())
+    api.advance(10_000)
+    assert listener.lines == []
+    assert listener.ended is None
+
+
+def test_a_version_that_is_too_old_is_told_in_the_stream(api, monkeypatch):
+    monkeypatch.setattr(watches, "HISTORY", 2)
+    revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
+    for name in "bcd":
+        api.create("pods", api.pod(name))
+
+    listener = api.watch("pods", resourceVersion=revision)
+
+    (event,) = listener.events
+    assert event["type"] == "ERROR"
+    assert event["object"]["kind"] == "Status"
+    assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
+    assert event["object"]["message"] == f"too old resource version: {revision} ({int(revision) + 1})"
+    assert listener.ended.status == 200
+
+
+def test_history_is_forgotten_after_five_minutes(api):
+    revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
+    api.create("pods", api.pod("b"))
+    api.advance(1)
+    api.advance(200)
+    assert api.watch("pods", resourceVersion=revision).told == [("ADDED", "b")]
+    api.advance(100)
+    assert api.watch("pods", resourceVersion=revision).told == [("ERROR", "")]
+    assert api.watch("pods", resourceVersion=str(api.server.revision)).told == []
+
+
+def test_a_version_from_the_future_waits_for_it(api):
+    listener = api.watch("pods", resourceVersion=str(api.server.revision + 1))
+    api.create("pods", api.pod("a"))
+    api.create("pods", api.pod("b"))
+    assert listener.told == [("ADDED", "b")]
+
+
+@pytest.mark.parametrize(
+    "query,status",
+    [
+        ({"resourceVersion": "x"}, 400),
+        ({"timeoutSeconds": "soon"}, 400),
+        ({"fieldSelector": "spec.foo=1"}, 400),
+        ({"sendInitialEvents": "true"}, 422),
+        ({"resourceVersionMatch": "NotOlderThan"}, 422),
+        ({"resourceVersionMatch": "Exact", "sendInitialEvents": "true"}, 422),
+    ],
+)
+def test_a_watch_that_cannot_begin_is_refused(api, query, status):
+    assert api.watch("pods", **query).watch.status == status
+
+
+def test_a_watcher_who_stops_in_the_middle_of_an_event_disturbs_nobody(api):
+    first, second = api.watch("pods"), api.watch("pods")
+    deliver = first.deliver
+
+    def stop(lines):
+        deliver(lines)
+        first.watch.cancel()
+
+    first.watch._deliver = stop
+    api.create("pods", api.pod("a"))
+    api.create("pods", api.pod("b"))
+    assert first.told == [("ADDED", "a")]
+    assert second.told == [("ADDED", "a"), ("ADDED", "b")]
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["create", "relabel", "delete"]), st.sampled_from("abc"), st.sampled_from("xy")),
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, begin=st.integers(0, 30))
+def test_whoever_follows_a_watch_knows_what_a_list_shows(make_api, steps, begin):
+    """Whenever the watch begins, from the state or from a version, with or without a selector."""
+    api = make_api()
+    followers = []
+    for i, (step, name, label) in enumerate(steps):
+        if i == begin:
+            listed = api.list("pods", labelSelector="app=x")
+            version = listed.meta["resourceVersion"]
+            known = {item["metadata"]["name"]: item for item in listed.obj["items"]}
+            followers = [
+                ({}, api.watch("pods", labelSelector="app=x")),
+                (known, api.watch("pods", labelSelector="app=x", resourceVersion=version)),
+            ]
+        if step == "create":
+            body = api.pod(name)
+            body["metadata"]["labels"] = {"app": label}
+            api.create("pods", body)
+        elif step == "relabel":
+            api.patch("pods", name, {"metadata": {"labels": {"app": label}}})
+        else:
+            api.delete("pods", name)
+    expected = {item["metadata"]["name"]: item for item in api.list("pods", labelSelector="app=x").obj["items"]}
+    for table, listener in followers:
+        for event in listener.events:
+            name = event["object"]["metadata"]["name"]
+            if event["type"] == "ADDED":
+                assert name not in table
+            else:
+                assert name in table
+            if event["type"] == "DELETED":
+                del table[name]
+            else:
+                table[name] = event["object"]
+        assert table == expected

@@ -1,0 +1,83 @@
+"""What goes wrong on the way to a cloud: what the caller is told, when, and what the cloud has done by then."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocols.messages.cloud import CreateRoute, DeleteLoadBalancer, InstanceExists, ListRoutes
+from protocols.messages.outcomes import Conflict, Done, Outcome, ServerFailure, Throttled, Unknown
+from protocols.routes import Route, encode_route
+from runtime.cloud.fake import FakeCloud
+from runtime.faults.cloud import scope_of
+from runtime.faults.injection import Injector
+from runtime.faults.vocabulary import parse_faults
+from runtime.simulation.clock import VirtualClock
+from runtime.simulation.cloud import SimulatedCalls
+
+LATENCY = 2.0  # seconds
+NODE = b'{"metadata":{"name":"n1"}}'
+ROUTE = CreateRoute("c", "uid", encode_route(Route(destination="10.0.0.0/24", node="n1")))
+LOST = Unknown("the cloud did not answer within 120 s (injected)")
+
+
+class Way:
+    """To a fake cloud, with faults. told: (when, outcome)."""
+
+    def __init__(self, faults: str) -> None:
+        self.clock, self.cloud = VirtualClock(), FakeCloud()
+        calls = SimulatedCalls(self.cloud, clock=self.clock, latency=LATENCY)
+        calls.injector = Injector(parse_faults(faults), seed=1, clock=self.clock)
+        self.way, self.calls = calls.way("manager"), calls
+        self.told: list[tuple[float, Outcome]] = []
+
+    def create_route(self) -> list[tuple[float, Outcome]]:
+        self.way.send(ROUTE, lambda outcome: self.told.append((self.clock.monotonic(), outcome)))
+        while (alarm := self.clock.next_alarm()) is not None:
+            self.clock.advance_to(alarm)
+            self.clock.sound_due()
+        return self.told
+
+    def routed(self) -> bool:
+        return bool(self.cloud.routes.list("c"))
+
+
+@pytest.mark.parametrize(
+    ("faults", "when", "outcome", "routed"),
+    [
+        ("actor-crashed", LATENCY, Done(b"null"), True),
+        ("cloud-call-lost", 120.0, LOST, False),
+        ("cloud-call-delayed seconds=20", 20.0 + LATENCY, Done(b"null"), True),
+        ("cloud-call-delayed seconds=130", 120.0, LOST, False),
+        ("cloud-call-answered status=500", 0.0, ServerFailure("injected: the cloud answered 500"), False),
+        ("cloud-call-answered status=409", 0.0, Conflict("injected: the cloud answered 409"), False),
+        (
+            "cloud-call-answered status=429 seconds=5",
+            0.0,
+            Throttled("injected: the cloud answered 429", retry_after=5.0),
+            False,
+        ),
+        ("cloud-call-repeated", 2 * LATENCY, Conflict("10.0.0.0/24 is routed to n1"), True),
+        ("cloud-outcome-lost", 120.0, LOST, True),
+        ("cloud-outcome-delayed seconds=20", 20.0 + LATENCY, Done(b"null"), True),
+        ("cloud-outcome-delayed seconds=119", 120.0, LOST, True),
+    ],
+)
+def test_what_is_told_and_what_is_done(faults: str, when: float, outcome: Outcome, routed: bool) -> None:
+    way = Way(faults)
+    assert way.create_route() == [(when, outcome)]
+    assert way.routed() is routed
+
+
+def test_a_fault_strikes_the_calls_that_it_is_about() -> None:
+    assert Way("cloud-call-lost resource=instances").create_route() == [(LATENCY, Done(b"null"))]
+    assert Way("cloud-call-lost object=n2").create_route() == [(LATENCY, Done(b"null"))]
+    assert Way("cloud-call-lost process=manager-2").create_route() == [(LATENCY, Done(b"null"))]
+    assert Way("cloud-call-lost process=manager resource=routes object=n*").create_route() == [(120.0, LOST)]
+
+
+def test_scopes_of_calls() -> None:
+    assert scope_of(InstanceExists(NODE)) == ("instances", "n1")
+    assert scope_of(ListRoutes("c")) == ("routes", "")
+    assert scope_of(ROUTE) == ("routes", "n1")
+    service = b'{"metadata":{"name":"web","namespace":"default"}}'
+    assert scope_of(DeleteLoadBalancer("c", service)) == ("loadbalancers", "default/web")

@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.flags.declaration import FlagError, fill, flag, flags_of, group, parse, usage
+from runtime.flags.values import (
+    DURATION,
+    FILES,
+    FLOAT32,
+    LEVEL,
+    VERSION,
+    VMODULE,
+    format_duration,
+    parse_duration,
+    parse_float,
+    parse_int,
+    parse_pairs,
+    parse_strings,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    power: int = flag(90, "Power in kW.")
+    turbo: bool = flag(True, "Use the turbo.")
+    warm_up: float = flag(90.0, "How long to wait.", kind=DURATION, name="engine-warm-up", former=("warm-time",))
+    ratio: float = flag(0.5, "Ratio.", kind=FLOAT32)
+    choke: str = flag("", "Choke.", retired="nobody has one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cabin:
+    colours: tuple[str, ...] = flag(("red",), "Colours.")
+    maps: tuple[str, ...] = flag((), "Map to load.", kind=FILES)
+    verbosity: int = flag(0, "Talk.", name="v", short="v", kind=LEVEL)
+    help: bool = flag(False, "Help.", short="h")
+    version: str = flag("", "Version.", kind=VERSION)
+    heater: bool = flag(False, "Heat.", pending=True)
+    secret: str = flag("", "Secret.", hidden=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Car:
+    engine: Engine = group(Engine, "engine", config="Engine")
+    cabin: Cabin = group(Cabin, "cabin")
+
+
+FLAGS = flags_of(Car)
+
+
+def car(*argv: str) -> Car:
+    return Car(**fill(Car, FLAGS, parse(FLAGS, argv).values))
+
+
+@pytest.mark.parametrize(
+    "argv, values",
+    [
+        ((), {}),
+        (("--power=100",), {"power": 100}),
+        (("--power", "100"), {"power": 100}),
+        (("--power", "-5"), {"power": -5}),
+        (("--turbo",), {"turbo": True}),
+        (("--turbo=false",), {"turbo": False}),
+        (("--turbo=F", "--turbo"), {"turbo": True}),
+        (("--engine_warm_up=1m30s",), {"engine-warm-up": 90.0}),
+        (("--warm-time", "2s"), {"engine-warm-up": 2.0}),
+        (("--ratio=1e-2",), {"ratio": 0.01}),
+        (("--choke=",), {"choke": ""}),
+        (("--colours=blue,green",), {"colours": ("blue", "green")}),
+        (("--colours=blue", "--colours", "green"), {"colours": ("blue", "green")}),
+        (("--colours=",), {"colours": ()}),
+        (("--maps=a,b", "--maps", "c"), {"maps": ("a,b", "c")}),
+        (("-v2",), {"v": 2}),
+        (("-v=2",), {"v": 2}),
+        (("-v", "2"), {"v": 2}),
+        (("--v=2",), {"v": 2}),
+        (("-hv3",), {"help": True, "v": 3}),
+        (("--version",), {"version": "true"}),
+        (("--version=raw",), {"version": "raw"}),
+    ],
+)
+def test_a_command_line_is_read_as_pflag_reads_it(argv: tuple[str, ...], values: dict[str, object]) -> None:
+    assert parse(FLAGS, argv).values == values
+
+
+@pytest.mark.parametrize(
+    "argv, positional",
+    [
+        (("a", "--turbo", "b"), ("a", "b")),
+        (("--turbo", "false"), ("false",)),  # a boolean takes no word of its own
+        (("--", "--turbo", "-v"), ("--turbo", "-v")),
+        (("-",), ("-",)),
+        (("",), ("",)),
+    ],
+)
+def test_what_is_no_flag_is_positional(argv: tuple[str, ...], positional: tuple[str, ...]) -> None:
+    assert parse(FLAGS, argv).positional == positional
+
+
+@pytest.mark.parametrize(
+    "argv, text",
+    [
+        (("--wheels=4",), "unknown flag: --wheels"),
+        (("--big_wheels",), "unknown flag: --big_wheels"),
+        (("-x",), "unknown shorthand flag: 'x' in -x"),
+        (("-hx",), "unknown shorthand flag: 'x' in -hx"),
+        (("--power",), "flag needs an argument: --power"),
+        (("-v",), "flag needs an argument: 'v' in -v"),
+        (("--=4",), "bad flag syntax: --=4"),
+        (("---v",), "bad flag syntax: ---v"),
+        (("--power=x",), 'invalid argument "x" for "--power" flag: strconv.ParseInt: parsing "x": invalid syntax'),
+        (
+            ("--power=2147483648",),
+            (
+                'invalid argument "2147483648" for "--power" flag: '
+                'strconv.ParseInt: parsing "2147483648": value out of range'
+            ),
+        ),
+        (
+            ("--turbo=yes",),
+            'invalid argument "yes" for "--turbo" flag: strconv.ParseBool: parsing "yes": invalid syntax',
+        ),
+        (("-vx",), 'invalid argument "x" for "-v, --v" flag: strconv.ParseInt: parsing "x": invalid syntax'),
+        (
+            ("--engine-warm-up=5",),
+            'invalid argument "5" for "--engine-warm-up" flag: time: missing unit in duration "5"',
+        ),
+        (("--ratio=,",), 'invalid argument "," for "--ratio" flag: strconv.ParseFloat: parsing ",": invalid syntax'),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_is_one_line_of_error(argv: tuple[str, ...], text: str) -> None:
+    with pytest.raises(FlagError) as error:
+        parse(FLAGS, argv)
+    assert str(error.value) == text
+
+
+def test_flags_that_do_nothing_and_old_names_are_warned_about_once() -> None:
+    parsed = parse(FLAGS, ["--choke=1", "--choke=2", "--warm_time=1s", "--heater", "--turbo"])
+    assert parsed.warnings == (
+        "Flag --choke has no effect: nobody has one",
+        "Flag --warm-time has been deprecated, use --engine-warm-up",
+        "Flag --heater has no effect yet",
+    )
+
+
+def test_options_keep_their_defaults_where_nothing_is_given() -> None:
+    assert car() == Car()
+    assert Car().engine.power == 90
+    assert car("--power=1", "-v", "4") == Car(engine=Engine(power=1), cabin=Cabin(verbosity=4))
+
+
+def test_a_flag_knows_its_place_in_the_configuration() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Wheels:
+        count: int = flag(4, "Wheels.", config="Count")
+        spare: bool = flag(True, "A spare one.")
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Cart:
+        wheels: Wheels = group(Wheels, "wheels", config="Wheels", pending=True)
+
+    assert [(one.name, one.config, one.pending) for one in flags_of(Cart)] == [
+        ("count", "Wheels.Count", True),
+        ("spare", "", True),
+    ]
+
+
+def test_help_shows_flags_by_section_with_types_and_defaults() -> None:
+    assert usage("car", "Drives.", FLAGS, columns=60) == (
+        "Drives.\n\nUsage:\n  car [flags]\n\n"
+        "Engine flags:\n\n"
+        "      --choke string\n                Choke. (no effect: nobody has one)\n"
+        "      --engine-warm-up duration\n                How long to wait. (default 1m30s)\n"
+        "      --power int32\n                Power in kW. (default 90)\n"
+        "      --ratio float32\n                Ratio. (default 0.5)\n"
+        "      --turbo\n                Use the turbo. (default true)\n\n"
+        "Cabin flags:\n\n"
+        "      --colours strings\n                Colours. (default [red])\n"
+        "      --heater\n                Heat. (no effect yet)\n"
+        "  -h, --help\n                Help.\n"
+        "      --maps file\n                Map to load.\n"
+        "  -v, --v Level\n                Talk.\n"
+        "      --version version[=true]\n                Version.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text, seconds",
+    [
+        ("0", 0.0),
+        ("+0", 0.0),
+        ("5s", 5.0),
+        ("1m30s", 90.0),
+        ("1h", 3600.0),
+        ("1.5h", 5400.0),
+        (".5s", 0.5),
+        ("5.s", 5.0),
+        ("-300ms", -0.3),
+        ("100us", 0.0001),
+        ("100µs", 0.0001),
+        ("100μs", 0.0001),
+        ("12h0m0s", 43200.0),
+        ("1s1h", 3601.0),
+    ],
+)
+def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("", 'time: invalid duration ""'),
+        ("-", 'time: invalid duration "-"'),
+        ("s", 'time: invalid duration "s"'),
+        (".s", 'time: invalid duration ".s"'),
+        ("5", 'time: missing unit in duration "5"'),
+        ("1h5", 'time: missing unit in duration "1h5"'),
+        ("3d", 'time: unknown unit "d" in duration "3d"'),
+        (" 1s", 'time: invalid duration " 1s"'),
+        ("1e3s", 'time: unknown unit "e" in duration "1e3s"'),
+        ("9999999h", 'time: invalid duration "9999999h"'),
+    ],
+)
+def test_what_is_no_duration_is_named(text: str, problem: str) -> None:
+    with pytest.raises(ValueError) as error:
+        parse_duration(text)
+    assert str(error.value) == problem
+
+
+@pytest.mark.parametrize(
+    "seconds, text",
+    [
+        (0.0, "0s"),
+        (-0.0, "0s"),
+        (1e-9, "1ns"),
+        (1.5e-6, "1.5µs"),
+        (0.1, "100ms"),
+        (1.5, "1.5s"),
+        (60.0, "1m0s"),
+        (90.0, "1m30s"),
+        (43200.0, "12h0m0s"),
+        (3600.5, "1h0m0.5s"),
+        (-2.0, "-2s"),
+    ],
+)
+def test_durations_are_shown_as_go_shows_them(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@given(st.integers(min_value=-(10**15), max_value=10**15))
+def test_a_duration_shown_and_read_again_is_the_same(microseconds: int) -> None:
+    assert parse_duration(format_duration(microseconds / 1e6)) == pytest.approx(microseconds / 1e6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [("10", 10), ("-10", -10), ("+10", 10), ("0x10", 16), ("010", 8), ("0o10", 8), ("0b10", 2), ("1_000", 1000)],
+)
+def test_integers_are_go_literals(text: str, number: int) -> None:
+    assert parse_int(text, bits=32) == number
+
+
+@pytest.mark.parametrize("text", ["", " 1", "1.0", "089", "1__0", "x", "0x"])
+def test_what_is_no_integer_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid syntax"):
+        parse_int(text, bits=32)
+
+
+@pytest.mark.parametrize("text", ["", "1_0", " 1", "x", "١"])
+def test_what_is_no_float_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"strconv\.ParseFloat: parsing .*: invalid syntax"):
+        parse_float(text)
+
+
+def test_a_quoted_value_of_a_list_may_hold_commas() -> None:
+    assert parse_strings('a,"b,c",d') == ("a", "b,c", "d")
+    with pytest.raises(ValueError, match="not a comma-separated list"):
+        parse_strings('"a')
+
+
+def test_pairs_may_have_spaces_around_and_no_value() -> None:
+    assert parse_pairs("A=true, kube:B=false ,C") == (("A", "true"), ("kube:B", "false"), ("C", ""))
+
+
+@pytest.mark.parametrize("text", ["a", "=2", "a=x"])
+def test_a_vmodule_is_patterns_with_levels(text: str) -> None:
+    assert VMODULE.parse("rep*=4,job=2") == (("rep*", "4"), ("job", "2"))
+    with pytest.raises(ValueError, match="filename=N"):
+        VMODULE.parse(text)

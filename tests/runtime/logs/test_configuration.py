@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from runtime.logs.configuration import LogControl, LogSettings, configure_logging, logger_for
+from runtime.logs.lines import JsonLines, LocalTime, TextLines, stack
+
+NOON = 1763726400.25  # 2025-11-21 12:00:00.25 UTC
+
+Start = Callable[..., tuple[LogControl, io.StringIO]]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Configures logging with a stopped clock, and puts back what it found."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    controls: list[LogControl] = []
+
+    def begin(**settings: Any) -> tuple[LogControl, io.StringIO]:
+        stderr = io.StringIO()
+        controls.append(configure_logging(LogSettings(**settings), now=lambda: NOON, stderr=stderr))
+        return controls[-1], stderr
+
+    yield begin
+    for control in controls:
+        control.close()
+    logging.captureWarnings(False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+    monkeypatch.undo()
+    time.tzset()
+
+
+def lines(stderr: io.StringIO) -> list[str]:
+    return [re.sub(r"^(.{21}) +\d+ ", r"\1 PID ", line) for line in stderr.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "method, head",
+    [
+        ("info", "I1121 12:00:00.250000"),
+        ("warning", "W1121 12:00:00.250000"),
+        ("error", "E1121 12:00:00.250000"),
+        ("critical", "F1121 12:00:00.250000"),
+    ],
+)
+def test_a_line_of_text_is_klogs(start: Start, method: str, head: str) -> None:
+    _, stderr = start()
+    getattr(logger_for("replicaset-controller", incarnation=2), method)("pod created", key="default/web", pod="web-x")
+    assert lines(stderr) == [
+        f'{head} PID replicaset-controller] "pod created" incarnation=2 key="default/web" pod="web-x"'
+    ]
+
+
+def test_the_process_id_is_seven_wide() -> None:
+    line = TextLines(pid=42)("info", NOON, "s", "m", {})
+    assert line[21:] == '      42 s] "m"'
+
+
+@pytest.mark.parametrize(
+    "value, shown",
+    [
+        ("a", '"a"'),
+        ('say "hi"', '"say \\"hi\\""'),
+        ("größe", '"größe"'),
+        ("a\nb", "<\n\ta\n\tb\n >"),
+        (3, "3"),
+        (0.1, "0.1"),
+        (True, "true"),
+        (None, "null"),
+        (b"raw", '"raw"'),
+        (ValueError("no"), '"no"'),
+        ({"a": [1, 2]}, '{"a":[1,2]}'),
+        ((1, "b"), '[1,"b"]'),
+        ({"b", "a"}, '["a","b"]'),
+        ({1: object}, '{"1":"<class \'object\'>"}'),
+        ({"n": 1 << 70}, "\"{'n': 1180591620717411303424}\""),
+    ],
+)
+def test_values_are_shown_by_their_kind(value: object, shown: str) -> None:
+    assert TextLines(pid=1)("info", NOON, "s", "m", {"key": value}).partition("] ")[2] == f'"m" key={shown}'
+
+
+def test_json_lines_have_kubernetes_keys() -> None:
+    line = JsonLines()("info", NOON, "job-controller", "done", {"key": "a/b", "n": 2})
+    assert json.loads(line) == {
+        "ts": 1763726400250.0,
+        "level": "info",
+        "logger": "job-controller",
+        "msg": "done",
+        "v": 0,
+        "key": "a/b",
+        "n": 2,
+    }
+
+
+@pytest.mark.parametrize("level, v", [("debug", 4), ("info", 0), ("warning", None), ("error", None)])
+def test_json_lines_have_a_verbosity_where_it_means_something(level: str, v: int | None) -> None:
+    assert json.loads(JsonLines()(level, NOON, "s", "m", {})).get("v") == v
+
+
+def test_a_fact_never_hides_what_the_line_says_of_itself() -> None:
+    line = json.loads(JsonLines()("info", NOON, "s", "m", {"level": 7, "msg": "other"}))
+    assert (line["level"], line["level_"], line["msg"], line["msg_"]) == ("info", 7, "m", "other")
+
+
+def test_json_is_chosen_by_its_name(start: Start) -> None:
+    _, stderr = start(format="json")
+    logger_for("s").warning("m", key="k")
+    assert json.loads(stderr.getvalue())["key"] == "k"
+
+
+@pytest.mark.parametrize("verbosity, shown", [(0, False), (3, False), (4, True), (9, True)])
+def test_debug_lines_are_shown_from_verbosity_four(start: Start, verbosity: int, shown: bool) -> None:
+    _, stderr = start(verbosity=verbosity)
+    logger_for("s").debug("looked", n=1)
+    assert (lines(stderr) == ['I1121 12:00:00.250000 PID s] "looked" n=1']) is shown
+
+
+def test_the_verbosity_can_change_while_loggers_are_bound(start: Start) -> None:
+    control, stderr = start()
+    log = logger_for("s")
+    log.debug("one")
+    control.set_verbosity(4)
+    log.debug("two")
+    control.set_verbosity(0)
+    log.debug("three")
+    assert [line.partition("] ")[2] for line in lines(stderr)] == ['"two"']
+
+
+def test_sources_can_have_a_verbosity_of_their_own(start: Start) -> None:
+    _, stderr = start(vmodule=(("rep*", 4), ("replication", 9), ("quiet", 0)), verbosity=0)
+    for source in ("replicaset", "replication", "job", "quiet"):
+        logger_for(source).debug("looked")
+    assert [line.partition("PID ")[2] for line in lines(stderr)] == ['replicaset] "looked"', 'replication] "looked"']
+
+
+def test_an_exception_is_shown_with_its_stack(start: Start) -> None:
+    _, stderr = start(format="json")
+    try:
+        raise KeyError("web")
+    except KeyError:
+        logger_for("s").exception("failed", key="a/b")
+    line = json.loads(stderr.getvalue())
+    assert (line["level"], line["msg"], line["key"]) == ("error", "failed", "a/b")
+    assert line["stacktrace"].startswith("Traceback (most recent call last):\n")
+    assert line["stacktrace"].endswith("KeyError: 'web'")
+
+
+def test_a_stack_is_found_however_it_is_given() -> None:
+    error = ValueError("no")
+    assert stack(error) == stack((ValueError, error, None)) == "ValueError: no"
+    assert stack((None, None, None)) == ""
+
+
+def test_what_libraries_log_takes_the_same_way(start: Start) -> None:
+    _, stderr = start()
+    library = logging.getLogger("some.library")
+    library.info("hello")
+    library.warning("odd %s", "thing")
+    try:
+        raise OSError("gone")
+    except OSError:
+        library.exception("broken")
+    shown = lines(stderr)
+    assert shown[0] == 'W1121 12:00:00.250000 PID some.library] "odd thing"'
+    assert shown[1] == 'E1121 12:00:00.250000 PID some.library] "broken" stacktrace=<'
+    assert shown[-2:] == ["\tOSError: gone", " >"]
+
+
+def test_libraries_may_say_more_with_more_verbosity(start: Start) -> None:
+    control, stderr = start(verbosity=4)
+    library = logging.getLogger("some.library")
+    library.info("hello")
+    library.debug("details")
+    control.set_verbosity(6)
+    library.debug("more")
+    assert [line.partition("] ")[2] for line in lines(stderr)] == ['"hello"', '"more"']
+
+
+def test_warnings_of_python_are_logged(start: Start) -> None:
+    _, stderr = start()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(True)
+        warnings.warn("this is old", stacklevel=1)
+    assert "py.warnings]" in stderr.getvalue()
+    assert "this is old" in stderr.getvalue()
+
+
+def test_files_hold_their_severity_and_what_is_worse(start: Start, tmp_path: Path) -> None:
+    control, stderr = start(directory=str(tmp_path / "logs"), to_stderr=False)
+    log = logger_for("s")
+    for method in ("info", "warning", "error"):
+        getattr(log, method)(method)
+    control.close()
+    assert stderr.getvalue() == ""
+    held = {
+        severity: re.findall(r'"(\w+)"', (tmp_path / "logs" / f"kcm.{severity}").read_text())
+        for severity in ("INFO", "WARNING", "ERROR")
+    }
+    assert held == {"INFO": ["info", "warning", "error"], "WARNING": ["warning", "error"], "ERROR": ["error"]}
+    target = (tmp_path / "logs" / "kcm.INFO").readlink().name
+    assert re.fullmatch(r"kcm\..+\..+\.log\.INFO\.20251121-120000\.\d+", target)
+
+
+def test_a_directory_that_cannot_be_written_is_told_at_the_start(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        start(directory=str(tmp_path / "file" / "logs"))
+
+
+def test_times_are_rounded_into_the_next_second_when_they_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    local = LocalTime()
+    assert local(NOON) == "1121 12:00:00.250000"
+    assert local(1763726400.9999999) == "1121 12:00:01.000000"
+    assert local(1763726399.0) == "1121 11:59:59.000000"
+    monkeypatch.undo()
+    time.tzset()

@@ -1,0 +1,55 @@
+"""Token buckets and restarts, told the time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.scheduling.limiters import TokenBucket
+from runtime.system.supervision import RestartPolicy, restart_delay
+
+
+def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
+    bucket = TokenBucket(qps=10.0, burst=3, now=0.0)
+    assert [bucket.try_take(0.0) for _ in range(4)] == [True, True, True, False]
+    assert bucket.next_token(0.0) == pytest.approx(0.1)
+    assert not bucket.try_take(0.09)
+    assert bucket.try_take(0.1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(0.001, 1000.0), st.floats(0.0, 1e6))
+def test_there_is_a_token_when_there_was_said_to_be_one(qps: float, start: float) -> None:
+    bucket = TokenBucket(qps=qps, burst=1, now=start)
+    assert bucket.try_take(start)
+    assert bucket.try_take(bucket.next_token(start))
+
+
+def test_a_rate_of_nothing_gives_nothing_and_a_negative_one_everything() -> None:
+    nothing = TokenBucket(qps=0.0, burst=1, now=0.0)
+    assert nothing.try_take(0.0)
+    assert not nothing.try_take(1e9)
+    assert nothing.next_token(0.0) == math.inf
+    everything = TokenBucket(qps=-1.0, burst=1, now=0.0)
+    assert all(everything.try_take(0.0) for _ in range(1000))
+
+
+def test_a_new_rate_counts_from_now_on() -> None:
+    bucket = TokenBucket(qps=0.0, burst=1, now=0.0)
+    bucket.try_take(0.0)
+    bucket.set_rate(0.1, 100.0)
+    assert bucket.next_token(100.0) == pytest.approx(110.0)
+
+
+def test_a_child_is_restarted_later_and_later_and_then_not_at_all() -> None:
+    policy = RestartPolicy(intensity=3, period=100.0)
+    delays = [restart_delay([0.0] * n, now=0.0, policy=policy, chance=0.0) for n in range(1, 5)]
+    assert delays == [0.1, 0.2, 0.4, None]
+
+
+def test_failures_outside_the_period_are_forgiven() -> None:
+    policy = RestartPolicy(intensity=3, period=100.0)
+    assert restart_delay([0.0, 1.0, 2.0, 150.0], now=150.0, policy=policy, chance=0.0) == 0.1

@@ -1,0 +1,122 @@
+"""The work queue: client-go's promises, on a clock that the test holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.scheduling.backoff import Backoff
+from runtime.scheduling.work_queue import WorkQueue
+
+
+def queue(**more: object) -> WorkQueue:
+    return WorkQueue(now=0.0, **more)  # type: ignore[arg-type]
+
+
+def test_a_key_added_twice_is_taken_once() -> None:
+    q = queue()
+    q.add("a", 0.0)
+    q.add("a", 0.0)
+    assert (q.take(0.0), q.take(0.0)) == ("a", None)
+
+
+def test_a_key_added_while_in_work_comes_again_after_it_once() -> None:
+    q = queue()
+    q.add("a", 0.0)
+    q.take(0.0)
+    q.add("a", 1.0)
+    q.add("a", 1.0)
+    assert q.take(1.0) is None, "one at a time"
+    q.done("a", 2.0)
+    assert q.take(2.0) == "a"
+    q.done("a", 3.0)
+    assert q.take(3.0) is None
+
+
+def test_keys_are_taken_in_the_order_of_their_first_adding() -> None:
+    q = queue()
+    for key in "abcab":
+        q.add(key, 0.0)
+    assert [q.take(0.0) for _ in range(4)] == ["a", "b", "c", None]
+
+
+@pytest.mark.parametrize("delays", [(0.050, 0.030), (0.030, 0.060)])
+def test_of_several_delays_the_earliest_counts(delays: tuple[float, float]) -> None:
+    q = queue()
+    for delay in delays:
+        q.add_after("a", delay, 0.0)
+    assert q.next_due() == pytest.approx(0.030)
+    assert q.take(0.029) is None
+    assert q.take(0.030) == "a"
+    q.done("a", 0.030)
+    assert q.take(1.0) is None, "it fires once"
+
+
+def test_no_delay_is_now() -> None:
+    q = queue()
+    q.add_after("a", 0.0, 5.0)
+    assert q.take(5.0) == "a"
+
+
+def test_failures_back_off_by_key_and_start_over_after_forget() -> None:
+    q = queue(per_key=Backoff(first=0.001, factor=2.0, most=1000.0))
+    assert [q.add_rate_limited("a", float(second)) for second in range(5)] == [0.001, 0.002, 0.004, 0.008, 0.016]
+    assert q.add_rate_limited("b", 4.0) == 0.001
+    assert q.failures("a") == 5
+    q.forget("a")
+    assert q.add_rate_limited("a", 4.0) == 0.001
+
+
+def test_failures_before_a_backoff_is_over_make_it_no_longer() -> None:
+    """Events had it tried early, twenty times."""
+    q = queue(per_key=Backoff(first=8.0, factor=2.0, most=1000.0))
+    assert q.add_rate_limited("a", 0.0) == 8.0
+    assert [q.add_rate_limited("a", 2.0) for _ in range(20)] == [6.0] * 20
+    assert (q.failures("a"), q.next_due()) == (1, 8.0)
+    assert q.take(8.0) == "a"
+    q.done("a", 8.0)
+    assert q.add_rate_limited("a", 8.0) == 16.0
+
+
+def test_a_backoff_never_overflows() -> None:
+    assert Backoff(first=0.005, factor=2.0, most=1000.0).delay(100_000) == 1000.0
+
+
+def test_more_than_ten_retries_a_second_of_all_keys_wait_for_each_other() -> None:
+    q = queue()
+    delays = [q.add_rate_limited(f"k{i}", 0.0) for i in range(102)]
+    assert delays[:100] == [0.005] * 100
+    assert delays[101] == pytest.approx(0.1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["add", "after", "take", "done"]), st.sampled_from("abc")), max_size=60))
+def test_no_key_is_in_work_twice_and_none_is_lost(steps: list[tuple[str, str]]) -> None:
+    q, now = queue(), 0.0
+    in_work: set[str] = set()
+    owed: set[str] = set()  # added since they were last taken
+    for step, key in steps:
+        now += 0.01
+        if step == "add":
+            q.add(key, now)
+            owed.add(key)
+        elif step == "after":
+            q.add_after(key, 0.02, now)
+            owed.add(key)
+        elif step == "take":
+            taken = q.take(now)
+            if taken is not None:
+                assert taken not in in_work
+                in_work.add(taken)
+                owed.discard(taken)
+        elif key in in_work:
+            in_work.discard(key)
+            q.done(key, now)
+    for key in list(in_work):
+        q.done(key, now)
+    rest = set()
+    while (taken := q.take(now + 10.0)) is not None:
+        rest.add(taken)
+        q.done(taken, now + 10.0)
+    assert owed <= rest

@@ -1,0 +1,188 @@
+"""Names outlive incarnations: a few actors on threads, as in life."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pykka
+import pytest
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from protocols.messages.lifecycle import ActorFailed, Describe, Pause, Ping, Pong, Wake
+from runtime.scheduling.clock import SystemClock
+from runtime.system.actor import Actor, Context
+from runtime.system.actor_system import ActorSpec, ActorSystem
+
+WAIT = 10.0
+
+
+class Mail:
+    """What arrived, and a way to wait for it from the test's thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.messages: list[Any] = []
+
+    def add(self, message: Any) -> None:
+        with self._changed:
+            self.messages.append(message)
+            self._changed.notify_all()
+
+    def wait_for(self, count: int) -> list[Any]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.messages) >= count, timeout=WAIT), self.messages
+            return list(self.messages)
+
+
+class Keeper(Actor):
+    """Keeps its mail; raises on Pause, with what it is told to."""
+
+    def __init__(self, context: Context, *, mail: Mail, raises: BaseException | None = None) -> None:
+        super().__init__(context)
+        self._mail, self._raises = mail, raises
+
+    def receive(self, message: Any) -> Any:
+        if isinstance(message, Pause) and self._raises is not None:
+            raise self._raises
+        if isinstance(message, Describe):
+            return self.context.incarnation
+        self._mail.add((self.context.incarnation, message))
+        return None
+
+
+class BadStarter(Actor):
+    def started(self) -> None:
+        raise RuntimeError("cannot begin")
+
+
+@pytest.fixture
+def mail() -> Mail:
+    return Mail()
+
+
+@pytest.fixture
+def supervisor() -> Mail:
+    return Mail()
+
+
+@pytest.fixture
+def system(log: FilteringBoundLogger, supervisor: Mail) -> Iterator[ActorSystem]:
+    clock = SystemClock()
+    system = ActorSystem(clock=clock, log=log)
+    system.spawn(ActorSpec(name="controller-manager", actor=Keeper, arguments={"mail": supervisor}))
+    yield system
+    for name in system.names():
+        assert system.stop(name, timeout=WAIT)
+    clock.close()
+
+
+def keeper(mail: Mail, **more: Any) -> ActorSpec:
+    return ActorSpec(name="keeper", actor=Keeper, arguments={"mail": mail, **more})
+
+
+def test_a_name_reaches_whichever_incarnation_lives(system: ActorSystem, mail: Mail) -> None:
+    assert system.spawn(keeper(mail)) == 1
+    system.tell("keeper", Pause("one"))
+    mail.wait_for(1)
+    assert system.spawn(keeper(mail)) == 2
+    system.tell("keeper", Pause("two"))
+    assert mail.wait_for(2) == [(1, Pause("one")), (2, Pause("two"))]
+
+
+@pytest.mark.parametrize("raised", [RuntimeError("planted"), SystemExit(3), KeyboardInterrupt()])
+def test_who_raises_ends_alone_and_the_supervisor_hears_of_it(
+    system: ActorSystem, mail: Mail, supervisor: Mail, raised: BaseException
+) -> None:
+    other = Mail()
+    system.spawn(keeper(mail, raises=raised))
+    system.spawn(ActorSpec(name="other", actor=Keeper, arguments={"mail": other}))
+    system.tell("keeper", Pause("x"))
+    _, failure = supervisor.wait_for(1)[0]
+    assert isinstance(failure, ActorFailed)
+    assert (failure.name, failure.incarnation) == ("keeper", 1)
+    assert type(raised).__name__ in failure.error
+    assert "test_system.py" in failure.traceback
+    system.tell("other", Pause("still here"))
+    assert other.wait_for(1) == [(1, Pause("still here"))]
+    dropped = system.dropped
+    system.tell("keeper", Pause("nobody"))
+    assert system.dropped == dropped + 1
+
+
+def test_who_cannot_start_is_reported_as_well(system: ActorSystem, supervisor: Mail) -> None:
+    system.spawn(ActorSpec(name="bad", actor=BadStarter))
+    _, failure = supervisor.wait_for(1)[0]
+    assert failure.error == "RuntimeError: cannot begin"
+
+
+def test_a_fenced_incarnation_is_mute(system: ActorSystem, mail: Mail) -> None:
+    system.spawn(keeper(mail))
+    actor = system._residents["keeper"].actor
+    system.fence("keeper")
+    actor.tell("controller-manager", Pause("ghost"))
+    assert not system.is_alive("keeper")
+    system.tell("keeper", Pause("to nobody"))
+    assert mail.messages == []
+
+
+def test_a_ping_is_answered_from_the_actors_own_loop(system: ActorSystem, mail: Mail, supervisor: Mail) -> None:
+    system.spawn(keeper(mail))
+    system.tell("keeper", Ping(7))
+    assert supervisor.wait_for(1) == [(1, Pong("keeper", 1, 7))]
+
+
+def test_a_frame_that_is_no_message_is_logged_counted_and_kills_nobody(
+    system: ActorSystem, mail: Mail, logs: LogCapture
+) -> None:
+    system.spawn(keeper(mail))
+    system.deliver("keeper", b"\xc1 nonsense", sender="test")
+    system.tell("keeper", Pause("after"))
+    mail.wait_for(1)
+    assert system.undecodable == 1
+    assert any(entry["event"] == "frame dropped" for entry in logs.entries)
+
+
+def test_ask_answers_and_says_when_nobody_is_there(system: ActorSystem, mail: Mail) -> None:
+    system.spawn(keeper(mail))
+    assert system.ask("keeper", Describe(), timeout=WAIT) == 1
+    with pytest.raises(pykka.ActorDeadError):
+        system.ask("nobody", Describe(), timeout=WAIT)
+
+
+def test_the_failure_of_the_supervisor_goes_to_whoever_built_the_system(log: FilteringBoundLogger, mail: Mail) -> None:
+    clock = SystemClock()
+    system = ActorSystem(clock=clock, log=log, supervisor="keeper")
+    orphaned = Mail()
+    system.orphaned = orphaned.add
+    system.spawn(keeper(mail, raises=RuntimeError("planted")))
+    system.tell("keeper", Pause("x"))
+    assert orphaned.wait_for(1)[0].name == "keeper"
+    clock.close()
+
+
+def test_alarms_of_two_systems_on_one_clock_do_not_meet(log: FilteringBoundLogger) -> None:
+    clock = SystemClock()
+    mails = [Mail(), Mail()]
+    systems = [ActorSystem(clock=clock, log=log) for _ in mails]
+    for system, mail in zip(systems, mails, strict=True):
+        system.spawn(keeper(mail))
+        system._residents["keeper"].actor.wake_at(clock.monotonic() + 0.01)
+    for system, mail in zip(systems, mails, strict=True):
+        assert mail.wait_for(1) == [(1, Wake())]
+        system.stop("keeper", timeout=WAIT)
+    clock.close()
+
+
+def test_the_clock_sounds_alarms_in_order_and_a_later_call_replaces_an_earlier_one() -> None:
+    clock, mail = SystemClock(), Mail()
+    now = clock.monotonic()
+    clock.call_at("b", now + 0.02, lambda: mail.add("b"))
+    clock.call_at("a", now + 3600.0, lambda: mail.add("never"))
+    clock.call_at("a", now + 0.01, lambda: mail.add("a"))
+    clock.call_at("c", now + 0.015, lambda: mail.add("cancelled"))
+    clock.cancel("c")
+    assert mail.wait_for(2) == ["a", "b"]
+    clock.close()

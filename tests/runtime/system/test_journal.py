@@ -1,0 +1,250 @@
+"""A journal on disk: what is written is read, what is damaged is said, and causes follow the messages."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocols.codec import decode, encode
+from protocols.messages.journal import Handled, Opened, Told
+from protocols.messages.lifecycle import Drain, Pause, Ping, Resume
+from runtime.scheduling.clock import SystemClock
+from runtime.simulation.clock import START, VirtualClock
+from runtime.simulation.world import World
+from runtime.system.actor import Actor
+from runtime.system.actor_system import ActorSpec, ActorSystem
+from runtime.system.journal import MAGIC, JournalError, JournalWriter, Run, numbered_path, read_journal
+
+RUN = Run(version="1.2.3", seed=7, arguments=["--v=2"], controllers=["a-controller"])
+FRAME = encode(Ping(1))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+@pytest.fixture
+def write(path: Path) -> Callable[..., JournalWriter]:
+    def make(**changes: Any) -> JournalWriter:
+        settings = {"run": RUN, "clock": VirtualClock(), "largest": 1_000_000, "files": 3} | changes
+        return JournalWriter(path, **settings)
+
+    return make
+
+
+def read(path: Path) -> tuple[list[Any], list[str]]:
+    reader = read_journal(path)
+    return list(reader), reader.troubles
+
+
+def told(path: Path) -> list[Told]:
+    return [record for record in read(path)[0] if isinstance(record, Told)]
+
+
+def test_what_is_written_is_read_in_its_order(path: Path, write: Callable[..., JournalWriter]) -> None:
+    journal = write()
+    frame = journal.told("informer", "controller", 2, FRAME, None)
+    assert frame == FRAME
+    assert decode(frame) == Ping(1)
+    with journal.handling(frame, last=True):
+        journal.told("controller", "dispatcher", 1, encode(Drain()), None)
+    journal.told("clock", "controller", 2, encode(Drain()), None)
+    journal.told("dispatcher", "controller", 2, encode(Drain()), 1)
+    journal.close()
+    records, troubles = read(path)
+    assert troubles == []
+    session = records[0].session
+    assert records == [
+        Opened(session, 1, START, 0.0, "1.2.3", 7, ["--v=2"], ["a-controller"]),
+        Told(1, START, 0.0, "informer", "controller", 2, 0, FRAME),
+        Handled(1, 0.0, True),
+        Told(2, START, 0.0, "controller", "dispatcher", 1, 1, encode(Drain())),
+        Told(3, START, 0.0, "clock", "controller", 2, 0, encode(Drain())),
+        Told(4, START, 0.0, "dispatcher", "controller", 2, 1, encode(Drain())),
+    ]
+
+
+def test_only_the_owner_may_read_it(path: Path, write: Callable[..., JournalWriter]) -> None:
+    journal = write(largest=1)
+    journal.told("a", "b", 1, FRAME, None)
+    journal.close()
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (path, numbered_path(path, 1))] == [0o600, 0o600]
+
+
+def test_a_frame_for_many_is_written_once_a_file(path: Path, write: Callable[..., JournalWriter]) -> None:
+    frame = encode(Pause("x" * 500))
+    journal = write(largest=1500)
+    for number in range(10):
+        journal.told("informer", f"controller-{number}", 1, frame, None)
+    journal.close()
+    assert [record.frame for record in told(path)] == [frame] * 10
+    assert path.read_bytes().count(b"x" * 500) == 1
+    assert not numbered_path(path, 2).exists()
+
+
+def test_files_rotate_and_the_oldest_goes(path: Path, write: Callable[..., JournalWriter]) -> None:
+    journal = write(largest=400, files=3)
+    for number in range(60):
+        journal.told("a", "b", 1, encode(Ping(number)), None)
+    journal.close()
+    assert sorted(file.name for file in path.parent.iterdir()) == ["journal", "journal.1", "journal.2"]
+    numbers = [record.number for record in told(path)]
+    assert numbers == list(range(numbers[0], 61))
+    assert numbers[0] > 1
+    parts = [record.part for record in read(path)[0] if isinstance(record, Opened)]
+    assert parts == list(range(parts[0], parts[0] + 3))
+
+
+def test_a_new_run_keeps_the_journal_of_the_last(path: Path, write: Callable[..., JournalWriter]) -> None:
+    for _ in range(2):
+        journal = write()
+        journal.told("a", "b", 1, FRAME, None)
+        journal.close()
+    sessions = [record.session for record in read(path)[0] if isinstance(record, Opened)]
+    assert len(set(sessions)) == 2
+
+
+def test_a_journal_cut_anywhere_gives_what_is_whole_before_the_cut(
+    path: Path, write: Callable[..., JournalWriter]
+) -> None:
+    journal = write()
+    for number in range(3):
+        journal.told("a", "b", 1, encode(Ping(number)), None)
+    journal.close()
+    whole = path.read_bytes()
+    records, _ = read(path)
+    ends = []
+    for length in range(len(MAGIC), len(whole)):
+        path.write_bytes(whole[:length])
+        kept, troubles = read(path)
+        assert kept == records[: len(kept)]
+        assert len(troubles) <= 1
+        ends += [length] if not troubles else []
+    assert len(ends) == len(records), "a cut between two records is no damage, any other is"
+
+
+def test_a_damaged_record_is_left_out_and_said(path: Path, write: Callable[..., JournalWriter]) -> None:
+    journal = write()
+    for number in range(3):
+        journal.told("a", "b", 1, encode(Pause(f"controller {number}")), None)
+    journal.close()
+    path.write_bytes(path.read_bytes().replace(b"controller 1", b"controller X"))
+    records, troubles = read(path)
+    assert [record.number for record in records if isinstance(record, Told)] == [1, 3]
+    assert len(troubles) == 1
+    assert "is damaged and left out" in troubles[0]
+
+
+@pytest.mark.parametrize(
+    "content, error",
+    [(None, "there is no journal"), (b"", "is no journal"), (b"\x7fELF", "is no journal of this version")],
+)
+def test_what_is_no_journal_is_an_error(path: Path, content: bytes | None, error: str) -> None:
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(JournalError, match=error):
+        read(path)
+
+
+def test_a_place_that_cannot_be_written_is_an_error(path: Path) -> None:
+    with pytest.raises(JournalError, match="No such file or directory"):
+        JournalWriter(path / "deeper", run=RUN, clock=VirtualClock(), largest=1, files=1)
+
+
+def test_a_full_disk_ends_the_journal_and_not_the_work(write: Callable[..., JournalWriter]) -> None:
+    journal = write(clock=VirtualClock())
+
+    class Full:
+        def write(self, _data: bytes) -> int:
+            raise OSError(28, "No space left on device")
+
+    journal.close()
+    journal._file = Full()
+    assert journal.told("a", "b", 1, FRAME, None) == FRAME
+    assert journal.trouble is not None
+    assert journal.trouble.endswith("No space left on device")
+    assert journal.told("a", "b", 1, FRAME, None) == FRAME
+
+
+class Relay(Actor):
+    """Tells `to` Resume for every Pause; Drain lets it tell itself, later, by the clock."""
+
+    def __init__(self, context: Any, *, to: str) -> None:
+        super().__init__(context)
+        self._to = to
+
+    def receive(self, message: Any) -> None:
+        if isinstance(message, Pause):
+            self.tell(self._to, Resume(message.controller))
+
+
+def test_the_cause_of_a_message_is_the_one_whose_handling_told_it(
+    path: Path, write: Callable[..., JournalWriter], log: Any
+) -> None:
+    world = World(log=log)
+    system = world.system()
+    system.journal = journal = write(clock=world.clock)
+    system.spawn(ActorSpec(name="second", actor=Relay, arguments={"to": "nobody"}))
+    system.spawn(ActorSpec(name="first", actor=Relay, arguments={"to": "second"}))
+    system.tell("first", Pause("x"))
+    system.tell("first", Pause("y"))
+    world.run_for(1)
+    journal.close()
+    by_number = {record.number: record for record in told(path)}
+    answers = [record for record in by_number.values() if record.receiver == "second"]
+    assert [(decode(one.frame), decode(by_number[one.cause].frame)) for one in answers] == [
+        (Resume("x"), Pause("x")),
+        (Resume("y"), Pause("y")),
+    ]
+    assert [by_number[number].cause for number in (1, 2)] == [0, 0]
+    handled = [record for record in read(path)[0] if isinstance(record, Handled)]
+    assert sorted(record.number for record in handled) == sorted(by_number)
+    assert [record.last for record in handled if by_number[record.number].receiver == "first"] == [False, True]
+
+
+class Answering(Actor):
+    def receive(self, message: Any) -> Any:
+        return encode(message)
+
+
+def test_what_people_ask_is_written_down_too(path: Path, write: Callable[..., JournalWriter], log: Any) -> None:
+    clock = SystemClock()
+    journal = write(clock=clock)
+    system = ActorSystem(clock=clock, log=log)
+    system.journal = journal
+    system.spawn(ActorSpec(name="actor", actor=Answering))
+    assert system.ask("actor", Pause("x"), timeout=20) == Pause("x")
+    assert system.stop("actor", timeout=20)
+    journal.close()
+    clock.close()
+    assert [(one.sender, one.receiver, one.incarnation, decode(one.frame)) for one in told(path)] == [
+        ("outside", "actor", 1, Pause("x"))
+    ]
+
+
+def test_who_hangs_in_its_turn_holds_nobody_up_for_long(path: Path, write: Callable[..., JournalWriter]) -> None:
+    journal = write()
+    hung = journal.handling(journal.told("a", "b", 1, FRAME, None), last=True)
+    hung.__enter__()
+    entered = threading.Event()
+
+    def another() -> None:
+        with journal.handling(journal.told("a", "c", 1, FRAME, None), last=True):
+            entered.set()
+
+    threads = [threading.Thread(target=another) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert entered.is_set()
+    hung.__exit__(None, None, None)
+    with journal.handling(FRAME, last=True):
+        journal.close()
+    assert [record.number for record in read(path)[0] if isinstance(record, Handled)] == [1, 2, 3, 0]
