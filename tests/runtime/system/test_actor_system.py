@@ -104,7 +104,7 @@ def test_who_raises_ends_alone_and_the_supervisor_hears_of_it(
     assert isinstance(failure, ActorFailed)
     assert (failure.name, failure.incarnation) == ("keeper", 1)
     assert type(raised).__name__ in failure.error
-    assert "test_system.py" in failure.traceback
+    assert "test_actor_system.py" in failure.traceback
     system.tell("other", Pause("still here"))
     assert other.wait_for(1) == [(1, Pause("still here"))]
     dropped = system.dropped
