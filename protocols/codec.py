@@ -79,6 +79,7 @@ TAGS: tuple[tuple[int, type], ...] = (
     (120, journal.Opened),
     (121, journal.Told),
     (122, journal.Handled),
+    (123, journal.TurnLost),
     (130, cloud.InstanceExists),
     (131, cloud.InstanceIsShutDown),
     (132, cloud.ListRoutes),
@@ -197,30 +198,43 @@ def encode(message: Any) -> bytes:
 _FIELDLESS = {encode(form.type()): form.type() for form in _BY_TAG.values() if form.fields == 0}
 _LONGEST_FIELDLESS = max(map(len, _FIELDLESS))
 
-# The last message of a kind that is told to many. They get the very same bytes one after the other, and whatever such
-# a message holds is immutable, so it is decoded once for many of them.
-_TOLD_TO_MANY = (watching.WatchEvent, lifecycle.Ping)
-_latest: tuple[bytes, Any] = (b"", None)
-
 
 def decode(frame: bytes) -> Any:
     """The message in these bytes. Raises DecodeError; never anything else, whatever the bytes are."""
-    global _latest
     if len(frame) <= _LONGEST_FIELDLESS and (known := _FIELDLESS.get(frame)) is not None:
         return known
-    latest, message = _latest
-    if frame is latest:
-        return message
     try:
         wire = msgpack.unpackb(frame, strict_map_key=False)
     except Exception as err:
         raise DecodeError(f"not msgpack: {err}") from err
     try:
-        message = _from_wire(wire)
+        return _from_wire(wire)
     except DecodeError:
         raise
     except (TypeError, ValueError, RecursionError) as err:  # recursion: messages within messages, hundreds deep
         raise DecodeError(f"malformed message: {err}") from err
-    if type(message) in _TOLD_TO_MANY:
-        _latest = frame, message
-    return message
+
+
+class Decoder:
+    """decode() for the actors of one system, which decodes a frame that many of them receive only once.
+
+    They receive the very same bytes object one after the other, and a message holds nothing that can be changed, so the
+    last such message is kept. Any thread: the pair is read and replaced as one object; a race costs one decoding.
+    """
+
+    __slots__ = ("_latest",)
+
+    SENT_TO_MANY = (watching.WatchEvent, lifecycle.Ping)
+
+    def __init__(self) -> None:
+        self._latest: tuple[bytes, Any] = (b"", None)
+
+    def decode(self, frame: bytes) -> Any:
+        """As the function decode."""
+        latest, message = self._latest
+        if frame is latest:
+            return message
+        message = decode(frame)
+        if type(message) in self.SENT_TO_MANY:
+            self._latest = frame, message
+        return message

@@ -54,3 +54,13 @@ class Handled:
     number: int
     monotonic: float
     last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLost:
+    """An actor hung in its turn, and the next one began without waiting for it: the two ran at the same time.
+
+    From here on the order of the records may differ from that of what happened, and so may a replay. monotonic: when.
+    """
+
+    monotonic: float

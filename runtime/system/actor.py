@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from protocols.codec import DecodeError, decode, encode
+from protocols.codec import DecodeError, encode
 from protocols.messages.lifecycle import ActorFailed, Ping, Pong, Wake
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Actor(pykka.ThreadingActor):
 
     def _handle(self, frame: Any) -> Any:
         try:
-            message = decode(frame)
+            message = self.context.system.decoder.decode(frame)
         except DecodeError as err:
             self.log.error("frame dropped", error=str(err), size=len(frame))
             self.context.system.undecodable += 1

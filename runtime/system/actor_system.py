@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
 
-from protocols.codec import decode, encode
+from protocols.codec import Decoder, decode, encode
 from protocols.messages.lifecycle import ActorFailed
 from runtime.scheduling.clock import Clock
 from runtime.system.actor import Actor, Context
@@ -115,6 +115,7 @@ class ActorSystem:
         self.journal: Journal | None = None
         self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
         self._spawner = spawner if spawner is not None else ThreadSpawner()
+        self.decoder = Decoder()
         self._residents: dict[str, _Resident] = {}
         self._incarnations: dict[str, int] = {}
 

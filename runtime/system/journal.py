@@ -21,7 +21,7 @@ from typing import BinaryIO
 from zlib import crc32
 
 from protocols.codec import DecodeError, decode, encode
-from protocols.messages.journal import Handled, Opened, Told
+from protocols.messages.journal import Handled, Opened, Told, TurnLost
 from runtime.scheduling.clock import Clock
 
 MAGIC = b"kcm journal 1\n"
@@ -29,7 +29,7 @@ HEAD = struct.Struct(">II")
 FLUSH = 0.5  # seconds after which what was written is given to the system; messages come at least once a second
 LONGEST_TURN = 1.0  # seconds
 
-Record = Opened | Told | Handled
+Record = Opened | Told | Handled | TurnLost
 
 
 class JournalError(Exception):
@@ -52,6 +52,32 @@ class Run:
     controllers: Sequence[str]
 
 
+class Turns:
+    """Lets one thread at a time handle a message; a holder that hangs loses its turn after `longest` seconds.
+
+    Each turn is a lock. A hung holder keeps its lock for ever, so `take` puts a new lock in its place: all who wait move
+    on to the new one, and what the hung holder releases one day is a lock that nobody waits for.
+    """
+
+    __slots__ = ("_guard", "_longest", "_turn")
+
+    def __init__(self, *, longest: float) -> None:
+        self._longest = longest
+        self._guard = threading.Lock()
+        self._turn = threading.Lock()
+
+    def take(self) -> tuple[threading.Lock, bool]:
+        """Waits for the turn. Returns its lock, held by this thread, and whether a hung holder lost its turn for it."""
+        turn, lost = self._turn, False
+        while not turn.acquire(timeout=self._longest):
+            with self._guard:
+                if turn is self._turn:  # no other thread has replaced it yet
+                    self._turn = threading.Lock()
+                    lost = True
+                turn = self._turn
+        return turn, lost
+
+
 class _Handling:
     """A context manager made by hand: this is on the way of every message."""
 
@@ -61,7 +87,7 @@ class _Handling:
         self._journal, self._frame, self._last = journal, frame, last
 
     def __enter__(self) -> None:
-        self._turn = self._journal.take_turn()
+        self._turn = self._journal.begin_turn()
         number = self._frame.number if isinstance(self._frame, NumberedFrame) else 0
         self._journal.local.number = number
         self._journal.begun(number, last=self._last)
@@ -77,7 +103,8 @@ class JournalWriter:
     """Implements runtime.system.actor_system.Journal. Raises JournalError when made, if the file cannot be.
 
     Actors take turns, one message at a time: so no table changes while a reconciler looks at it, and the order of the
-    records is that of what happened; a replay rests on both. Whoever hangs loses its turn after LONGEST_TURN.
+    records is that of what happened; a replay rests on both. An actor that hangs loses its turn after LONGEST_TURN; the
+    journal says so (TurnLost), since from there on a replay may differ from the run.
 
     What cannot be written later (a full disk) ends the journal and not the work: `trouble` says so then.
     largest: bytes after which the next file begins. files: how many are kept, the newest among them.
@@ -90,7 +117,7 @@ class JournalWriter:
         self._largest, self._files = largest, files
         self._session = uuid.uuid4().hex
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._turns = Turns(longest=LONGEST_TURN)
         self._number = self._part = self._size = 0
         self._flushed = clock.monotonic()
         self._last: tuple[bytes, int] = (b"", 0)  # the newest frame, and the number it is recorded under
@@ -118,14 +145,13 @@ class JournalWriter:
     def handling(self, frame: bytes, *, last: bool) -> _Handling:
         return _Handling(self, frame, last=last)
 
-    def take_turn(self) -> threading.Lock:
-        """The lock that this thread now holds, to be released after the message."""
-        turn = self._turn
-        while not turn.acquire(timeout=LONGEST_TURN):
+    def begin_turn(self) -> threading.Lock:
+        """Waits until no other actor handles a message. Returns the lock to release after this one was handled."""
+        turn, lost = self._turns.take()
+        if lost:
             with self._lock:
-                if turn is self._turn:  # nobody else has given its holder up yet
-                    self._turn = threading.Lock()
-                turn = self._turn
+                now = self._clock.monotonic()
+                self._write(TurnLost(now), now)
         return turn
 
     def begun(self, number: int, *, last: bool) -> None:
@@ -283,7 +309,7 @@ def _decoded(payload: bytes, checksum: int) -> Record | None:
         record = decode(payload)
     except DecodeError:
         return None
-    return record if isinstance(record, Opened | Told | Handled) else None
+    return record if isinstance(record, Record) else None
 
 
 def read_journal(path: Path) -> JournalReader:

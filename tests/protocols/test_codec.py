@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocols import codec
-from protocols.codec import DecodeError, decode, encode
+from protocols.codec import DecodeError, Decoder, decode, encode
 from protocols.messages import cloud, commands, eviction, journal, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
 
@@ -79,6 +79,7 @@ EXPECTED_TAGS = {
     120: "Opened",
     121: "Told",
     122: "Handled",
+    123: "TurnLost",
     130: "InstanceExists",
     131: "InstanceIsShutDown",
     132: "ListRoutes",
@@ -313,3 +314,13 @@ def test_a_message_that_holds_what_msgpack_cannot_say_is_not_encoded() -> None:
         encode(lifecycle.Drained(typing.cast("str", {"a", "set"})))
     with pytest.raises(TypeError):
         encode(commands.Submit("s", 1, "c", 1, (typing.cast("commands.Get", "no command"),)))
+
+
+def test_a_decoder_decodes_a_frame_that_is_sent_to_many_once() -> None:
+    decoder, frame = Decoder(), encode(watching.WatchEvent("ADDED", "v1/pods", "n/p", "u", "5", b"{}"))
+    first = decoder.decode(frame)
+    assert first == decode(frame)
+    synced = encode(watching.Synced("v1/pods"))
+    assert decoder.decode(synced) is not decoder.decode(synced)
+    assert decoder.decode(frame) is first
+    assert decoder.decode(bytes(bytearray(frame))) is not first

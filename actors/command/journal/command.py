@@ -81,6 +81,8 @@ def show_replay(file: Path, actor: str, incarnation: int | None) -> int:
         incarnation=incarnation,
     )
     print(f"{done.handled} messages handled, {done.batches} batches of commands are as recorded.")
+    if done.inexact:
+        _tell(["an actor hung in its turn during the run: from there on the journal's order may not be the run's"])
     if done.difference is None:
         print("No difference.")
         return 0

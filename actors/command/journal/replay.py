@@ -22,7 +22,7 @@ from actors.reconciliation.actor_names import controller_name, controller_of, is
 from actors.reconciliation.specs import ControllerSpec, Surroundings
 from protocols.codec import decode
 from protocols.messages.commands import Submit
-from protocols.messages.journal import Handled, Opened, Told
+from protocols.messages.journal import Handled, Opened, Told, TurnLost
 from protocols.messages.lifecycle import Attach
 from protocols.times import parse_time
 from runtime.system.actor_system import ActorSpec
@@ -46,11 +46,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """handled: messages that were fed. batches: of commands that were compared and are the same."""
+    """handled: messages that were fed. batches: of commands that were compared and are the same.
+
+    inexact: before its end an actor of the run lost its turn (TurnLost), so a difference may be the journal's.
+    """
 
     handled: int
     batches: int
     difference: Difference | None
+    inexact: bool = False
 
 
 class Replayer:
@@ -147,12 +151,15 @@ def replay(
     if controller is None:
         raise JournalError(f"{name} is no controller of that run: {', '.join(opened.controllers)}")
     replayer = Replayer(stage, controller.spec, incarnation)
-    difference = None
+    difference, inexact = None, False
     for record in run:
+        if isinstance(record, TurnLost):
+            inexact = True
+            continue
         difference = replayer.feed(record)
         if difference is not None or replayer.over:
             break
-    return Replay(replayer.handled, replayer.batches, difference)
+    return Replay(replayer.handled, replayer.batches, difference, inexact)
 
 
 def _absent(name: str) -> ControllerSpec:
@@ -164,10 +171,10 @@ def _absent(name: str) -> ControllerSpec:
     return ControllerSpec(name=name, watches=(), build=build)
 
 
-def last_run(records: Sequence[Record]) -> tuple[Opened, list[Told | Handled]]:
+def last_run(records: Sequence[Record]) -> tuple[Opened, list[Told | Handled | TurnLost]]:
     """Raises JournalError if there is none."""
     opened: Opened | None = None
-    run: list[Told | Handled] = []
+    run: list[Told | Handled | TurnLost] = []
     for record in records:
         if isinstance(record, Opened):
             if opened is None or opened.session != record.session:
@@ -181,7 +188,7 @@ def last_run(records: Sequence[Record]) -> tuple[Opened, list[Told | Handled]]:
     return opened, run
 
 
-def beginning(run: Sequence[Told | Handled], name: str, incarnation: int | None) -> int:
+def beginning(run: Sequence[Told | Handled | TurnLost], name: str, incarnation: int | None) -> int:
     """Which incarnation is wanted, the newest if None is. Raises JournalError if it is not there."""
     begun: dict[str, set[int]] = {}  # incarnations, by the controller's name
     for record in run:

@@ -11,7 +11,7 @@ from typing import Any
 
 from protocols.codec import DecodeError, decode
 from protocols.messages.commands import Create, Submit
-from protocols.messages.journal import Opened, Told
+from protocols.messages.journal import Opened, Told, TurnLost
 from protocols.messages.outcomes import Done, Settled
 from protocols.messages.recording import Record
 from protocols.messages.watching import Listed, Streamed, StreamEnded, WatchEvent
@@ -44,23 +44,25 @@ class Filter:
 
 
 def rows(records: Iterable[Written], wanted: Filter) -> Iterator[tuple[str, ...]]:
-    """One for each message that passes, and one where a run begins; columns as HEADER."""
+    """One for each message that passes, one where a run begins, one where an actor lost its turn; columns as HEADER."""
+    offset = 0.0  # from the monotonic clock to Unix seconds
     for record in records:
+        if isinstance(record, Opened | Told):
+            offset = record.wall - record.monotonic
         if isinstance(record, Opened) and record.part == 1:
-            yield (
-                format_micro_time(record.wall),
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                NOTHING,
-                f"run {record.session[:8]} of {record.version}",
-            )
+            yield _remark(record.wall, f"run {record.session[:8]} of {record.version}")
+        elif isinstance(record, TurnLost):
+            yield _remark(record.monotonic + offset, "an actor hung in its turn: the order may be inexact from here on")
         elif isinstance(record, Told):
             message = message_of(record)
             if wanted.passes(record, message):
                 cause = str(record.cause) if record.cause else NOTHING
                 when = format_micro_time(record.wall)
                 yield (when, str(record.number), cause, record.sender, record.receiver, described(message))
+
+
+def _remark(wall: float, text: str) -> tuple[str, ...]:
+    return (format_micro_time(wall), NOTHING, NOTHING, NOTHING, NOTHING, text)
 
 
 def aligned(lines: Iterable[tuple[str, ...]]) -> Iterator[str]:

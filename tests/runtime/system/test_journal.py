@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from protocols.codec import decode, encode
-from protocols.messages.journal import Handled, Opened, Told
+from protocols.messages.journal import Handled, Opened, Told, TurnLost
 from protocols.messages.lifecycle import Drain, Pause, Ping, Resume
 from runtime.scheduling.clock import SystemClock
 from runtime.simulation.clock import START, VirtualClock
@@ -228,7 +228,9 @@ def test_what_people_ask_is_written_down_too(path: Path, write: Callable[..., Jo
     ]
 
 
-def test_who_hangs_in_its_turn_holds_nobody_up_for_long(path: Path, write: Callable[..., JournalWriter]) -> None:
+def test_an_actor_that_hangs_loses_its_turn_and_the_journal_says_so(
+    path: Path, write: Callable[..., JournalWriter]
+) -> None:
     journal = write()
     hung = journal.handling(journal.told("a", "b", 1, FRAME, None), last=True)
     hung.__enter__()
@@ -247,4 +249,12 @@ def test_who_hangs_in_its_turn_holds_nobody_up_for_long(path: Path, write: Calla
     hung.__exit__(None, None, None)
     with journal.handling(FRAME, last=True):
         journal.close()
-    assert [record.number for record in read(path)[0] if isinstance(record, Handled)] == [1, 2, 3, 0]
+    written = read(path)[0]
+    assert [record.number for record in written if isinstance(record, Handled)] == [1, 2, 3, 0]
+    assert [type(record) for record in written if not isinstance(record, Opened | Told)] == [
+        Handled,
+        TurnLost,
+        Handled,
+        Handled,
+        Handled,
+    ]
