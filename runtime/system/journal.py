@@ -55,8 +55,8 @@ class Run:
 class Turns:
     """Lets one thread at a time handle a message; a holder that hangs loses its turn after `longest` seconds.
 
-    Each turn is a lock. A hung holder keeps its lock for ever, so `take` puts a new lock in its place: all who wait move
-    on to the new one, and what the hung holder releases one day is a lock that nobody waits for.
+    Each turn is a lock. A hung holder may keep its lock for ever, so `take` puts a new lock in its place. All waiting
+    threads move on to the new one; what the hung holder releases one day is a lock that no thread waits for.
     """
 
     __slots__ = ("_guard", "_longest", "_turn")
