@@ -11,7 +11,7 @@ from protocols.times import format_time
 from runtime.apiserver import status_errors
 from runtime.apiserver.registry import Registry, ResourceDefinition
 from runtime.apiserver.routing import Route
-from runtime.apiserver.shapes import Shapes
+from runtime.apiserver.schema.shapes import Shapes
 from runtime.apiserver.state import Record, State
 from runtime.client.api import Request
 

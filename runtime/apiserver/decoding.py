@@ -14,7 +14,7 @@ from runtime.apiserver import status_errors
 from runtime.apiserver.cluster import Cluster
 from runtime.apiserver.field_errors import quoted
 from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.shapes import ShapeError, json_type
+from runtime.apiserver.schema.shapes import ShapeError, json_type
 
 MOST_NESTED = 200  # levels; our JSON encoder takes 254
 _META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'

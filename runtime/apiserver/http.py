@@ -24,15 +24,15 @@ from runtime.apiserver.authentication import Authenticator
 from runtime.apiserver.cluster import Now
 from runtime.apiserver.discovery import aggregated_discovery, discovery
 from runtime.apiserver.field_errors import quoted
-from runtime.apiserver.field_validation import STRICT, WARN, FieldValidator
 from runtime.apiserver.http_streams import WatchStream
 from runtime.apiserver.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
-from runtime.apiserver.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
-from runtime.apiserver.openapi_models import Models
-from runtime.apiserver.protobuf_bodies import ProtobufDecoder
 from runtime.apiserver.representations import INCLUDES, Representation
 from runtime.apiserver.request_bodies import json_body
 from runtime.apiserver.routing import is_watch
+from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
+from runtime.apiserver.schema.models import Models
+from runtime.apiserver.schema.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
+from runtime.apiserver.schema.protobuf import ProtobufDecoder
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.status_errors import StatusError
 from runtime.apiserver.subresources import subresource_of

@@ -29,7 +29,7 @@ from runtime.apiserver.certificates import ADMIN, Certificates, ensure_certifica
 from runtime.apiserver.files import DirectoryInUse, sole_use
 from runtime.apiserver.http import ApiHttp
 from runtime.apiserver.kubeconfig import admin_token, write_kubeconfig
-from runtime.apiserver.openapi_models import installed_models
+from runtime.apiserver.schema.models import installed_models
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.sqlite_store import SqliteStore, StoreUnusable
 from runtime.logs.configuration import configure_logging, logger_for

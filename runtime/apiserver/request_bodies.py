@@ -8,7 +8,7 @@ import yaml
 from protocols.messages.commands import PatchType
 from runtime.apiserver import status_errors
 from runtime.apiserver.negotiation import JSON, PROTOBUF, YAML
-from runtime.apiserver.protobuf_bodies import ProtobufDecoder, UnknownType
+from runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 

@@ -29,7 +29,7 @@ from runtime.apiserver.garbage import GarbageCollector
 from runtime.apiserver.namespace_cleanup import NamespaceCleanup
 from runtime.apiserver.registry import Registry, ResourceDefinition
 from runtime.apiserver.routing import Route, route
-from runtime.apiserver.shapes import built_in_shapes
+from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.state import State
 from runtime.apiserver.status_errors import StatusError
 from runtime.apiserver.store import Change, Store

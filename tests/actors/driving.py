@@ -19,15 +19,15 @@ from typing import Any
 from actors.engine.controller.own_writes import remember
 from actors.reconciliation import Reconciler, RequeueAfter
 from actors.reconciliation.derived import NODE, node_of
-from protocols.merge_schemas import merge_schema_of
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome
 from protocols.messages.recording import Record
 from protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of
 from protocols.pods import pod_facts
 from protocols.resources import PODS, Resource
-from protocols.strategic_merge import apply_strategic_merge
 from protocols.times import format_time
+from runtime.apiserver.schema.merge_schemas import merge_schema_of
+from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Table, TableWriter
 

@@ -14,13 +14,13 @@ import orjson
 
 from runtime.apiserver import status_errors
 from runtime.apiserver.field_errors import invalid
-from runtime.apiserver.openapi_models import Model, Models, model_of
+from runtime.apiserver.schema.models import Model, Models, model_of
 
 STRICT, WARN = "Strict", "Warn"
 
 
 class FieldValidator:
-    """Compares bodies with the types of openapi_models."""
+    """Compares bodies with the types of models."""
 
     def __init__(self, models: Models) -> None:
         self._models = models

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocols.strategic_merge import MergeField, MergeSchema
+from runtime.apiserver.schema.strategic_merge import MergeField, MergeSchema
 
 
 def _type(**fields: MergeField) -> MergeSchema:

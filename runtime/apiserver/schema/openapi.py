@@ -1,6 +1,6 @@
 """OpenAPI v3, one document a group and version: what `kubectl explain`, apply and --dry-run=server look into.
 
-Types and descriptions are those of openapi_models; how lists merge is protocols/merge_schemas'. A document is made when
+Types and descriptions are those of models; how lists merge is merge_schemas'. A document is made when
 it is first asked for.
 
 Of version 2 there is but an empty document: kubectl reads it before it applies a v1 List, which it cannot have the
@@ -18,8 +18,9 @@ from typing import Any
 import orjson
 
 from protocols.messages.commands import PatchType
-from runtime.apiserver.openapi_models import Models, model_of
-from runtime.apiserver.openapi_schemas import (
+from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.schema.models import Models, model_of
+from runtime.apiserver.schema.openapi_schemas import (
     GROUP_VERSION_KIND,
     foreign_name,
     kind_of,
@@ -27,7 +28,6 @@ from runtime.apiserver.openapi_schemas import (
     schema_name,
     schemas_of,
 )
-from runtime.apiserver.registry import Registry, ResourceDefinition
 from runtime.apiserver.subresources import subresource_of
 
 # openapi.v2.Document of github.com/google/gnostic-models with field 1, swagger: "2.0".

@@ -1,4 +1,4 @@
-"""The schemas in an OpenAPI v3 document: the types of openapi_models, and how their lists merge.
+"""The schemas in an OpenAPI v3 document: the types of models, and how their lists merge.
 
 Source: api/openapi-spec/v3 (v1.36).
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from protocols.merge_schemas import merge_schema_of
-from protocols.strategic_merge import MergeField, MergeSchema
-from runtime.apiserver.openapi_models import QUANTITY_MAPS, Field, FieldType, Model, ModelName, Models, model_of
 from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.schema.merge_schemas import merge_schema_of
+from runtime.apiserver.schema.models import QUANTITY_MAPS, Field, FieldType, Model, ModelName, Models, model_of
+from runtime.apiserver.schema.strategic_merge import MergeField, MergeSchema
 from runtime.apiserver.subresources import subresource_of
 
 GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"

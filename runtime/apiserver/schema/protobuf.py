@@ -1,7 +1,7 @@
 """Request bodies in Kubernetes' protobuf encoding, made JSON.
 
 kubectl's `create deployment` and its kin, and all typed Go clients, send this to built-in resources and do not fall
-back; answers they take in JSON. Types come from openapi_models, field numbers from protobuf_numbers.
+back; answers they take in JSON. Types come from models, field numbers from protobuf_numbers.
 
 Source: apimachinery pkg/runtime/serializer/protobuf/protobuf.go, pkg/runtime/types.go, Unknown (v1.36).
 """
@@ -17,8 +17,8 @@ import orjson
 
 from protocols.objects import Object
 from protocols.times import format_micro_time, format_time
-from runtime.apiserver.openapi_models import QUANTITY_MAPS, Field, Model, ModelName, Models, model_of
-from runtime.apiserver.protobuf_numbers import NUMBERS
+from runtime.apiserver.schema.models import QUANTITY_MAPS, Field, Model, ModelName, Models, model_of
+from runtime.apiserver.schema.protobuf_numbers import NUMBERS
 
 MAGIC = b"k8s\x00"
 

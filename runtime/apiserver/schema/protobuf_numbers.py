@@ -1,6 +1,6 @@
 """Which number each field of the built-in types has in Kubernetes' protobuf encoding.
 
-    [module]                            of openapi_models; "core_v1"
+    [module]                            of models; "core_v1"
     Type: field field* @6 field~ =Part  field numbers count from 1 in the order of the words; @6 jumps to 6
     field*                              is a pointer: it is sent only when it is set, so its zero means something
     field~                              is bytes, which JSON has in base64

@@ -2,7 +2,7 @@
 
 A shape goes over an object in place: nulls and fields that the kind does not have go, as upstream's decoder drops them;
 quantities are written canonically; a value of another type is a ShapeError that names the field as Go's decoder
-would. What a kind's fields are is known to openapi_models.
+would. What a kind's fields are is known to models.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from protocols.objects import Object
 from protocols.quantities import canonical_quantity
-from runtime.apiserver.openapi_models import Field, ModelName, Models, installed_models, model_of
 from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.schema.models import Field, ModelName, Models, installed_models, model_of
 
 Check = Callable[[Any], None]
 

@@ -1,7 +1,7 @@
 """Strategic merge patches: a merge patch that knows by which key the elements of a list are told apart.
 
 What no schema names behaves as in a JSON merge patch: maps are merged, lists and all else replaced. Which lists merge,
-and by which key, are facts about each built-in type; protocols/merge_schemas.py has them. Directives, in the patch:
+and by which key, are facts about each built-in type; merge_schemas.py has them. Directives, in the patch:
 
     $patch: replace                    in a map: the map becomes what the patch has; in a list's element: the whole list
     $patch: delete                     in a map: emptied; in a list's element: those with the same merge key go

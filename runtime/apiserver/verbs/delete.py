@@ -16,8 +16,8 @@ from runtime.apiserver.decoding import parse_json
 from runtime.apiserver.field_errors import invalid, not_supported
 from runtime.apiserver.listing import read_page
 from runtime.apiserver.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
+from runtime.apiserver.schema.shapes import json_type
 from runtime.apiserver.selecting import parse_selection
-from runtime.apiserver.shapes import json_type
 from runtime.apiserver.status_errors import StatusError
 from runtime.apiserver.verbs.read import parse_limit
 from runtime.client.api import Response

@@ -12,17 +12,17 @@ from typing import Any
 
 import orjson
 
-from protocols.merge_schemas import merge_schema_of
 from protocols.messages.commands import PatchType
 from protocols.objects import Object, decode_object
-from protocols.patches import apply_json_patch, apply_merge_patch
-from protocols.strategic_merge import apply_strategic_merge
 from runtime.apiserver import metadata, status_errors
 from runtime.apiserver.cluster import Call, Cluster, stored_form
 from runtime.apiserver.decoding import Unfit, parse_json, settle_types
 from runtime.apiserver.field_errors import invalid, required
 from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.shapes import json_type
+from runtime.apiserver.schema.merge_schemas import merge_schema_of
+from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
+from runtime.apiserver.schema.shapes import json_type
+from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 from runtime.apiserver.verbs.create import create_object
 from runtime.apiserver.verbs.update import replace
 from runtime.client.api import Response

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.apiserver.built_in import BUILT_IN
-from runtime.apiserver.openapi_models import installed_models, model_of
+from runtime.apiserver.schema.models import installed_models, model_of
 
 
 @pytest.mark.parametrize("definition", BUILT_IN, ids=lambda one: one.name)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.openapi_models import installed_models
 from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.shapes import ShapeError, Shapes
+from runtime.apiserver.schema.models import installed_models
+from runtime.apiserver.schema.shapes import ShapeError, Shapes
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5)
 JSON = st.recursive(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.patches import apply_merge_patch
+from runtime.apiserver.schema.patches import apply_merge_patch
 
 
 def test_a_replication_controller_selects_what_its_template_labels(api):

@@ -16,8 +16,8 @@ from structlog.testing import LogCapture
 
 from runtime.apiserver.authentication import Authenticator
 from runtime.apiserver.http import ApiHttp
-from runtime.apiserver.openapi_models import installed_models
 from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.schema.models import installed_models
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.store import Change, MemoryStore, Store, Stored
 from runtime.process.version import Version

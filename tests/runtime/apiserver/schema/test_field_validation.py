@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.field_validation import STRICT, WARN, FieldValidator, duplicate_fields
-from runtime.apiserver.openapi_models import Models, installed_models
+from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator, duplicate_fields
+from runtime.apiserver.schema.models import Models, installed_models
 from runtime.apiserver.status_errors import StatusError
 
 

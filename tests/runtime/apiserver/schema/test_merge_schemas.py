@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from protocols.merge_schemas import merge_schema_of
-from protocols.strategic_merge import apply_strategic_merge
+from runtime.apiserver.schema.merge_schemas import merge_schema_of
+from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 
 
 def named(*names: str) -> list[dict[str, Any]]:

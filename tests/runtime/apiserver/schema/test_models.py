@@ -1,6 +1,6 @@
 import pytest
 
-from runtime.apiserver.openapi_models import FieldType, ModelName, Models, installed_models, model_of
+from runtime.apiserver.schema.models import FieldType, ModelName, Models, installed_models, model_of
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.openapi import OpenApi
-from runtime.apiserver.openapi_models import Models, installed_models
 from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.schema.models import Models, installed_models
+from runtime.apiserver.schema.openapi import OpenApi
 
 DEPLOYMENTS = ResourceDefinition(
     group="apps", plural="deployments", kind="Deployment", subresources=("status", "scale")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.openapi_models import installed_models, model_of
-from runtime.apiserver.protobuf_bodies import MAGIC, ProtobufDecoder, UnknownType
+from runtime.apiserver.schema.models import installed_models, model_of
+from runtime.apiserver.schema.protobuf import MAGIC, ProtobufDecoder, UnknownType
 
 # What kubectl 1.32 sends for `create deployment web --image=nginx --replicas=0 --port=80`, and so on.
 DEPLOYMENT = (
