@@ -5,7 +5,7 @@ Scales nothing by itself: it keeps ReplicationControllers, ReplicaSets, Deployme
 
 import sys
 
-from actors.public import ControllerSystem, api_transport
+from kcm import ControllerSystem, api_transport
 
 
 def main(kubeconfig: str) -> None:

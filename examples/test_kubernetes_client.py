@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kubernetes import client, config, watch
 
-from actors.public import ControllerSystem, api_transport
+from kcm import ControllerSystem, api_transport
 
 LABELS = {"app": "client-example"}
 

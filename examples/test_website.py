@@ -8,9 +8,8 @@ import yaml
 from kubernetes import client, config, watch
 from website_controller import DEPLOYMENTS, WEBSITE, WEBSITES
 
-from actors.public import BUILT_IN, ControllerSystem, api_transport
-from actors.testing import SimulatedCluster
-from protocols.public import Resource
+from kcm import BUILT_IN, ControllerSystem, Resource, api_transport
+from kcm.testing import SimulatedCluster
 
 HERE = Path(__file__).parent
 CRDS = Resource(

@@ -1,7 +1,7 @@
 """Whatever goes wrong, a Website is reached, stays reached, and never has two Deployments: python -m pytest examples
 
 Each seed draws what people wish, what goes wrong and when. A failure says how it is replayed, in this directory:
-python -m actors.simulate --setting test_website_faults:SETTING --seed 7 --faults "..."
+python -m kcm.simulate --setting test_website_faults:SETTING --seed 7 --faults "..."
 """
 
 import functools
@@ -13,20 +13,19 @@ import pytest
 from test_website import CRDS, manifest
 from website_controller import DEPLOYMENTS, WEBSITE, WEBSITES, differences, is_owned, replicas_of
 
-from actors.public import BUILT_IN
-from actors.testing import (
+from kcm import BUILT_IN, Object, decode_object
+from kcm.testing import (
     Committed,
     Happening,
     ObjectTo,
     Setting,
     SimulatedCluster,
     Wish,
+    draw_plan,
     end_state,
     must_hold,
     unsettled,
 )
-from protocols.public import Object, decode_object
-from runtime.public import draw_plan
 
 BLOG = "default/blog"
 

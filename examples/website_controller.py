@@ -7,12 +7,18 @@ python examples/website_controller.py KUBECONFIG
 import sys
 from typing import Any
 
-from actors.public import (
+from kcm import (
     BUILT_IN,
+    AlreadyExists,
     ControllerSpec,
     ControllerSystem,
+    Key,
+    Object,
+    PatchType,
     Reconciliation,
+    Resource,
     Step,
+    Tables,
     Watch,
     api_transport,
     create,
@@ -21,8 +27,6 @@ from actors.public import (
     patch,
     record,
 )
-from protocols.public import AlreadyExists, Key, Object, PatchType, Resource
-from runtime.public import Tables
 
 WEBSITES = Resource(group="example.com", version="v1", plural="websites", kind="Website")
 DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -47,7 +46,15 @@ def test_reading_flags_needs_neither_actors_nor_logs() -> None:
     assert [name for name in ("pykka", "structlog", "msgpack", "asyncio") if name in imported] == []
 
 
-@pytest.mark.parametrize("module", ["actors.public", "runtime.public", "protocols.public", "actors.testing"])
-def test_the_public_names_are_those_that_the_docs_list(module: str) -> None:
-    documented = "".join((ROOT / "docs" / name).read_text() for name in ("embedding.md", "testing.md"))
-    assert [name for name in import_module(module).__all__ if f"`{name}`" not in documented] == []
+@pytest.mark.parametrize("module", ["kcm", "kcm.testing"])
+def test_the_public_modules_import_nothing_before_a_name_is_used(module: str) -> None:
+    imported = imported_with(module)
+    first_party = {name for name in imported if name.partition(".")[0] in ("kcm", "actors", "runtime", "protocols")}
+    assert first_party == {"kcm", "kcm._lazy", module}
+    assert {name.partition(".")[0] for name in imported - imported_with("typing", "pkgutil")} == {"kcm"}
+
+
+def test_the_pytest_plugin_brings_along_no_heavy_library() -> None:
+    imported = imported_with("kcm.pytest_plugin")
+    guests = {"pykka", "structlog", "msgpack", *HEAVY} - {"runtime.apiserver"}  # of which it starts the process
+    assert guests & imported == set()

@@ -8,9 +8,9 @@ import types
 
 import pytest
 
-from actors.simulate import main, setting_named
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.checking import check, must_hold, report, small
+from actors.simulation.campaign.command import main, setting_named
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run
 from actors.simulation.campaign.setting import SCENARIOS, Setting
@@ -27,7 +27,7 @@ def test_a_failure_is_reported_with_its_seed_few_faults_the_trace_and_how_to_rep
     assert f"seed {failed.seed} violates:" in text
     assert "VIOLATION" in text
     line = text.splitlines()[-1]
-    assert line.strip().startswith(f"python -m actors.simulate --seed {failed.seed} --faults ")
+    assert line.strip().startswith(f"python -m kcm.simulate --seed {failed.seed} --faults ")
     assert parse_faults(line.split('"')[1]) == shown.faults
 
 
@@ -40,7 +40,7 @@ def test_another_setting_is_chosen_by_its_name_and_named_in_the_replay(capsys: p
     assert main(["--setting", "nodes", "--seed", "3"]) == 0
     assert "1 runs" in capsys.readouterr().out
     line = report(run(3, (), setting=NODES_TOO)).splitlines()[-1]
-    assert line.strip() == 'python -m actors.simulate --setting nodes --seed 3 --faults ""'
+    assert line.strip() == 'python -m kcm.simulate --setting nodes --seed 3 --faults ""'
 
 
 def test_faults_are_named_in_the_error_when_they_cannot_be_read(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +58,7 @@ def test_given_faults_replace_those_of_the_seed() -> None:
 def test_a_test_that_must_hold_fails_with_the_report() -> None:
     setting = planted(Flaws(no_retry=True))
     seed = next(seed for seed in range(50) if check(seed, setting=setting).violations)
-    with pytest.raises(AssertionError, match=f"seed {seed} violates:(.|\n)*replay:\n  python -m actors.simulate"):
+    with pytest.raises(AssertionError, match=f"seed {seed} violates:(.|\n)*replay:\n  python -m kcm.simulate"):
         must_hold(seed, setting=setting)
 
 

@@ -59,7 +59,7 @@ def report(failed: Run) -> str:
     lines += ["faults:", *(f"  {fault}" for fault in failed.faults)]
     lines += ["trace:", *failed.trace]
     which = "" if failed.setting == USUAL.name else f" --setting {failed.setting}"
-    replay = f'python -m actors.simulate{which} --seed {failed.seed} --faults "{format_faults(failed.faults)}"'
+    replay = f'python -m kcm.simulate{which} --seed {failed.seed} --faults "{format_faults(failed.faults)}"'
     lines += ["replay:", f"  {replay}"]
     return "\n".join(lines)
 

@@ -62,7 +62,7 @@ def test_what_is_wrong_with_one_is_told_and_nothing_to_the_others(strangers: Any
         ("raise RuntimeError('not\\ntoday')", "RuntimeError: not today"),
         ("import sys; sys.exit(4)", "SystemExit: 4"),
         (
-            "import actors.public as kcm; kcm.ControllerSpec(name='x', aliases=('y'), watches=(), build=None)",
+            "import kcm; kcm.ControllerSpec(name='x', aliases=('y'), watches=(), build=None)",
             "TypeError: aliases of x: expected a tuple, got 'y'",
         ),
     ],

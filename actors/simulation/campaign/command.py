@@ -1,4 +1,4 @@
-"""Seeded runs with faults, and the replay of one: python -m actors.simulate --seed 7 [--faults "..."].
+"""Seeded runs with faults, and the replay of one: python -m kcm.simulate --seed 7 [--faults "..."].
 
 A run that violates an invariant is replayed exactly by the line that it prints; --faults replaces the plan that the
 seed would draw. What is simulated is a setting (campaign/setting.py): workloads alone, or with --setting nodes all
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import pkgutil
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +38,7 @@ def setting_named(name: str) -> Setting:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Answers 1 if an invariant was violated."""
-    parser = argparse.ArgumentParser(prog="python -m actors.simulate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kcm.simulate", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from the first on")
     parser.add_argument(
@@ -80,7 +79,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"{seconds:.0f} simulated seconds in {spent:.1f} s of CPU"
     )
     return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 
 from actors.app.local_cluster import LocalCluster, start_local_cluster
-
-if TYPE_CHECKING:
-    from actors.simulation import SimulatedCluster
+from kcm import testing
 
 Scope = Literal["session", "package", "module", "class", "function"]
 SCOPES: tuple[Scope, ...] = ("session", "package", "module", "class", "function")
@@ -40,11 +37,9 @@ def _scope(fixture_name: str, config: pytest.Config) -> Scope:  # noqa: ARG001 (
 
 
 @pytest.fixture
-def world() -> SimulatedCluster:
+def world() -> testing.SimulatedCluster:
     """A cluster in one thread on virtual time: world.create(...), world.manager(...), world.run_for(60)."""
-    # Imported here: it is the whole API server, and most runs of pytest where we are installed do not ask for it.
-    made: SimulatedCluster = import_module("actors.simulation").SimulatedCluster()
-    return made
+    return testing.SimulatedCluster()  # imported by this first use: it brings the whole API server along
 
 
 @pytest.fixture(scope=_scope)

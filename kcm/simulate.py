@@ -1,0 +1,8 @@
+"""`python -m kcm.simulate`: seeded runs with faults, and the replay of one. `--help` lists the arguments."""
+
+import sys
+
+from actors.simulation.campaign.command import main
+
+if __name__ == "__main__":
+    sys.exit(main())
