@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.apiserver.launch import EmbeddedServer, launch
+from runtime.apiserver.process.launch import EmbeddedServer, launch
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from runtime.apiserver.launch import EmbeddedServer, launch
+from runtime.apiserver.process.launch import EmbeddedServer, launch
 from runtime.process.children import Child, start_module
 
 STOPPED_WITHIN = 5.0  # seconds

@@ -27,7 +27,7 @@ from actors.command.serving import build_server
 from actors.command.starting import Launch, StartError, build_system, fault_plan, local_cluster
 from actors.controllers.built_in import BUILT_IN
 from actors.options import InvalidOptions, Options, help_text
-from runtime.apiserver.launch import LaunchError
+from runtime.apiserver.process.launch import LaunchError
 from runtime.client.config import ConfigError
 from runtime.client.loading import load_config
 from runtime.cloud.calls import ThreadedCalls

@@ -7,10 +7,10 @@ defaulttolerationseconds,priority} (v1.36).
 from __future__ import annotations
 
 from protocols.objects import Key, Object, decode_object
-from runtime.apiserver import status_errors
-from runtime.apiserver.cluster import Cluster
-from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.service_addresses import allocate_addresses
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.service_addresses import allocate_addresses
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.definitions import ResourceDefinition
 
 NAMESPACES, PODS, SERVICES = "namespaces", "pods", "services"
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"

@@ -20,19 +20,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from protocols.objects import Object
-from runtime.apiserver import status_errors
-from runtime.apiserver.built_in import BUILT_IN
-from runtime.apiserver.cluster import Call, Cluster, Now
-from runtime.apiserver.custom_resources import CustomResources
-from runtime.apiserver.expiry import Expiry
-from runtime.apiserver.garbage import GarbageCollector
-from runtime.apiserver.namespace_cleanup import NamespaceCleanup
-from runtime.apiserver.registry import Registry, ResourceDefinition
-from runtime.apiserver.routing import Route, route
+from runtime.apiserver.core.cluster import Call, Cluster, Now
+from runtime.apiserver.core.custom_resources import CustomResources
+from runtime.apiserver.core.expiry import Expiry
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from runtime.apiserver.registry.routing import Route, route
 from runtime.apiserver.schema.shapes import built_in_shapes
-from runtime.apiserver.state import State
-from runtime.apiserver.status_errors import StatusError
-from runtime.apiserver.store import Change, Store
+from runtime.apiserver.stand_ins.garbage import GarbageCollector
+from runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
+from runtime.apiserver.storage.state import State
+from runtime.apiserver.storage.store import Change, Store
+from runtime.apiserver.storage.watches import Watch, WatchCache
 from runtime.apiserver.verbs.create import create, create_object
 from runtime.apiserver.verbs.delete import delete, delete_collection
 from runtime.apiserver.verbs.patch import patch
@@ -41,7 +42,6 @@ from runtime.apiserver.verbs.read import get, list_
 from runtime.apiserver.verbs.scale import get_scale, patch_scale, update_scale
 from runtime.apiserver.verbs.update import update
 from runtime.apiserver.verbs.watch import watch
-from runtime.apiserver.watches import Watch, WatchCache
 from runtime.client.api import Request, Response
 
 SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"

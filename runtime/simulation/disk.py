@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from protocols.objects import Key
-from runtime.apiserver.store import DELETED, Change, Stored
+from runtime.apiserver.storage.store import DELETED, Change, Stored
 
 
 class SimulatedDisk:
-    """Implements runtime.apiserver.store.Store; what is committed is durable at once.
+    """Implements runtime.apiserver.storage.store.Store; what is committed is durable at once.
 
     observers: told of every commit, before anybody else is.
     """

@@ -12,8 +12,8 @@ import orjson
 
 from protocols.objects import make_key
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.store import ADDED
-from runtime.apiserver.watches import INITIAL_EVENTS_END, Watch, event_line
+from runtime.apiserver.storage.store import ADDED
+from runtime.apiserver.storage.watches import INITIAL_EVENTS_END, Watch, event_line
 from runtime.client.api import Request, Response
 from runtime.faults.answers import no_answer, refusal
 from runtime.faults.injection import Injector

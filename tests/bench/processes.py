@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from actors.app.connection import connect
-from runtime.apiserver.launch import launch
+from runtime.apiserver.process.launch import launch
 from runtime.client.api import JSON, Request, Response
 from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport

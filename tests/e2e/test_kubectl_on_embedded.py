@@ -13,7 +13,7 @@ from zlib import crc32
 
 import pytest
 
-from runtime.apiserver.launch import launch
+from runtime.apiserver.process.launch import launch
 
 pytestmark = [
     pytest.mark.e2e,

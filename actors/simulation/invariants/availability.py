@@ -11,7 +11,7 @@ from actors.simulation.invariants.rollouts import bounds_of, size_of
 from actors.simulation.invariants.watching import CarriedOut, Committed, Happening, ObjectTo
 from protocols.objects import Object, annotations_of, controller_of, decode_object, name_of, resource_version_of, uid_of
 from protocols.pods import is_active, pod_facts
-from runtime.apiserver.store import ADDED, DELETED, Change
+from runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 SIZED_FOR = "deployment.kubernetes.io/desired-replicas"  # of the Deployment, as a ReplicaSet was sized
 

@@ -31,7 +31,7 @@ from protocols.messages.outcomes import Done
 from protocols.objects import Object, controller_of, decode_object, metadata, split_key, uid_of
 from protocols.pods import is_active, pod_facts
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
-from runtime.apiserver.store import ADDED, DELETED, Change
+from runtime.apiserver.storage.store import ADDED, DELETED, Change
 from runtime.tables.table import OWNER, owner_value
 
 SENDERS = (MANAGERS_OF_PODS, "controller:deployment")

@@ -30,7 +30,7 @@ from protocols.messages.commands import Command, Create, Delete, Get, Patch, Sub
 from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.objects import Object, controller_of, decode_object, name_of, resource_version_of, uid_of
 from protocols.resources import DEPLOYMENTS, REPLICASETS
-from runtime.apiserver.store import DELETED, Change
+from runtime.apiserver.storage.store import DELETED, Change
 from runtime.tables.table import OWNER
 
 SENDER = "controller:deployment"  # how the name begins of whoever sizes a Deployment's ReplicaSets

@@ -20,7 +20,7 @@ from protocols.objects import Key, decode_object
 from protocols.pods import pod_facts
 from protocols.resources import NODES, PODS
 from protocols.tolerations import find_toleration
-from runtime.apiserver.store import DELETED, Change
+from runtime.apiserver.storage.store import DELETED, Change
 
 LIFECYCLE = controller_name("node-lifecycle-controller")
 EVICTION = controller_name("taint-eviction-controller")

@@ -14,7 +14,7 @@ from protocols.messages.commands import Delete
 from protocols.objects import Object, decode_object, name_of, uid_of
 from protocols.resources import NODES, PODS
 from protocols.routes import decode_route
-from runtime.apiserver.store import DELETED, Change
+from runtime.apiserver.storage.store import DELETED, Change
 from runtime.cloud.fake import FakeCloud
 
 CLOUD_LIFECYCLE = controller_name("cloud-node-lifecycle-controller")

@@ -7,7 +7,7 @@ from actors.simulation.invariants.watching import Committed, Happening, ObjectTo
 from protocols.messages.commands import Delete
 from protocols.objects import Object, controller_of, decode_object, metadata
 from protocols.resources import REPLICASETS, resource_path
-from runtime.apiserver.store import ADDED, DELETED, Change
+from runtime.apiserver.storage.store import ADDED, DELETED, Change
 from runtime.client.api import Request
 
 OBSERVING = ("deployments.apps", "replicasets.apps", "replicationcontrollers")

@@ -28,7 +28,7 @@ from protocols.messages.outcomes import Done
 from protocols.objects import Key, controller_of, decode_object, make_key, resource_version_of, uid_of
 from protocols.pods import is_active, pod_facts
 from protocols.resources import PODS
-from runtime.apiserver.store import DELETED, Change
+from runtime.apiserver.storage.store import DELETED, Change
 from runtime.tables.table import Table
 
 OWNER_STORAGES = ("replicasets.apps", "replicationcontrollers")

@@ -39,7 +39,7 @@ from protocols.objects import (
 )
 from protocols.pods import is_active, pod_facts
 from protocols.resources import PODS, REPLICASETS, REPLICATION_CONTROLLERS
-from runtime.apiserver.store import ADDED
+from runtime.apiserver.storage.store import ADDED
 from runtime.tables.table import OWNER, Table
 
 OWNERS = {resource.kind: resource for resource in (REPLICASETS, REPLICATION_CONTROLLERS)}

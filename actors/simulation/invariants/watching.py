@@ -22,7 +22,7 @@ from protocols.codec import decode
 from protocols.messages.commands import Command, Submit
 from protocols.messages.lifecycle import Attached
 from protocols.messages.outcomes import Outcome, Settled
-from runtime.apiserver.store import Change
+from runtime.apiserver.storage.store import Change
 from runtime.client.api import Request, Response
 
 MOST_VIOLATIONS = 20  # that are kept

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, make_key
 from protocols.times import format_time
-from runtime.apiserver import status_errors
-from runtime.apiserver.registry import Registry, ResourceDefinition
-from runtime.apiserver.routing import Route
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from runtime.apiserver.registry.routing import Route
 from runtime.apiserver.schema.shapes import Shapes
-from runtime.apiserver.state import Record, State
+from runtime.apiserver.storage.state import Record, State
 from runtime.client.api import Request
 
 

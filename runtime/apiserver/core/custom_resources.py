@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from protocols.objects import Object, decode_object
-from runtime.apiserver.cluster import Cluster
-from runtime.apiserver.registry import ResourceDefinition, Strategy
-from runtime.apiserver.status_errors import no_such_path
-from runtime.apiserver.store import DELETED, Change
-from runtime.apiserver.watches import WatchCache
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors.status_errors import no_such_path
+from runtime.apiserver.registry.definitions import ResourceDefinition, Strategy
+from runtime.apiserver.storage.store import DELETED, Change
+from runtime.apiserver.storage.watches import WatchCache
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 

@@ -10,10 +10,10 @@ from typing import Any
 import orjson
 
 from protocols.objects import Object
-from runtime.apiserver import status_errors
-from runtime.apiserver.cluster import Cluster
-from runtime.apiserver.field_errors import quoted
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.shapes import ShapeError, json_type
 
 MOST_NESTED = 200  # levels; our JSON encoder takes 254

@@ -6,8 +6,8 @@ from collections import deque
 
 from protocols.objects import Key, Object, decode_object, metadata
 from protocols.times import parse_time
-from runtime.apiserver.cluster import Cluster
-from runtime.apiserver.store import DELETED, Change
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.storage.store import DELETED, Change
 
 
 class Expiry:

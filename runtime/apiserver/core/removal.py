@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from protocols.objects import Key, Object, decode_object
 from protocols.times import format_time, parse_time
-from runtime.apiserver import status_errors
-from runtime.apiserver.cluster import Cluster
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.definitions import ResourceDefinition
 
 ORPHAN, FOREGROUND, BACKGROUND = "Orphan", "Foreground", "Background"
 ORPHAN_FINALIZER, FOREGROUND_FINALIZER = "orphan", "foregroundDeletion"

@@ -11,9 +11,9 @@ import zlib
 from collections.abc import Iterable
 
 from protocols.objects import Object, decode_object
-from runtime.apiserver import status_errors
-from runtime.apiserver.cluster import Cluster
-from runtime.apiserver.field_errors import FieldError, invalid
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import FieldError, invalid
 
 SERVICE_RANGE = ipaddress.ip_network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver.field_errors import FieldError, aggregate, quoted
+from runtime.apiserver.errors.field_errors import FieldError, aggregate, quoted
 from runtime.client.api import Response
 
 OBJECT_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from runtime.apiserver.registry import Registry, ResourceDefinition
-from runtime.apiserver.subresources import subresource_of
+from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from runtime.apiserver.registry.subresources import subresource_of
 
 _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 

@@ -19,23 +19,23 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from protocols.messages.commands import PatchType
-from runtime.apiserver import status_errors
-from runtime.apiserver.authentication import Authenticator
-from runtime.apiserver.cluster import Now
-from runtime.apiserver.discovery import aggregated_discovery, discovery
-from runtime.apiserver.field_errors import quoted
-from runtime.apiserver.http_streams import WatchStream
-from runtime.apiserver.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
-from runtime.apiserver.representations import INCLUDES, Representation
-from runtime.apiserver.request_bodies import json_body
-from runtime.apiserver.routing import is_watch
+from runtime.apiserver.core.cluster import Now
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.http.authentication import Authenticator
+from runtime.apiserver.http.discovery import aggregated_discovery, discovery
+from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
+from runtime.apiserver.http.representations import INCLUDES, Representation
+from runtime.apiserver.http.request_bodies import json_body
+from runtime.apiserver.http.streams import WatchStream
+from runtime.apiserver.registry.routing import is_watch
+from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
 from runtime.apiserver.schema.models import Models
 from runtime.apiserver.schema.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.status_errors import StatusError
-from runtime.apiserver.subresources import subresource_of
 from runtime.client.api import Request, Response
 from runtime.process.version import Version
 

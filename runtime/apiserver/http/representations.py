@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from protocols.objects import Object, metadata
-from runtime.apiserver.negotiation import Form
-from runtime.apiserver.printing.columns import Printer
-from runtime.apiserver.printing.tables import partial_metadata, printer_for, table, table_row
+from runtime.apiserver.http.negotiation import Form
+from runtime.apiserver.kinds.printing.columns import Printer
+from runtime.apiserver.kinds.printing.tables import partial_metadata, printer_for, table, table_row
 
 INCLUDES = ("None", "Metadata", "Object")
 

@@ -6,8 +6,8 @@ import orjson
 import yaml
 
 from protocols.messages.commands import PatchType
-from runtime.apiserver import status_errors
-from runtime.apiserver.negotiation import JSON, PROTOBUF, YAML
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.http.negotiation import JSON, PROTOBUF, YAML
 from runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownType
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"

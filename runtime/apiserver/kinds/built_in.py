@@ -5,8 +5,8 @@ Source: the discovery documents of kube-apiserver v1.36.
 
 from __future__ import annotations
 
-from runtime.apiserver import event_versions, strategies
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.kinds import event_versions, strategies
+from runtime.apiserver.registry.definitions import ResourceDefinition
 
 _ALL = ("all",)
 _STATUS = ("status",)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from protocols.objects import Object
-from runtime.apiserver import strategies
-from runtime.apiserver.registry import FieldGetter
-from runtime.apiserver.validation.core import validate_new_event
+from runtime.apiserver.kinds import strategies
+from runtime.apiserver.kinds.validation.core import validate_new_event
+from runtime.apiserver.registry.definitions import FieldGetter
 
 # events.k8s.io/v1 field → core/v1 field; all other fields are the same.
 _RENAMED = {

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from protocols.objects import Object
-from runtime.apiserver.defaults import core, pods, workloads
-from runtime.apiserver.defaults.pod_status import prepare_pod, prepare_pod_status
-from runtime.apiserver.registry import FieldGetter, Strategy
-from runtime.apiserver.validation import core as check_core
-from runtime.apiserver.validation import custom_resource_definitions as check_definitions
-from runtime.apiserver.validation import pods as check_pods
-from runtime.apiserver.validation import workloads as check_workloads
-from runtime.apiserver.validation.names import dns_label, dns_subdomain
+from runtime.apiserver.kinds.defaults import core, pods, workloads
+from runtime.apiserver.kinds.defaults.pod_status import prepare_pod, prepare_pod_status
+from runtime.apiserver.kinds.validation import core as check_core
+from runtime.apiserver.kinds.validation import custom_resource_definitions as check_definitions
+from runtime.apiserver.kinds.validation import pods as check_pods
+from runtime.apiserver.kinds.validation import workloads as check_workloads
+from runtime.apiserver.kinds.validation.names import dns_label, dns_subdomain
+from runtime.apiserver.registry.definitions import FieldGetter, Strategy
 
 EVENT_TTL = 3600.0  # seconds
 _UNSUPPORTED = "field label not supported: {}"

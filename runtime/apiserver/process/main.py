@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import web
 
-from runtime.apiserver.authentication import Authenticator
-from runtime.apiserver.certificates import ADMIN, Certificates, ensure_certificates
-from runtime.apiserver.files import DirectoryInUse, sole_use
-from runtime.apiserver.http import ApiHttp
-from runtime.apiserver.kubeconfig import admin_token, write_kubeconfig
+from runtime.apiserver.http.authentication import Authenticator
+from runtime.apiserver.http.handler import ApiHttp
+from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
+from runtime.apiserver.process.files import DirectoryInUse, sole_use
+from runtime.apiserver.process.kubeconfig import admin_token, write_kubeconfig
 from runtime.apiserver.schema.models import installed_models
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.sqlite_store import SqliteStore, StoreUnusable
+from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusable
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.logs.settings import LogSettings
 from runtime.process.event_loop import new_event_loop
@@ -214,7 +214,3 @@ async def _tick_until(ending: asyncio.Future[None], api: ApiServer, now: Callabl
         await asyncio.wait([ending], timeout=TICK)
         api.tick(now())
     ending.result()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.field_errors import FieldError
+from runtime.apiserver.errors.field_errors import FieldError
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from runtime.apiserver import status_errors
-from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 
 # What upstream's server asks the kubelet for, and hollow ones have not: `kubectl logs`, exec, attach, port-forward.
 OF_RUNNING_CONTAINERS = ("log", "exec", "attach", "portforward", "proxy")

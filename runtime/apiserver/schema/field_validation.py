@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from runtime.apiserver import status_errors
-from runtime.apiserver.field_errors import invalid
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import invalid
 from runtime.apiserver.schema.models import Model, Models, model_of
 
 STRICT, WARN = "Strict", "Warn"

@@ -18,7 +18,8 @@ from typing import Any
 import orjson
 
 from protocols.messages.commands import PatchType
-from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.schema.models import Models, model_of
 from runtime.apiserver.schema.openapi_schemas import (
     GROUP_VERSION_KIND,
@@ -28,7 +29,6 @@ from runtime.apiserver.schema.openapi_schemas import (
     schema_name,
     schemas_of,
 )
-from runtime.apiserver.subresources import subresource_of
 
 # openapi.v2.Document of github.com/google/gnostic-models with field 1, swagger: "2.0".
 EMPTY_VERSION_2 = b"\x0a\x032.0"

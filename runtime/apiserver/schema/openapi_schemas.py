@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
 from runtime.apiserver.schema.models import QUANTITY_MAPS, Field, FieldType, Model, ModelName, Models, model_of
 from runtime.apiserver.schema.strategic_merge import MergeField, MergeSchema
-from runtime.apiserver.subresources import subresource_of
 
 GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from protocols.objects import Object
 from protocols.quantities import canonical_quantity
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.models import Field, ModelName, Models, installed_models, model_of
 
 Check = Callable[[Any], None]

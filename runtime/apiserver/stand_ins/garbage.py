@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from protocols.objects import Key, Object, decode_object, make_key, split_key
-from runtime.apiserver.cluster import Cluster
-from runtime.apiserver.removal import (
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.removal import (
     BACKGROUND,
     FOREGROUND,
     FOREGROUND_FINALIZER,
@@ -23,7 +23,7 @@ from runtime.apiserver.removal import (
     delete_object,
     store,
 )
-from runtime.apiserver.store import ADDED, DELETED, Change
+from runtime.apiserver.storage.store import ADDED, DELETED, Change
 
 _Place = tuple[str, Key]  # storage, key
 

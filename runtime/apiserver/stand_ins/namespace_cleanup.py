@@ -9,11 +9,11 @@ Source: kubernetes pkg/controller/namespace/deletion/namespaced_resources_delete
 from __future__ import annotations
 
 from protocols.objects import decode_object, is_deleting, split_key
-from runtime.apiserver.cluster import Cluster
-from runtime.apiserver.defaults.core import KUBERNETES_FINALIZER
-from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.removal import BACKGROUND, DeleteOptions, delete_object, store
-from runtime.apiserver.store import DELETED, Change
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.removal import BACKGROUND, DeleteOptions, delete_object, store
+from runtime.apiserver.kinds.defaults.core import KUBERNETES_FINALIZER
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.storage.store import DELETED, Change
 
 NAMESPACES = "namespaces"
 

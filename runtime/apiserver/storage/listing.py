@@ -15,10 +15,10 @@ from typing import NamedTuple
 import orjson
 
 from protocols.objects import Key, decode_object, labels_of
-from runtime.apiserver import status_errors
-from runtime.apiserver.selecting import Selection
-from runtime.apiserver.state import Collection
-from runtime.apiserver.store import Change
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.storage.selecting import Selection
+from runtime.apiserver.storage.state import Collection
+from runtime.apiserver.storage.store import Change
 
 CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. "

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from protocols.objects import Key, Object, labels_of, split_key
 from protocols.selectors import EVERYTHING, FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
-from runtime.apiserver import status_errors
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.definitions import ResourceDefinition
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 _ANY = FieldSelector()

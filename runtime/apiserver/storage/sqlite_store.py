@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from runtime.apiserver.store import DELETED, Change, Stored
+from runtime.apiserver.storage.store import DELETED, Change, Stored
 
 FORMAT = 1
 

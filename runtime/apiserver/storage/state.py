@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
-from runtime.apiserver.store import ADDED, DELETED, MODIFIED, Change, Store
+from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store
 
 Publish = Callable[[Sequence[Change]], None]
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 import orjson
 
 from protocols.objects import Key, Object, decode_object, encode_object
-from runtime.apiserver import status_errors
-from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.selecting import Selection
-from runtime.apiserver.status_errors import StatusError
-from runtime.apiserver.store import ADDED, DELETED, MODIFIED, Change
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.storage.selecting import Selection
+from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
 from runtime.client.api import Response
 
 BOOKMARK_EVERY = 60.0  # seconds

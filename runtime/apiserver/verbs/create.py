@@ -6,11 +6,13 @@ Source: apiserver pkg/endpoints/handlers/create.go, pkg/registry/generic/registr
 from __future__ import annotations
 
 from protocols.objects import Object, encode_object, make_key
-from runtime.apiserver import admission, metadata, status_errors
-from runtime.apiserver.cluster import Call, Cluster, served, stored_form
-from runtime.apiserver.decoding import decode_body
-from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.validation.objectmeta import validate_metadata
+from runtime.apiserver import admission
+from runtime.apiserver.core import metadata
+from runtime.apiserver.core.cluster import Call, Cluster, served, stored_form
+from runtime.apiserver.core.decoding import decode_body
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.kinds.validation.objectmeta import validate_metadata
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.client.api import Response
 
 GENERATE_ATTEMPTS = 8

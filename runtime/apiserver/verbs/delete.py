@@ -10,15 +10,16 @@ from typing import Any
 import orjson
 
 from protocols.objects import decode_object, encode_object, key_of
-from runtime.apiserver import admission, status_errors
-from runtime.apiserver.cluster import Call, Cluster, served
-from runtime.apiserver.decoding import parse_json
-from runtime.apiserver.field_errors import invalid, not_supported
-from runtime.apiserver.listing import read_page
-from runtime.apiserver.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
+from runtime.apiserver import admission
+from runtime.apiserver.core.cluster import Call, Cluster, served
+from runtime.apiserver.core.decoding import parse_json
+from runtime.apiserver.core.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import invalid, not_supported
+from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.schema.shapes import json_type
-from runtime.apiserver.selecting import parse_selection
-from runtime.apiserver.status_errors import StatusError
+from runtime.apiserver.storage.listing import read_page
+from runtime.apiserver.storage.selecting import parse_selection
 from runtime.apiserver.verbs.read import parse_limit
 from runtime.client.api import Response
 

@@ -14,11 +14,12 @@ import orjson
 
 from protocols.messages.commands import PatchType
 from protocols.objects import Object, decode_object
-from runtime.apiserver import metadata, status_errors
-from runtime.apiserver.cluster import Call, Cluster, stored_form
-from runtime.apiserver.decoding import Unfit, parse_json, settle_types
-from runtime.apiserver.field_errors import invalid, required
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.core import metadata
+from runtime.apiserver.core.cluster import Call, Cluster, stored_form
+from runtime.apiserver.core.decoding import Unfit, parse_json, settle_types
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import invalid, required
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
 from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
 from runtime.apiserver.schema.shapes import json_type

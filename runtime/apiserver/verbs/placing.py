@@ -12,12 +12,12 @@ from typing import Any
 import orjson
 
 from protocols.objects import Object, decode_object
-from runtime.apiserver import status_errors
-from runtime.apiserver.cluster import Call, Cluster
-from runtime.apiserver.decoding import decode_body
-from runtime.apiserver.field_errors import not_supported, required
-from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.removal import delete_object
+from runtime.apiserver.core.cluster import Call, Cluster
+from runtime.apiserver.core.decoding import decode_body
+from runtime.apiserver.core.removal import delete_object
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import not_supported, required
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.verbs.delete import options_in
 from runtime.client.api import Response
 

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 import orjson
 
-from runtime.apiserver import status_errors
-from runtime.apiserver.cluster import Call, Cluster, served
-from runtime.apiserver.field_errors import FieldError, forbidden, not_supported, quoted
-from runtime.apiserver.listing import (
+from runtime.apiserver.core.cluster import Call, Cluster, served
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.storage.listing import (
     CONTINUE_EXPIRED,
     LIST_EXPIRED,
     Page,
@@ -21,10 +22,9 @@ from runtime.apiserver.listing import (
     encode_position,
     read_page,
 )
-from runtime.apiserver.selecting import Selection, parse_selection
-from runtime.apiserver.status_errors import StatusError
-from runtime.apiserver.store import Change
-from runtime.apiserver.watches import WatchCache
+from runtime.apiserver.storage.selecting import Selection, parse_selection
+from runtime.apiserver.storage.store import Change
+from runtime.apiserver.storage.watches import WatchCache
 from runtime.client.api import Response
 
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from protocols.objects import Object, decode_object, encode_object
 from protocols.selectors import label_selector_of, map_selector
-from runtime.apiserver import metadata, status_errors
-from runtime.apiserver.cluster import Call, Cluster
-from runtime.apiserver.decoding import decode_body
-from runtime.apiserver.field_errors import invalid
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.core import metadata
+from runtime.apiserver.core.cluster import Call, Cluster
+from runtime.apiserver.core.decoding import decode_body
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import invalid
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.verbs.patch import apply, decode_patch, settle_patched
 from runtime.apiserver.verbs.update import replace
 from runtime.client.api import Response

@@ -7,15 +7,17 @@ pkg/registry/rest/update.go, BeforeUpdate (v1.36).
 from __future__ import annotations
 
 from protocols.objects import Object, decode_object, encode_object
-from runtime.apiserver import admission, metadata, status_errors
-from runtime.apiserver.cluster import Call, Cluster, served, stored_form
-from runtime.apiserver.decoding import decode_body
-from runtime.apiserver.field_errors import invalid
-from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.removal import nothing_keeps
-from runtime.apiserver.state import Record
-from runtime.apiserver.status_errors import StatusError
-from runtime.apiserver.validation.objectmeta import validate_metadata, validate_metadata_update
+from runtime.apiserver import admission
+from runtime.apiserver.core import metadata
+from runtime.apiserver.core.cluster import Call, Cluster, served, stored_form
+from runtime.apiserver.core.decoding import decode_body
+from runtime.apiserver.core.removal import nothing_keeps
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import invalid
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.kinds.validation.objectmeta import validate_metadata, validate_metadata_update
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.storage.state import Record
 from runtime.apiserver.verbs.create import create_object
 from runtime.client.api import Response
 

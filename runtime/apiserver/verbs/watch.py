@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from runtime.apiserver import status_errors
-from runtime.apiserver.cluster import Call, Cluster, served
-from runtime.apiserver.field_errors import FieldError, forbidden, not_supported
-from runtime.apiserver.listing import read_page
-from runtime.apiserver.selecting import parse_selection
-from runtime.apiserver.status_errors import StatusError
-from runtime.apiserver.store import ADDED
+from runtime.apiserver.core.cluster import Call, Cluster, served
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.storage.listing import read_page
+from runtime.apiserver.storage.selecting import parse_selection
+from runtime.apiserver.storage.store import ADDED
+from runtime.apiserver.storage.watches import Watch, WatchCache, event_line
 from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_resource_version
-from runtime.apiserver.watches import Watch, WatchCache, event_line
 from runtime.client.api import Response
 
 # Upstream draws from 30 to 60 minutes where the client does not say. Here consecutive watches differ by a fixed step:

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.store import MemoryStore, Store
-from runtime.apiserver.watches import Watch
+from runtime.apiserver.storage.store import MemoryStore, Store
+from runtime.apiserver.storage.watches import Watch
 from runtime.client.api import Request, Response
 
 START = 1_000_000_000.0  # 2001-09-09T01:46:40Z

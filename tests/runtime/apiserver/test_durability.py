@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from runtime.apiserver.sqlite_store import SqliteStore, StoreUnusable
-from runtime.apiserver.store import Change, MemoryStore, Stored
+from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusable
+from runtime.apiserver.storage.store import Change, MemoryStore, Stored
 
 
 class SlowStore:
@@ -277,7 +277,7 @@ from pathlib import Path
 import orjson
 from runtime.client.api import Request
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.sqlite_store import SqliteStore
+from runtime.apiserver.storage.sqlite_store import SqliteStore
 
 class Clock:
     def now(self):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.apiserver.built_in import BUILT_IN
+from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.schema.models import installed_models, model_of
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.models import installed_models
 from runtime.apiserver.schema.shapes import ShapeError, Shapes
 

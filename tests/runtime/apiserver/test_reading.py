@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.apiserver import watches
+from runtime.apiserver.storage import watches
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver import watches
+from runtime.apiserver.storage import watches
 
 END = "k8s.io/initial-events-end"
 

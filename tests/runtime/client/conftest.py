@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
-from runtime.apiserver.certificates import Certificates, ensure_certificates
+from runtime.apiserver.process.certificates import Certificates, ensure_certificates
 from runtime.client.api import Request, Response
 from runtime.client.config import ClientConfig
 from runtime.client.credentials import ANONYMOUS, FixedCredential

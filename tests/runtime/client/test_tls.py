@@ -10,7 +10,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives import serialization
 from structlog.testing import LogCapture
 
-from runtime.apiserver.certificates import Certificates, KeyPair
+from runtime.apiserver.process.certificates import Certificates, KeyPair
 from runtime.client.config import ConfigError, Credential, Pem
 from runtime.client.tls import LOOK_EVERY
 

@@ -6,7 +6,7 @@ Source: kubernetes pkg/apis/{apps,batch,core}/v1/defaults.go (v1.36).
 from __future__ import annotations
 
 from protocols.objects import Object
-from runtime.apiserver.defaults.pods import default_pod_template
+from runtime.apiserver.kinds.defaults.pods import default_pod_template
 
 ROLLING_UPDATE = "RollingUpdate"
 HISTORY = 10

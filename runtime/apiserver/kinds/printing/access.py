@@ -6,7 +6,18 @@ from typing import Any
 
 from protocols.objects import Object
 from protocols.times import human_duration
-from runtime.apiserver.printing.columns import AGE, NAME, NONE, Column, Printer, age_cell, items, name_cell, part, wide
+from runtime.apiserver.kinds.printing.columns import (
+    AGE,
+    NAME,
+    NONE,
+    Column,
+    Printer,
+    age_cell,
+    items,
+    name_cell,
+    part,
+    wide,
+)
 
 
 def binding_cells(binding: Object, now: float) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocols.objects import Object, annotations_of
-from runtime.apiserver.printing.columns import (
+from runtime.apiserver.kinds.printing.columns import (
     AGE,
     NAME,
     NONE,

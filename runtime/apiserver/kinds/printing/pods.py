@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocols.objects import Object, is_deleting
-from runtime.apiserver.printing.columns import (
+from runtime.apiserver.kinds.printing.columns import (
     AGE,
     NAME,
     NONE,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocols.objects import Object, annotations_of, is_deleting
-from runtime.apiserver.printing.columns import (
+from runtime.apiserver.kinds.printing.columns import (
     AGE,
     NAME,
     NONE,

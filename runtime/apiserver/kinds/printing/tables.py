@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocols.objects import Object, metadata
-from runtime.apiserver.printing import access, cluster, network, pods, policies, storage, workloads
-from runtime.apiserver.printing.columns import AGE, NAME, Column, Printer, age_cell, name_cell
+from runtime.apiserver.kinds.printing import access, cluster, network, pods, policies, storage, workloads
+from runtime.apiserver.kinds.printing.columns import AGE, NAME, Column, Printer, age_cell, name_cell
 
 _NAME_AND_AGE = Printer((NAME, AGE), lambda obj, now: [name_cell(obj), age_cell(obj, now)])
 _NAME_AND_TIME = Printer(

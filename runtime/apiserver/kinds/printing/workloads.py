@@ -7,7 +7,7 @@ from typing import Any
 from protocols.objects import Object, controller_of, is_deleting
 from protocols.selectors import label_selector_of
 from protocols.times import human_duration, parse_time
-from runtime.apiserver.printing.columns import (
+from runtime.apiserver.kinds.printing.columns import (
     AGE,
     NAME,
     NONE,

@@ -11,9 +11,17 @@ import ipaddress
 import re
 
 from protocols.objects import Object
-from runtime.apiserver.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
-from runtime.apiserver.validation.names import label_key, label_value
-from runtime.apiserver.validation.objectmeta import IMMUTABLE
+from runtime.apiserver.errors.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from runtime.apiserver.kinds.validation.names import label_key, label_value
+from runtime.apiserver.kinds.validation.objectmeta import IMMUTABLE
 
 DATA_LIMIT = 1024 * 1024  # bytes
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

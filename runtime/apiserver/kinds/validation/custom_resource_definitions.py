@@ -6,9 +6,9 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go 
 from __future__ import annotations
 
 from protocols.objects import Object
-from runtime.apiserver.field_errors import FieldError, duplicate, invalid, not_supported, required
-from runtime.apiserver.validation.names import dns1035_label, dns_subdomain
-from runtime.apiserver.validation.objectmeta import IMMUTABLE
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
+from runtime.apiserver.kinds.validation.names import dns1035_label, dns_subdomain
+from runtime.apiserver.kinds.validation.objectmeta import IMMUTABLE
 
 _SCOPES = ("Cluster", "Namespaced")
 

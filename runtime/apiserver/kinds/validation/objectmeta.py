@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.field_errors import FieldError, forbidden, invalid, quoted, required, too_long
-from runtime.apiserver.registry import ResourceDefinition
-from runtime.apiserver.validation.names import dns_label, label_key, label_value, path_segment
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, quoted, required, too_long
+from runtime.apiserver.kinds.validation.names import dns_label, label_key, label_value, path_segment
+from runtime.apiserver.registry.definitions import ResourceDefinition
 
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes, keys and values together
 IMMUTABLE = "field is immutable"

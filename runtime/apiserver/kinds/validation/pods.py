@@ -12,9 +12,23 @@ from typing import Any
 
 from protocols.objects import Object
 from protocols.quantities import parse_quantity
-from runtime.apiserver.field_errors import FieldError, duplicate, forbidden, invalid, not_found, not_supported, required
-from runtime.apiserver.validation.names import dns_label, dns_subdomain, label_key, label_value, too_many_characters
-from runtime.apiserver.validation.objectmeta import IMMUTABLE, validate_annotations, validate_labels
+from runtime.apiserver.errors.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from runtime.apiserver.kinds.validation.names import (
+    dns_label,
+    dns_subdomain,
+    label_key,
+    label_value,
+    too_many_characters,
+)
+from runtime.apiserver.kinds.validation.objectmeta import IMMUTABLE, validate_annotations, validate_labels
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"

@@ -10,9 +10,9 @@ from typing import Any
 
 from protocols.objects import Object
 from protocols.selectors import label_selector_of
-from runtime.apiserver.field_errors import FieldError, forbidden, invalid, required
-from runtime.apiserver.validation.names import label_key, label_value
-from runtime.apiserver.validation.objectmeta import validate_labels
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
+from runtime.apiserver.kinds.validation.names import label_key, label_value
+from runtime.apiserver.kinds.validation.objectmeta import validate_labels
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 

@@ -10,10 +10,10 @@ import re
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.field_errors import FieldError, forbidden, invalid, not_supported, required
-from runtime.apiserver.validation.objectmeta import IMMUTABLE
-from runtime.apiserver.validation.pods import validate_pod_template
-from runtime.apiserver.validation.selectors import NOT_NEGATIVE, not_negative, selects, validate_selector
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
+from runtime.apiserver.kinds.validation.objectmeta import IMMUTABLE
+from runtime.apiserver.kinds.validation.pods import validate_pod_template
+from runtime.apiserver.kinds.validation.selectors import NOT_NEGATIVE, not_negative, selects, validate_selector
 
 _UNMATCHED = "`selector` does not match template `labels`"
 _TEMPLATE, _SELECTOR = "spec.template", "spec.selector"

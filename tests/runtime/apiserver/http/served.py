@@ -14,12 +14,12 @@ import structlog
 from aiohttp import web
 from structlog.testing import LogCapture
 
-from runtime.apiserver.authentication import Authenticator
-from runtime.apiserver.http import ApiHttp
-from runtime.apiserver.registry import ResourceDefinition
+from runtime.apiserver.http.authentication import Authenticator
+from runtime.apiserver.http.handler import ApiHttp
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.models import installed_models
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.store import Change, MemoryStore, Store, Stored
+from runtime.apiserver.storage.store import Change, MemoryStore, Store, Stored
 from runtime.process.version import Version
 
 TOKEN = "secret"

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.authentication import Authenticator
+from runtime.apiserver.http.authentication import Authenticator
 
 CERTIFICATE = {"subject": ((("organizationName", "system:masters"),), (("commonName", "kubernetes-admin"),))}
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.discovery import aggregated_discovery, discovery, version_rank
-from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.http.discovery import aggregated_discovery, discovery, version_rank
+from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 
 ADDRESS = "127.0.0.1:6443"
 PODS = ResourceDefinition(

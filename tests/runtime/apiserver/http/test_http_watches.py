@@ -4,7 +4,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from runtime.apiserver.http_streams import WatchStream
+from runtime.apiserver.http.streams import WatchStream
 from tests.runtime.apiserver.http.served import NOW, PODS, HeldStore, Served, run, until
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}

@@ -1,7 +1,7 @@
 import pytest
 
-from runtime.apiserver.negotiation import AS_IT_IS, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
-from runtime.apiserver.status_errors import StatusError
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.http.negotiation import AS_IT_IS, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
 
 KUBECTL_GET = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.printing.tables import PRINTERS, printer_for, table, table_row
+from runtime.apiserver.kinds.printing.tables import PRINTERS, printer_for, table, table_row
 
 NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
 META = {"name": "x", "creationTimestamp": "2026-01-02T02:00:00Z"}

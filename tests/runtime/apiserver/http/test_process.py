@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 import yaml
 
-from runtime.apiserver.launch import EmbeddedServer, LaunchError, launch
+from runtime.apiserver.process.launch import EmbeddedServer, LaunchError, launch
 from tests.runtime.apiserver.http.served import PODS, pod
 
 

@@ -3,8 +3,8 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.negotiation import Form
-from runtime.apiserver.representations import Representation
+from runtime.apiserver.http.negotiation import Form
+from runtime.apiserver.http.representations import Representation
 
 TABLE, PARTIAL = Form("Table", "v1"), Form("PartialObjectMetadata", "v1")
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator, duplicate_fields
 from runtime.apiserver.schema.models import Models, installed_models
-from runtime.apiserver.status_errors import StatusError
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from typing import Any
 import orjson
 import pytest
 
-from runtime.apiserver.registry import Registry, ResourceDefinition
+from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.schema.models import Models, installed_models
 from runtime.apiserver.schema.openapi import OpenApi
 

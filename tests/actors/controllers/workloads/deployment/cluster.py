@@ -15,7 +15,7 @@ from protocols.objects import Object, controller_of, decode_object, encode_objec
 from protocols.pods import pod_facts
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, resource_path
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.store import MemoryStore
+from runtime.apiserver.storage.store import MemoryStore
 from runtime.client.api import Request
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Table
