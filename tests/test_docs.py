@@ -1,0 +1,121 @@
+"""What the pages of documentation name is there, and no file tells of the machine that it was written on."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("kcm", "actors", "runtime", "protocols")
+ROOMS = (*PACKAGES, "tests", "docs", "examples", "bin", ".ci", ".github")
+MADE_HERE = {".git", ".venv", ".kcm", "build", "dist", "__pycache__"}  # and whatever ends in _cache or .egg-info
+ENTRY_POINTS = {"kcm.controllers", "kcm.cloud_providers"}  # groups, which look like modules
+
+# Records of the past name what was there then.
+DATED = ("CHANGELOG.md", "docs/decisions/")
+
+
+@cache
+def files() -> tuple[str, ...]:
+    """All files of the project, as paths from its root."""
+    return tuple(sorted(path.relative_to(ROOT).as_posix() for path in walk(ROOT)))
+
+
+def walk(directory: Path) -> Iterator[Path]:
+    for path in directory.iterdir():
+        if path.name in MADE_HERE or path.name.endswith(("_cache", ".egg-info")) or path.name == ".hypothesis":
+            continue
+        if path.is_dir():
+            yield from walk(path)
+        else:
+            yield path
+
+
+def pages() -> list[str]:
+    return [name for name in files() if name.endswith(".md")]
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def in_code_font(text: str) -> list[str]:
+    """What stands in backticks, outside of fenced blocks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def anchors(page: str) -> set[str]:
+    """The fragments by which a forge links to a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", read(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", pages())
+def test_links_lead_somewhere(page: str) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", read(page)):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, fragment = target.partition("#")
+        meant = (ROOT / page).parent / path if path else ROOT / page
+        if not meant.exists() or (fragment and fragment not in anchors(meant.resolve().relative_to(ROOT).as_posix())):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if not page.startswith(DATED)])
+def test_the_files_that_a_page_names_exist(page: str) -> None:
+    named = {word for code in in_code_font(read(page)) for word in code.split()}
+    paths = {word.rstrip(".,:/") for word in named if word.startswith(tuple(f"{room}/" for room in ROOMS))}
+    missing = [path for path in paths if not list(ROOT.glob(path))]
+    modules = {word for word in named - paths if re.fullmatch(r"[\w/]+\.py", word)}
+    missing += [name for name in modules if not any(f"/{file}".endswith(f"/{name}") for file in files())]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if not page.startswith(DATED)])
+def test_the_modules_that_a_page_names_exist(page: str) -> None:
+    text = read(page)
+    of_ours = "|".join(PACKAGES)
+    named = {code for code in in_code_font(text) if re.fullmatch(rf"(?:{of_ours})(?:\.\w+)+", code)}
+    named |= set(re.findall(rf"python -m ((?:{of_ours}|tests)(?:\.\w+)+)", text))
+    assert [name for name in named - ENTRY_POINTS if not is_there(name)] == []
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is a module, or an attribute of one."""
+    try:
+        resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("page", pages())
+def test_python_in_a_page_is_good_and_imports_public_names_that_exist(page: str) -> None:
+    if page.startswith(DATED):
+        return
+    for block in re.findall(r"^```python\n(.*?)^```$", read(page), re.MULTILINE | re.DOTALL):
+        for node in ast.walk(ast.parse(block)):
+            if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(PACKAGES):
+                continue
+            names = [f"{node.module}.{one.name}" for one in node.names]
+            assert [name for name in names if not is_there(name)] == []
+
+
+def test_no_file_tells_of_the_machine_that_it_was_written_on() -> None:
+    places = re.compile("|".join("/" + place + "/" for place in ("work", "root", "home/[a-z]+", "Users/[A-Za-z]+")))
+    found = []
+    for name in files():
+        try:
+            text = read(name)
+        except UnicodeDecodeError:
+            continue
+        found += [f"{name}: {hit[0]}" for hit in places.finditer(text)]
+    assert found == []
