@@ -25,8 +25,7 @@ if TYPE_CHECKING:
         Sent,
         Submitted,
     )
-    from runtime.faults.vocabulary import Fault, parse_faults
-    from runtime.faults.vocabulary import Kind as FaultKind
+    from runtime.faults.vocabulary import Fault, FaultKind, parse_faults
     from runtime.simulation.plan import draw_plan
 else:
     __getattr__, __dir__ = lazily(
@@ -38,7 +37,7 @@ else:
             "draw_plan": "runtime.simulation.plan:draw_plan",
             "end_state": "actors.simulation.campaign.scenarios:end_state",
             "Fault": "runtime.faults.vocabulary:Fault",
-            "FaultKind": "runtime.faults.vocabulary:Kind",
+            "FaultKind": "runtime.faults.vocabulary:FaultKind",
             "Fleet": "actors.simulation.campaign.setting:Fleet",
             "Happening": "actors.simulation.invariants.watching:Happening",
             "Invariant": "actors.simulation.invariants.watching:Invariant",

@@ -16,7 +16,7 @@ from runtime.faults.cloud import FaultyCalls
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.striking import Strikes
 from runtime.faults.transport import FaultyTransport
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
@@ -81,16 +81,16 @@ class LiveFaults:
 
     def _beginning(self, fault: Fault) -> Callable[[], None] | None:
         match fault.kind:
-            case Kind.NODE_SILENT | Kind.ZONE_SILENT:
+            case FaultKind.NODE_SILENT | FaultKind.ZONE_SILENT:
                 return lambda: self._keep_silent(fault)
-            case Kind.NODE_FLAPPING:
+            case FaultKind.NODE_FLAPPING:
                 return lambda: self._flap(fault, silent=True)
-            case Kind.LEASE_STOLEN:
+            case FaultKind.LEASE_STOLEN:
                 return lambda: self._steal(fault)
         return None
 
     def _ending(self, fault: Fault) -> Callable[[], None] | None:
-        if fault.kind in (Kind.NODE_SILENT, Kind.ZONE_SILENT, Kind.NODE_FLAPPING):
+        if fault.kind in (FaultKind.NODE_SILENT, FaultKind.ZONE_SILENT, FaultKind.NODE_FLAPPING):
             return lambda: self._silence(fault, silent=False)
         return None
 

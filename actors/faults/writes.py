@@ -12,7 +12,7 @@ from protocols.objects import Object, encode_object, labels_of, name_of
 from protocols.resources import LEASES, NODES, resource_path
 from protocols.times import format_micro_time
 from runtime.client.api import Request
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 
 ZONE = "topology.kubernetes.io/zone"
 THIEF = "somebody-else"
@@ -21,7 +21,7 @@ TIMEOUT = 10.0  # seconds
 
 
 def concerns(fault: Fault, node: Object) -> bool:
-    what = labels_of(node).get(ZONE, "") if fault.kind is Kind.ZONE_SILENT else name_of(node)
+    what = labels_of(node).get(ZONE, "") if fault.kind is FaultKind.ZONE_SILENT else name_of(node)
     return fnmatchcase(what, fault.object)
 
 

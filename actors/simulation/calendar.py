@@ -10,7 +10,7 @@ from protocols.objects import decode_object, name_of
 from protocols.resources import NODES, resource_path
 from runtime.client.api import Request
 from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.simulation.network import SimulatedNetwork
 
 LEASE = ("kube-system", "kube-controller-manager")
@@ -51,24 +51,24 @@ class Calendar:
     def _ends(self, fault: Fault) -> tuple[Callable[[], None] | None, Callable[[], None] | None]:
         processes = self._processes
         match fault.kind:
-            case Kind.SERVER_RESTARTED:
+            case FaultKind.SERVER_RESTARTED:
                 return (self._server_goes, lambda: self._server_comes(anew=True))
-            case Kind.SERVER_AWAY:
+            case FaultKind.SERVER_AWAY:
                 return (self._server_goes, lambda: self._server_comes(anew=False))
-            case Kind.CLOCK_JUMPED:
+            case FaultKind.CLOCK_JUMPED:
                 return (lambda: self._skew(fault, fault.seconds), lambda: self._skew(fault, 0.0))
-            case Kind.PROCESS_CRASHED:
+            case FaultKind.PROCESS_CRASHED:
                 return (
                     lambda: self._each_process(fault, processes.crash),
                     lambda: self._each_process(fault, processes.start_again),
                 )
-            case Kind.PROCESS_PAUSED:
+            case FaultKind.PROCESS_PAUSED:
                 return (lambda: self._pause(fault), None)
-            case Kind.LEASE_STOLEN:
+            case FaultKind.LEASE_STOLEN:
                 return (lambda: self._steal(fault), None)
-            case Kind.NODE_SILENT | Kind.ZONE_SILENT:
+            case FaultKind.NODE_SILENT | FaultKind.ZONE_SILENT:
                 return (lambda: self._silence(fault, silent=True), lambda: self._silence(fault, silent=False))
-            case Kind.NODE_FLAPPING:
+            case FaultKind.NODE_FLAPPING:
                 return (lambda: self._flap(fault, silent=True), lambda: self._silence(fault, silent=False))
         return (None, None)
 

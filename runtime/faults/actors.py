@@ -7,9 +7,8 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 from runtime.faults.striking import PROCESS, Strikes
-from runtime.faults.vocabulary import Kind
+from runtime.faults.vocabulary import FaultKind, InjectedError
 from runtime.scheduling.clock import Clock
-from runtime.simulation.world import InjectedError
 from runtime.system.actor import Actor
 from runtime.system.actor_system import ThreadSpawner
 
@@ -21,9 +20,9 @@ class FaultyGate:
         self._strikes = strikes
 
     def __call__(self, actor: str) -> None:
-        if self._strikes.strike(Kind.ACTOR_CRASHED, actor=actor) is not None:
+        if self._strikes.strike(FaultKind.ACTOR_CRASHED, actor=actor) is not None:
             raise InjectedError("crashed by the fault plan")
-        hung = self._strikes.strike(Kind.ACTOR_HUNG, actor=actor)
+        hung = self._strikes.strike(FaultKind.ACTOR_HUNG, actor=actor)
         if hung is not None:
             threading.Event().wait(hung.seconds or None)
 
@@ -37,7 +36,7 @@ class FaultySpawner(ThreadSpawner):
         self._held: dict[tuple[str, Actor], deque[bytes]] = {}
 
     def post(self, actor: Actor, frame: bytes, sender: str) -> None:
-        if not self._strikes.plans(Kind.MESSAGE_DELAYED):
+        if not self._strikes.plans(FaultKind.MESSAGE_DELAYED):
             super().post(actor, frame, sender)
             return
         way = (sender, actor)
@@ -46,7 +45,7 @@ class FaultySpawner(ThreadSpawner):
             if held is not None:
                 held.append(frame)
                 return
-            fault = self._strikes.strike(Kind.MESSAGE_DELAYED, actor=actor.name)
+            fault = self._strikes.strike(FaultKind.MESSAGE_DELAYED, actor=actor.name)
             if fault is None:
                 super().post(actor, frame, sender)
                 return
@@ -67,9 +66,8 @@ class FaultyClock:
 
     def __init__(self, clock: Clock, strikes: Strikes) -> None:
         self._clock, self._strikes = clock, strikes
-        self._jumps = [
-            fault for fault in strikes.faults if fault.kind is Kind.CLOCK_JUMPED and fault.concerns(process=PROCESS)
-        ]
+        jumps = (fault for fault in strikes.faults if fault.kind is FaultKind.CLOCK_JUMPED)
+        self._jumps = [fault for fault in jumps if fault.concerns(process=PROCESS)]
 
     def monotonic(self) -> float:
         return self._clock.monotonic()

@@ -21,7 +21,7 @@ from protocols.messages.outcomes import Conflict, Outcome, ServerFailure, Thrott
 from protocols.objects import decode_object, key_of
 from protocols.routes import decode_route
 from runtime.cloud.calls import TIMEOUT, CloudCalls, OnOutcome
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
 
 INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
@@ -30,7 +30,7 @@ INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
 class Strike(Protocol):
     """Answers the fault of this kind that strikes at this opportunity; None if none does."""
 
-    def __call__(self, kind: Kind, *, resource: str, key: str) -> Fault | None: ...
+    def __call__(self, kind: FaultKind, *, resource: str, key: str) -> Fault | None: ...
 
 
 def scope_of(call: CloudCall) -> tuple[str, str]:
@@ -69,7 +69,7 @@ class FaultyCalls:
     def send(self, call: CloudCall, on_outcome: OnOutcome) -> None:
         resource, key = scope_of(call)
 
-        def strike(kind: Kind) -> Fault | None:
+        def strike(kind: FaultKind) -> Fault | None:
             return self._strike(kind, resource=resource, key=key)
 
         deadline = self._clock.monotonic() + self._timeout
@@ -79,9 +79,9 @@ class FaultyCalls:
             self._at(deadline, lambda: on_outcome(lost))
 
         def answered(outcome: Outcome) -> None:
-            if strike(Kind.CLOUD_OUTCOME_LOST) is not None:
+            if strike(FaultKind.CLOUD_OUTCOME_LOST) is not None:
                 give_up()
-            elif (late := strike(Kind.CLOUD_OUTCOME_DELAYED)) is None:
+            elif (late := strike(FaultKind.CLOUD_OUTCOME_DELAYED)) is None:
                 on_outcome(outcome)
             elif self._clock.monotonic() + late.seconds < deadline:
                 self._at(self._clock.monotonic() + late.seconds, lambda: on_outcome(outcome))
@@ -89,17 +89,17 @@ class FaultyCalls:
                 give_up()
 
         def arrive() -> None:
-            if strike(Kind.CLOUD_CALL_REPEATED) is not None:
+            if strike(FaultKind.CLOUD_CALL_REPEATED) is not None:
                 self._inner.send(call, lambda _first: self._inner.send(call, answered))
             else:
                 self._inner.send(call, answered)
 
-        if strike(Kind.CLOUD_CALL_LOST) is not None:
+        if strike(FaultKind.CLOUD_CALL_LOST) is not None:
             give_up()
-        elif (fault := strike(Kind.CLOUD_CALL_ANSWERED)) is not None:
+        elif (fault := strike(FaultKind.CLOUD_CALL_ANSWERED)) is not None:
             outcome = refusal(fault)
             self._at(self._clock.monotonic(), lambda: on_outcome(outcome))
-        elif (late := strike(Kind.CLOUD_CALL_DELAYED)) is None:
+        elif (late := strike(FaultKind.CLOUD_CALL_DELAYED)) is None:
             arrive()
         elif late.seconds < self._timeout:
             self._at(self._clock.monotonic() + late.seconds, arrive)

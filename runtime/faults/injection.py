@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 
 
 class Elapsed(Protocol):
@@ -31,18 +31,18 @@ class Injector:
 
     def __init__(self, faults: Iterable[Fault], *, seed: int, clock: Elapsed) -> None:
         self.faults = tuple(faults)
-        self.struck: Counter[Kind] = Counter()
+        self.struck: Counter[FaultKind] = Counter()
         self._clock = clock
-        self._armed: dict[Kind, list[_Armed]] = {}
+        self._armed: dict[FaultKind, list[_Armed]] = {}
         for fault in self.faults:
             self._armed.setdefault(fault.kind, []).append(_Armed(fault, seed))
 
-    def plans(self, kind: Kind) -> bool:
+    def plans(self, kind: FaultKind) -> bool:
         """Whether it can happen at all: asked first, where asking is expensive."""
         return kind in self._armed
 
     def strike(
-        self, kind: Kind, *, process: str = "", actor: str = "", resource: str = "", key: str = ""
+        self, kind: FaultKind, *, process: str = "", actor: str = "", resource: str = "", key: str = ""
     ) -> Fault | None:
         """The fault that strikes at this opportunity; None if none does."""
         armed = self._armed.get(kind)

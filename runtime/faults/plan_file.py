@@ -20,17 +20,17 @@ from typing import Any
 
 import yaml
 
-from runtime.faults.vocabulary import Fault, Kind, parse_fault
+from runtime.faults.vocabulary import Fault, FaultKind, parse_fault
 from runtime.flags.values import parse_duration
 
 NOT_LIVE = {
-    Kind.ACTOR_BROKEN: "in a running system actor-crashed is nearest",
-    Kind.ACTOR_VANISHED: "threads of a running system do not vanish; actor-hung is nearest",
-    Kind.LIST_STALE: "a running server has one state; watch-lagging is nearest",
-    Kind.SERVER_RESTARTED: "restart the server by hand; partition is nearest",
-    Kind.SERVER_AWAY: "stop the server by hand; partition is nearest",
-    Kind.PROCESS_CRASHED: "kill the process by hand",
-    Kind.PROCESS_PAUSED: "pause the process by hand, with kill -STOP",
+    FaultKind.ACTOR_BROKEN: "in a running system actor-crashed is nearest",
+    FaultKind.ACTOR_VANISHED: "threads of a running system do not vanish; actor-hung is nearest",
+    FaultKind.LIST_STALE: "a running server has one state; watch-lagging is nearest",
+    FaultKind.SERVER_RESTARTED: "restart the server by hand; partition is nearest",
+    FaultKind.SERVER_AWAY: "stop the server by hand; partition is nearest",
+    FaultKind.PROCESS_CRASHED: "kill the process by hand",
+    FaultKind.PROCESS_PAUSED: "pause the process by hand, with kill -STOP",
 }
 TIMES = ("start", "until", "seconds")
 WHOLE = ("most", "status", "amount")
@@ -91,10 +91,11 @@ def _fault_of(fields: dict[Any, Any]) -> Fault:
     _only(fields, FIELDS)
     if "kind" not in fields:
         raise ValueError("kind is missing")
-    if fields["kind"] not in tuple(Kind):
-        raise ValueError(f"there is no kind {fields['kind']!r}; one of {', '.join(sorted(set(Kind) - set(NOT_LIVE)))}")
+    if fields["kind"] not in tuple(FaultKind):
+        known = ", ".join(sorted(set(FaultKind) - set(NOT_LIVE)))
+        raise ValueError(f"there is no kind {fields['kind']!r}; one of {known}")
     values = {name: _value(name, value) for name, value in fields.items() if name != "kind"}
-    return Fault(kind=Kind(fields["kind"]), **values)
+    return Fault(kind=FaultKind(fields["kind"]), **values)
 
 
 def _only(fields: dict[Any, Any], known: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 
 from runtime.faults.injection import Injector
 from runtime.faults.plan_file import FaultPlan
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
 
 PROCESS = "manager"  # what the patterns of `process` meet
@@ -23,7 +23,7 @@ class Strikes:
         self._injector = Injector(plan.faults, seed=plan.seed, clock=self)
 
     @property
-    def struck(self) -> Counter[Kind]:
+    def struck(self) -> Counter[FaultKind]:
         """How often each kind has struck."""
         return self._injector.struck
 
@@ -35,10 +35,10 @@ class Strikes:
         """By the clock's monotonic(): so many seconds after the start."""
         return self._began + seconds
 
-    def plans(self, kind: Kind) -> bool:
+    def plans(self, kind: FaultKind) -> bool:
         return self._injector.plans(kind)
 
-    def strike(self, kind: Kind, *, actor: str = "", resource: str = "", key: str = "") -> Fault | None:
+    def strike(self, kind: FaultKind, *, actor: str = "", resource: str = "", key: str = "") -> Fault | None:
         """The fault that strikes at this opportunity; None if none does."""
         if not self._injector.plans(kind):
             return None

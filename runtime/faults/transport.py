@@ -12,7 +12,7 @@ from protocols.watch_lines import INITIAL_EVENTS_END
 from runtime.client.api import Request, Response, Stream, Transport
 from runtime.faults.answers import no_answer, refusal
 from runtime.faults.striking import Strikes
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
 
 TIMEOUT = 60.0  # seconds, of a request that does not say
@@ -41,14 +41,14 @@ class FaultyTransport:
     def send(self, request: Request, *, client: str, on_response: Answer) -> None:
         timeout = TIMEOUT if request.timeout is None else request.timeout
         deadline = self._clock.monotonic() + timeout
-        if self._strike(Kind.PARTITION, request) or self._strike(Kind.COMMAND_LOST, request):
+        if self._strike(FaultKind.PARTITION, request) or self._strike(FaultKind.COMMAND_LOST, request):
             self._give_up(deadline, on_response)
-        elif self._strike(Kind.COMMAND_REFUSED, request):
+        elif self._strike(FaultKind.COMMAND_REFUSED, request):
             self._later(0.0, lambda: on_response(no_answer("connection refused (injected)", sent=False)))
-        elif fault := self._strike(Kind.COMMAND_ANSWERED, request):
+        elif fault := self._strike(FaultKind.COMMAND_ANSWERED, request):
             answer = refusal(fault)
             self._later(0.0, lambda: on_response(answer))
-        elif fault := self._strike(Kind.COMMAND_DELAYED, request):
+        elif fault := self._strike(FaultKind.COMMAND_DELAYED, request):
             if fault.seconds >= timeout:
                 self._give_up(deadline, on_response)
             else:
@@ -60,9 +60,9 @@ class FaultyTransport:
         self, request: Request, *, client: str, on_lines: Callable[[bytes], None], on_end: Answer
     ) -> FaultyStream:
         stream = FaultyStream(self._strikes, scope_of(request.path), self._clock, on_lines, on_end)
-        if self._strike(Kind.PARTITION, request):
+        if self._strike(FaultKind.PARTITION, request):
             self._later(0.0, lambda: stream.end(no_answer("connection refused (injected)")))
-        elif fault := self._strike(Kind.COMMAND_ANSWERED, request):
+        elif fault := self._strike(FaultKind.COMMAND_ANSWERED, request):
             answer = refusal(fault)
             self._later(0.0, lambda: stream.end(answer))
         else:
@@ -72,29 +72,29 @@ class FaultyTransport:
 
     def _carry(self, request: Request, client: str, deadline: float, on_response: Answer) -> None:
         def answered(response: Response) -> None:
-            if self._strike(Kind.OUTCOME_LOST, request) or self._strike(Kind.PARTITION, request):
+            if self._strike(FaultKind.OUTCOME_LOST, request) or self._strike(FaultKind.PARTITION, request):
                 self._give_up(deadline, on_response)
                 return
             on_response(response)
-            if self._strike(Kind.OUTCOME_REPEATED, request):
+            if self._strike(FaultKind.OUTCOME_REPEATED, request):
                 on_response(response)
 
         def again(_first: Response) -> None:
             self._inner.send(request, client=client, on_response=answered)
 
-        repeated = self._strike(Kind.COMMAND_REPEATED, request)
+        repeated = self._strike(FaultKind.COMMAND_REPEATED, request)
         self._inner.send(request, client=client, on_response=again if repeated else answered)
 
     def _rewound(self, request: Request) -> Request:
         version = request.query.get("resourceVersion", "")
         if not version.isdecimal() or int(version) == 0:
             return request
-        fault = self._strike(Kind.WATCH_REWOUND, request)
+        fault = self._strike(FaultKind.WATCH_REWOUND, request)
         if fault is None:
             return request
         return replace(request, query={**request.query, "resourceVersion": str(max(1, int(version) - fault.amount))})
 
-    def _strike(self, kind: Kind, request: Request) -> Fault | None:
+    def _strike(self, kind: FaultKind, request: Request) -> Fault | None:
         if not self._strikes.plans(kind):
             return None
         resource, key = scope_of(request.path)
@@ -130,17 +130,17 @@ class FaultyStream:
     def deliver(self, lines: bytes) -> None:
         if self._over or self._stalled:
             return
-        if self._strike(Kind.WATCH_DROPPED) is not None:
+        if self._strike(FaultKind.WATCH_DROPPED) is not None:
             if self.inner is not None:
                 self.inner.cancel()
             self._finish(no_answer("unexpected EOF (injected)"))
             return
-        cut_off = self._strike(Kind.PARTITION)
-        if self._strike(Kind.WATCH_STALLED) is not None or (cut_off is not None and cut_off.until is None):
+        cut_off = self._strike(FaultKind.PARTITION)
+        if self._strike(FaultKind.WATCH_STALLED) is not None or (cut_off is not None and cut_off.until is None):
             self._stalled = True
             return
         lines = self._without_bookmarks(lines)
-        lagging = self._strike(Kind.WATCH_LAGGING)
+        lagging = self._strike(FaultKind.WATCH_LAGGING)
         due = self._clock.monotonic() + (lagging.seconds if lagging is not None else 0.0)
         if cut_off is not None and cut_off.until is not None:
             due = max(due, self._strikes.moment(cut_off.until))
@@ -181,14 +181,14 @@ class FaultyStream:
             self._on_end(response)
 
     def _without_bookmarks(self, lines: bytes) -> bytes:
-        if not self._strikes.plans(Kind.BOOKMARKS_WITHHELD):
+        if not self._strikes.plans(FaultKind.BOOKMARKS_WITHHELD):
             return lines
         kept = []
         for line in lines.splitlines(keepends=True):
             is_bookmark = line.startswith(b'{"type":"BOOKMARK"') and INITIAL_EVENTS_END.encode() not in line
-            if not is_bookmark or self._strike(Kind.BOOKMARKS_WITHHELD) is None:
+            if not is_bookmark or self._strike(FaultKind.BOOKMARKS_WITHHELD) is None:
                 kept.append(line)
         return b"".join(kept)
 
-    def _strike(self, kind: Kind) -> Fault | None:
+    def _strike(self, kind: FaultKind) -> Fault | None:
         return self._strikes.strike(kind, resource=self._resource, key=self._key)

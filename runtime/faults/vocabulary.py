@@ -15,7 +15,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """What goes wrong. Those of one opportunity each strike with their rate at every one of them; the others last from
     the window's start to its end."""
 
@@ -64,14 +64,18 @@ class Kind(StrEnum):
 
 
 IN_A_CLOUD = (
-    Kind.CLOUD_CALL_LOST,
-    Kind.CLOUD_CALL_DELAYED,
-    Kind.CLOUD_CALL_REPEATED,
-    Kind.CLOUD_CALL_ANSWERED,
-    Kind.CLOUD_OUTCOME_LOST,
-    Kind.CLOUD_OUTCOME_DELAYED,
+    FaultKind.CLOUD_CALL_LOST,
+    FaultKind.CLOUD_CALL_DELAYED,
+    FaultKind.CLOUD_CALL_REPEATED,
+    FaultKind.CLOUD_CALL_ANSWERED,
+    FaultKind.CLOUD_OUTCOME_LOST,
+    FaultKind.CLOUD_OUTCOME_DELAYED,
 )
-ANSWERED = (Kind.COMMAND_ANSWERED, Kind.CLOUD_CALL_ANSWERED)  # those that need a status
+ANSWERED = (FaultKind.COMMAND_ANSWERED, FaultKind.CLOUD_CALL_ANSWERED)  # those that need a status
+
+
+class InjectedError(Exception):
+    """Raised in an actor that a fault of the plan crashes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +83,12 @@ class Fault:
     """One thing that goes wrong.
 
     start, until: the window, in seconds; until None is the end of the run. rate: chance at each opportunity, in [0, 1].
-    most: it strikes so often at most; None is no bound. seconds, status, amount: see Kind.
+    most: it strikes so often at most; None is no bound. seconds, status, amount: see FaultKind.
     process, actor, resource, object: patterns as in a shell: the process's name, the actor's, the resource's plural,
     "namespace/name" (of a zone: its name). What has no such thing has the empty name.
     """
 
-    kind: Kind
+    kind: FaultKind
     start: float = 0.0
     until: float | None = None
     rate: float = 1.0
@@ -150,7 +154,7 @@ def parse_fault(text: str) -> Fault:
     kind, _, rest = text.strip().partition(" ")
     words = rest.split()
     try:
-        values: dict[str, object] = {"kind": Kind(kind)}
+        values: dict[str, object] = {"kind": FaultKind(kind)}
         if words and ".." in words[0] and "=" not in words[0]:
             start, _, until = words.pop(0).partition("..")
             values["start"] = float(start or 0)

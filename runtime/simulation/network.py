@@ -17,7 +17,7 @@ from runtime.apiserver.storage.watches import INITIAL_EVENTS_END, Watch, event_l
 from runtime.client.api import Request, Response
 from runtime.faults.answers import no_answer, refusal
 from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.simulation.clock import VirtualClock
 from runtime.simulation.trace import Trace
 
@@ -83,7 +83,7 @@ class SimulatedNetwork:
 
     def remember(self) -> None:
         """Take down the server's revision now; called every now and then."""
-        if self.injector is not None and self.injector.plans(Kind.LIST_STALE):
+        if self.injector is not None and self.injector.plans(FaultKind.LIST_STALE):
             self._revisions.append((self.clock.monotonic(), self.server.revision))
 
     def revision_before(self, seconds: float) -> int | None:
@@ -92,13 +92,13 @@ class SimulatedNetwork:
         known = [revision for at, revision in self._revisions if at <= wanted]
         return known[-1] if known else None
 
-    def strike(self, kind: Kind, scope: _Scope) -> Fault | None:
+    def strike(self, kind: FaultKind, scope: _Scope) -> Fault | None:
         if self.injector is None:
             return None
         return self.injector.strike(kind, process=scope.process, resource=scope.resource, key=scope.key)
 
     def partition(self, scope: _Scope) -> Fault | None:
-        return self.strike(Kind.PARTITION, scope)
+        return self.strike(FaultKind.PARTITION, scope)
 
     def opened(self, stream: SimulatedStream) -> None:
         self._streams[stream] = None
@@ -164,27 +164,27 @@ class SimulatedTransport:
                 answer(no_answer("connection reset by peer"), network.delay())
                 return
             network.note(self._process, f"{request.method} {request.path} arrives")
-            times = 2 if network.strike(Kind.COMMAND_REPEATED, scope) is not None else 1
+            times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
             for _ in range(times):
                 response = network.server.handle(request)
                 for witness in network.witnesses:
                     witness.carried_out(self._process, client, request, response)
-            if network.partition(scope) is not None or network.strike(Kind.OUTCOME_LOST, scope) is not None:
+            if network.partition(scope) is not None or network.strike(FaultKind.OUTCOME_LOST, scope) is not None:
                 give_up()
                 return
             answer(response, network.delay())
-            if network.strike(Kind.OUTCOME_REPEATED, scope) is not None:
+            if network.strike(FaultKind.OUTCOME_REPEATED, scope) is not None:
                 answer(response, network.delay())
 
         if network.server_is_down:
             answer(no_answer("connection refused", sent=False), network.delay())
-        elif network.partition(scope) is not None or network.strike(Kind.COMMAND_LOST, scope) is not None:
+        elif network.partition(scope) is not None or network.strike(FaultKind.COMMAND_LOST, scope) is not None:
             give_up()
-        elif network.strike(Kind.COMMAND_REFUSED, scope) is not None:
+        elif network.strike(FaultKind.COMMAND_REFUSED, scope) is not None:
             answer(no_answer("connection refused", sent=False), network.delay())
-        elif (fault := network.strike(Kind.COMMAND_ANSWERED, scope)) is not None:
+        elif (fault := network.strike(FaultKind.COMMAND_ANSWERED, scope)) is not None:
             answer(refusal(fault), network.delay())
-        elif (late := network.strike(Kind.COMMAND_DELAYED, scope)) is not None:
+        elif (late := network.strike(FaultKind.COMMAND_DELAYED, scope)) is not None:
             if late.seconds < timeout - 1.0:
                 clock.call_after(late.seconds, arrive)
             else:
@@ -234,7 +234,7 @@ class SimulatedStream:
         if network.server_is_down or network.partition(self.scope) is not None:
             self.break_off("connection refused")
             return
-        fault = network.strike(Kind.COMMAND_ANSWERED, self.scope)
+        fault = network.strike(FaultKind.COMMAND_ANSWERED, self.scope)
         if fault is not None:
             self.end(refusal(fault))
             return
@@ -251,18 +251,18 @@ class SimulatedStream:
             return
         due = network.clock.monotonic() + self._delay + self._lag
         if network.injector is not None:
-            if network.strike(Kind.WATCH_DROPPED, self.scope) is not None:
+            if network.strike(FaultKind.WATCH_DROPPED, self.scope) is not None:
                 self.break_off("unexpected EOF")
                 return
-            if network.strike(Kind.WATCH_STALLED, self.scope) is not None:
+            if network.strike(FaultKind.WATCH_STALLED, self.scope) is not None:
                 self._stalled = True
                 return
-            lagging = network.strike(Kind.WATCH_LAGGING, self.scope)
+            lagging = network.strike(FaultKind.WATCH_LAGGING, self.scope)
             cut_off = network.partition(self.scope)
             due += lagging.seconds if lagging is not None else 0.0
             if cut_off is not None and cut_off.until is not None:
                 due = max(due, cut_off.until)
-            if network.injector.plans(Kind.BOOKMARKS_WITHHELD):
+            if network.injector.plans(FaultKind.BOOKMARKS_WITHHELD):
                 lines = self._without_bookmarks(lines)
         self._last_due = due = max(due, self._last_due)
         if lines:
@@ -303,7 +303,7 @@ class SimulatedStream:
         kept = []
         for line in lines.splitlines(keepends=True):
             is_bookmark = line.startswith(b'{"type":"BOOKMARK"') and INITIAL_EVENTS_END.encode() not in line
-            if not is_bookmark or self._network.strike(Kind.BOOKMARKS_WITHHELD, self.scope) is None:
+            if not is_bookmark or self._network.strike(FaultKind.BOOKMARKS_WITHHELD, self.scope) is None:
                 kept.append(line)
         return b"".join(kept)
 
@@ -311,7 +311,7 @@ class SimulatedStream:
         """The request as a server understands it that is behind the others, or says things again."""
         network, query = self._network, request.query
         if query.get("sendInitialEvents") == "true":
-            stale = network.strike(Kind.LIST_STALE, self.scope)
+            stale = network.strike(FaultKind.LIST_STALE, self.scope)
             revision = network.revision_before(stale.seconds) if stale is not None else None
             if stale is None or revision is None or revision < int(query.get("resourceVersion") or 0):
                 return request  # a server that is behind waits until it is no older than what is asked for
@@ -322,7 +322,7 @@ class SimulatedStream:
             return replace(request, query={**kept, "resourceVersion": str(revision)})
         version = query.get("resourceVersion", "")
         if version.isdecimal() and int(version) > 0:
-            rewound = network.strike(Kind.WATCH_REWOUND, self.scope)
+            rewound = network.strike(FaultKind.WATCH_REWOUND, self.scope)
             if rewound is not None:
                 back = max(1, int(version) - rewound.amount)
                 return replace(request, query={**query, "resourceVersion": str(back)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from runtime.faults.vocabulary import IN_A_CLOUD, Fault, Kind
+from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
 
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")
@@ -13,7 +13,7 @@ CLOUD_STATUSES = (409, 429, 500)
 CLOUD_RESOURCES = ("*", "*", "instances", "routes")
 NODES = ("hollow-node-0", "hollow-node-1", "hollow-node-2")
 ZONES = ("zone-a", "zone-b")
-WITHOUT_CLOUD = tuple(kind for kind in Kind if kind not in IN_A_CLOUD)
+WITHOUT_CLOUD = tuple(kind for kind in FaultKind if kind not in IN_A_CLOUD)
 MOST_FAULTS = 10
 
 # A crashed actor is started again at most 8 times in 5 minutes, by design: a plan stays below that.
@@ -29,7 +29,7 @@ def draw_plan(
     nodes: Sequence[str] = NODES,
     zones: Sequence[str] = ZONES,
     resources: Sequence[str] = RESOURCES,
-    kinds: Sequence[Kind] = WITHOUT_CLOUD,
+    kinds: Sequence[FaultKind] = WITHOUT_CLOUD,
     least: int = 2,
     most: int = MOST_FAULTS,
 ) -> tuple[Fault, ...]:
@@ -55,7 +55,7 @@ def draw_plan(
 
 def draw_fault(
     chance: random.Random,
-    kind: Kind,
+    kind: FaultKind,
     *,
     seconds: float,
     process: str,
@@ -72,19 +72,19 @@ def draw_fault(
     rate = round(chance.choice((0.1, 0.3, 0.5, 1.0)), 3)
     delay = round(chance.choice((0.05, 0.5, 5.0, 20.0)), 2)
     match kind:
-        case Kind.ACTOR_CRASHED | Kind.ACTOR_VANISHED | Kind.ACTOR_BROKEN:
+        case FaultKind.ACTOR_CRASHED | FaultKind.ACTOR_VANISHED | FaultKind.ACTOR_BROKEN:
             crashes = chance.randint(1, MOST_CRASHES)
             return Fault(kind=kind, start=start, until=until, rate=rate, most=crashes, process=process, actor=actor)
-        case Kind.ACTOR_HUNG:
+        case FaultKind.ACTOR_HUNG:
             hung = chance.choice((0.0, 1.0, 10.0, 50.0))
             return Fault(
                 kind=kind, start=start, until=until, rate=rate, most=1, seconds=hung, process=process, actor=actor
             )
-        case Kind.MESSAGE_DELAYED:
+        case FaultKind.MESSAGE_DELAYED:
             return Fault(
                 kind=kind, start=start, until=until, rate=rate, seconds=min(delay, 5.0), process=process, actor=actor
             )
-        case Kind.COMMAND_ANSWERED:
+        case FaultKind.COMMAND_ANSWERED:
             return Fault(
                 kind=kind,
                 start=start,
@@ -95,10 +95,10 @@ def draw_fault(
                 process=process,
                 resource=resource,
             )
-        case Kind.WATCH_REWOUND:
+        case FaultKind.WATCH_REWOUND:
             amount = chance.choice((1, 5, 50))
             return Fault(kind=kind, start=start, until=until, amount=amount, process=process, resource=resource)
-        case Kind.CLOCK_JUMPED:
+        case FaultKind.CLOCK_JUMPED:
             return Fault(
                 kind=kind,
                 start=start,
@@ -106,18 +106,18 @@ def draw_fault(
                 seconds=chance.choice((-3600.0, -5.0, 5.0, 3600.0)),
                 process=process,
             )
-        case Kind.SERVER_RESTARTED | Kind.SERVER_AWAY:
+        case FaultKind.SERVER_RESTARTED | FaultKind.SERVER_AWAY:
             return Fault(kind=kind, start=start, until=round(start + chance.uniform(0.0, 10.0), 2))
-        case Kind.PROCESS_CRASHED | Kind.PROCESS_PAUSED:
+        case FaultKind.PROCESS_CRASHED | FaultKind.PROCESS_PAUSED:
             return Fault(kind=kind, start=start, until=round(start + chance.uniform(0.1, 20.0), 2), process=process)
-        case Kind.LEASE_STOLEN:
+        case FaultKind.LEASE_STOLEN:
             return Fault(kind=kind, start=start, seconds=chance.choice((1.0, 15.0)))
-        case Kind.NODE_SILENT | Kind.NODE_FLAPPING:
+        case FaultKind.NODE_SILENT | FaultKind.NODE_FLAPPING:
             return Fault(kind=kind, start=start, until=until, seconds=max(delay, 0.5), object=chance.choice(nodes))
-        case Kind.ZONE_SILENT:
+        case FaultKind.ZONE_SILENT:
             return Fault(kind=kind, start=start, until=until, object=chance.choice(zones))
         case _ if kind in IN_A_CLOUD:
-            answered = kind is Kind.CLOUD_CALL_ANSWERED
+            answered = kind is FaultKind.CLOUD_CALL_ANSWERED
             return Fault(
                 kind=kind,
                 start=start,
@@ -145,11 +145,11 @@ def draw_stale_state(seed: int, *, seconds: float, process: str, actors: Sequenc
     until = round(start + chance.uniform(0.1, 2.0), 2)
     late = round(chance.choice((2.0, 5.0, 10.0, 20.0)), 2)
     if chance.random() < 0.3:
-        return (Fault(kind=Kind.WATCH_LAGGING, start=start, until=seconds, seconds=late, process=process),)
+        return (Fault(kind=FaultKind.WATCH_LAGGING, start=start, until=seconds, seconds=late, process=process),)
     return (
-        Fault(kind=Kind.PROCESS_CRASHED, start=start, until=until, process=process),
+        Fault(kind=FaultKind.PROCESS_CRASHED, start=start, until=until, process=process),
         Fault(
-            kind=Kind.LIST_STALE,
+            kind=FaultKind.LIST_STALE,
             start=until,
             until=seconds,
             seconds=late,
@@ -166,8 +166,10 @@ def draw_unobserved_state(seed: int, *, seconds: float, process: str, actors: Se
     for _ in range(chance.randint(1, 4)):
         start = round(chance.uniform(1.0, seconds * 0.9), 2)
         until = round(min(seconds, start + chance.choice((0.5, 3.0, 10.0))), 2)
-        kind = chance.choice((Kind.WATCH_DROPPED, Kind.PARTITION, Kind.SERVER_RESTARTED, Kind.PROCESS_CRASHED))
-        resource = chance.choice(RESOURCES) if kind is Kind.WATCH_DROPPED else "*"
+        kind = chance.choice(
+            (FaultKind.WATCH_DROPPED, FaultKind.PARTITION, FaultKind.SERVER_RESTARTED, FaultKind.PROCESS_CRASHED)
+        )
+        resource = chance.choice(RESOURCES) if kind is FaultKind.WATCH_DROPPED else "*"
         plan.append(Fault(kind=kind, start=start, until=until, process=process, resource=resource))
     return tuple(plan)
 
@@ -176,13 +178,19 @@ def draw_intermediate_state(seed: int, *, seconds: float, process: str, actors: 
     """A controller ends between two of its writes, or does not hear what became of one."""
     chance = random.Random(f"intermediate {seed}")
     controllers = [name for name in actors if name.startswith("controller:")]
-    kinds = (Kind.ACTOR_CRASHED, Kind.ACTOR_CRASHED, Kind.ACTOR_BROKEN, Kind.OUTCOME_LOST, Kind.PROCESS_CRASHED)
+    kinds = (
+        FaultKind.ACTOR_CRASHED,
+        FaultKind.ACTOR_CRASHED,
+        FaultKind.ACTOR_BROKEN,
+        FaultKind.OUTCOME_LOST,
+        FaultKind.PROCESS_CRASHED,
+    )
     plan = []
     for _ in range(chance.randint(1, 4)):
         kind = chance.choice(kinds)
         start = round(chance.uniform(0.5, seconds * 0.9), 2)
-        until = round(start + 0.5, 2) if kind is Kind.PROCESS_CRASHED else seconds
-        rate = 1.0 if kind is Kind.PROCESS_CRASHED else chance.choice((0.1, 0.3, 1.0))
-        actor = chance.choice(controllers) if kind in (Kind.ACTOR_CRASHED, Kind.ACTOR_BROKEN) else "*"
+        until = round(start + 0.5, 2) if kind is FaultKind.PROCESS_CRASHED else seconds
+        rate = 1.0 if kind is FaultKind.PROCESS_CRASHED else chance.choice((0.1, 0.3, 1.0))
+        actor = chance.choice(controllers) if kind in (FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_BROKEN) else "*"
         plan.append(Fault(kind=kind, start=start, until=until, rate=rate, most=1, process=process, actor=actor))
     return tuple(plan)

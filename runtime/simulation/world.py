@@ -18,7 +18,7 @@ import pykka
 from protocols.codec import decode, encode
 from protocols.messages.lifecycle import ActorFailed
 from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import Kind
+from runtime.faults.vocabulary import FaultKind, InjectedError
 from runtime.simulation.clock import ProcessClock, VirtualClock
 from runtime.simulation.trace import Trace
 from runtime.system.actor import Actor, CrashedError
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 MOST_STEPS_AT_ONCE = 200_000  # steps without time going on; more is a loop that would never end
-
-
-class InjectedError(Exception):
-    """A fault of the plan: an actor crashes here."""
 
 
 class HotLoopError(AssertionError):
@@ -66,8 +62,8 @@ class Process:
             if held is not None:
                 held.append(frame)
                 return
-            if injector.plans(Kind.MESSAGE_DELAYED):
-                fault = injector.strike(Kind.MESSAGE_DELAYED, process=self.name, actor=actor.name)
+            if injector.plans(FaultKind.MESSAGE_DELAYED):
+                fault = injector.strike(FaultKind.MESSAGE_DELAYED, process=self.name, actor=actor.name)
                 if fault is not None:
                     self._hold(actor, frame, sender, fault.seconds * injector.share(fault))
                     return
@@ -173,9 +169,9 @@ class World:
     def break_sender(self, process: Process, sender: str) -> None:
         """Raises InjectedError if the actor that works right now, and tells something, is to break."""
         actor, injector = self.current, self.injector
-        if actor is None or injector is None or actor.name != sender or not injector.plans(Kind.ACTOR_BROKEN):
+        if actor is None or injector is None or actor.name != sender or not injector.plans(FaultKind.ACTOR_BROKEN):
             return
-        fault = injector.strike(Kind.ACTOR_BROKEN, process=process.name, actor=sender)
+        fault = injector.strike(FaultKind.ACTOR_BROKEN, process=process.name, actor=sender)
         if fault is not None:
             raise InjectedError(str(fault))
 
@@ -277,13 +273,13 @@ class World:
         if injector is None or actor in self._unstarted:
             return False
         where = {"process": process.name, "actor": actor.name}
-        if injector.strike(Kind.ACTOR_CRASHED, **where) is not None:
+        if injector.strike(FaultKind.ACTOR_CRASHED, **where) is not None:
             error = InjectedError("crashed")
             self._end(actor)
             actor.on_failure(InjectedError, error, None)
-        elif injector.strike(Kind.ACTOR_VANISHED, **where) is not None:
+        elif injector.strike(FaultKind.ACTOR_VANISHED, **where) is not None:
             self._end(actor)
-        elif (fault := injector.strike(Kind.ACTOR_HUNG, **where)) is not None:
+        elif (fault := injector.strike(FaultKind.ACTOR_HUNG, **where)) is not None:
             self._hang(actor, fault.seconds)
         else:
             return False

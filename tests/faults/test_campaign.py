@@ -16,7 +16,7 @@ import pytest
 from actors.simulation.campaign.checking import check, report, small
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
-from runtime.faults.vocabulary import IN_A_CLOUD, Fault, Kind
+from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
 from runtime.simulation.plan import draw_fault
 
 SEEDS = int(os.environ.get("KCM_SEEDS", "300"))
@@ -35,21 +35,22 @@ def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: 
             pytest.fail(report(small(run, setting=setting)))
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_of_fault_strikes_within_a_few_seeds(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", FaultKind)
+def test_every_kind_of_fault_strikes_within_a_few_seeds(kind: FaultKind) -> None:
     """A campaign that injects nothing finds nothing."""
     faults, setting = plan_with(kind), NODES_TOO if kind in IN_A_CLOUD else USUAL
     assert any(check(seed, faults, setting=setting).struck[kind] for seed in range(4)), faults
 
 
-def plan_with(kind: Kind) -> tuple[Fault, ...]:
+def plan_with(kind: FaultKind) -> tuple[Fault, ...]:
     """One fault of this kind, and what gives it an opportunity."""
     drawn = draw_fault(random.Random(str(kind)), kind, seconds=30.0, process="manager*", actors=["*"])
-    until = 140.0 if kind is Kind.BOOKMARKS_WITHHELD else 20.0
+    until = 140.0 if kind is FaultKind.BOOKMARKS_WITHHELD else 20.0
     fault = dataclasses.replace(drawn, start=1.2, until=until, rate=1.0, most=3, resource="*")
     match kind:
-        case Kind.LIST_STALE:
-            return (Fault(kind=Kind.PROCESS_CRASHED, start=6.0, until=8.0), dataclasses.replace(fault, seconds=5.0))
-        case Kind.WATCH_REWOUND:
-            return (Fault(kind=Kind.SERVER_AWAY, start=6.0, until=7.0), fault)
+        case FaultKind.LIST_STALE:
+            crash = Fault(kind=FaultKind.PROCESS_CRASHED, start=6.0, until=8.0)
+            return (crash, dataclasses.replace(fault, seconds=5.0))
+        case FaultKind.WATCH_REWOUND:
+            return (Fault(kind=FaultKind.SERVER_AWAY, start=6.0, until=7.0), fault)
     return (fault,)

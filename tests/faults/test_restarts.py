@@ -17,7 +17,7 @@ from actors.reconciliation.specs import ControllerSpec, Surroundings
 from actors.simulation import SimulatedCluster
 from protocols.objects import Key
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 
 ACTORS = (
     "controller-manager",
@@ -187,7 +187,7 @@ def test_what_goes_while_an_informer_is_down_is_looked_at(
 ) -> None:
     """The controller hears of the new informer long after that has shown the table what is gone."""
     me = "controller:remembering-controller"
-    late = Fault(kind=Kind.MESSAGE_DELAYED, start=4.9, until=9.0, seconds=5.0, actor=me)
+    late = Fault(kind=FaultKind.MESSAGE_DELAYED, start=4.9, until=9.0, seconds=5.0, actor=me)
     cluster = make_cluster(faults=[late])
     known: set[Key] = set()
     spec = ControllerSpec(

@@ -14,7 +14,7 @@ from actors.simulation.campaign.command import main, setting_named
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run
 from actors.simulation.campaign.setting import SCENARIOS, Setting
-from runtime.faults.vocabulary import Kind, parse_faults
+from runtime.faults.vocabulary import FaultKind, parse_faults
 from tests.faults.planted import Flaws, planted
 
 
@@ -51,7 +51,7 @@ def test_faults_are_named_in_the_error_when_they_cannot_be_read(capsys: pytest.C
 
 def test_given_faults_replace_those_of_the_seed() -> None:
     crashed = check(2, parse_faults("process-crashed 5..6 process=manager*"))
-    assert dict(crashed.struck) == {Kind.PROCESS_CRASHED: 1}
+    assert dict(crashed.struck) == {FaultKind.PROCESS_CRASHED: 1}
     assert crashed.violations == []
 
 

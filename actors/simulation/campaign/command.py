@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from actors.simulation.campaign.checking import check, report, small
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
-from runtime.faults.vocabulary import Kind, parse_faults
+from runtime.faults.vocabulary import FaultKind, parse_faults
 
 SETTINGS = {setting.name: setting for setting in (USUAL, NODES_TOO)}
 
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(str(err))
     setting = arguments.setting
     began, seconds = time.process_time(), 0.0
-    struck: Counter[Kind] = Counter()
+    struck: Counter[FaultKind] = Counter()
     checked: Counter[str] = Counter()
     failures = 0
     for seed in range(arguments.seed, arguments.seed + arguments.seeds):

@@ -19,7 +19,7 @@ from actors.simulation.invariants.nodes import (
     RoutesOfNodesStay,
 )
 from actors.simulation.invariants.watching import Invariant
-from runtime.faults.vocabulary import IN_A_CLOUD, Fault, Kind
+from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
 from runtime.simulation.plan import draw_plan
 
 WISHES = 50.0  # seconds within which stories begin
@@ -39,7 +39,7 @@ FLAGS = (
     "--terminated-pod-gc-threshold=3",
 )
 LARGE_ZONES = ("--large-cluster-size-threshold=3", "--large-cluster-size-threshold=50")
-ABOUT_NODES = (Kind.NODE_SILENT, Kind.NODE_FLAPPING, Kind.ZONE_SILENT)
+ABOUT_NODES = (FaultKind.NODE_SILENT, FaultKind.NODE_FLAPPING, FaultKind.ZONE_SILENT)
 
 
 def fleet_of(scenario: int) -> Fleet:
@@ -60,7 +60,7 @@ def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[
         actors=actors,
         nodes=[f"hollow-node-{number}" for number in range(8)],
         zones=("zone-a", "zone-b", "zone-*"),
-        kinds=(*Kind, *ABOUT_NODES, *IN_A_CLOUD),
+        kinds=(*FaultKind, *ABOUT_NODES, *IN_A_CLOUD),
     )
 
 

@@ -19,7 +19,7 @@ from actors.simulation.invariants.usual import usual_invariants
 from actors.simulation.invariants.watching import Violation, Watchman
 from actors.simulation.invariants.writes import Quiet
 from runtime.cloud.fake import FakeCloud
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.logs.standard_log import quiet_log
 
 LOOK = 5.0  # seconds between two looks at whether it is
@@ -37,7 +37,7 @@ class Run:
     seed: int
     faults: tuple[Fault, ...]
     violations: list[Violation]
-    struck: Counter[Kind]
+    struck: Counter[FaultKind]
     checked: Counter[str]
     seconds: float
     steps: int

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Command
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 
 Value = TypeVar("Value")
 
@@ -48,9 +48,9 @@ def handling_delay(faults: Iterable[Fault]) -> float:
     """For how many seconds a plan can keep an actor from handling what it is told."""
     seconds = 0.0
     for fault in faults:
-        if fault.kind in (Kind.ACTOR_HUNG, Kind.MESSAGE_DELAYED):
+        if fault.kind in (FaultKind.ACTOR_HUNG, FaultKind.MESSAGE_DELAYED):
             seconds += fault.seconds
-        elif fault.kind is Kind.PROCESS_PAUSED and fault.until is not None:
+        elif fault.kind is FaultKind.PROCESS_PAUSED and fault.until is not None:
             seconds += fault.until - fault.start
     return seconds
 

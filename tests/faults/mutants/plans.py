@@ -4,59 +4,59 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.simulation.plan import draw_plan
 
 
 def stalls(seed: int, **arguments: Any) -> tuple[Fault, ...]:
     """Watches that are late or silent, and nothing else."""
-    return draw_plan(seed, **arguments, kinds=(Kind.WATCH_LAGGING, Kind.WATCH_STALLED))
+    return draw_plan(seed, **arguments, kinds=(FaultKind.WATCH_LAGGING, FaultKind.WATCH_STALLED))
 
 
 def takeovers(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """The leader stands still for longer than its lease lasts, and comes to with mail in every box."""
     start = 3.0 + seed % 50 / 10
-    return (Fault(kind=Kind.PROCESS_PAUSED, start=start, until=start + 20.0, process="manager"),)
+    return (Fault(kind=FaultKind.PROCESS_PAUSED, start=start, until=start + 20.0, process="manager"),)
 
 
 def hangs(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """The dispatcher hangs for so long that it is replaced, and comes to."""
     start = seed % 40 / 2
-    return (Fault(kind=Kind.ACTOR_HUNG, start=start, actor="dispatcher", process="manager*", most=1, seconds=50.0),)
+    hung = Fault(kind=FaultKind.ACTOR_HUNG, start=start, actor="dispatcher", process="manager*", most=1, seconds=50.0)
+    return (hung,)
 
 
 def forgetful_servers(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """The server starts again twice, and knows nothing of what happened before."""
     first = 5.0 + seed % 20 / 2
-    return tuple(
-        Fault(kind=Kind.SERVER_RESTARTED, start=start, until=start + 1.0 + seed % 3) for start in (first, first + 15.0)
-    )
+    kind, away = FaultKind.SERVER_RESTARTED, 1.0 + seed % 3
+    return tuple(Fault(kind=kind, start=start, until=start + away) for start in (first, first + 15.0))
 
 
 def stale_pods(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """A manager starts again, knows what is wished now, and sees pods as they were."""
     crash = 20.0 + seed % 10 / 5
     return (
-        Fault(kind=Kind.PROCESS_CRASHED, start=crash, until=crash + 0.5, process="manager*"),
-        Fault(kind=Kind.LIST_STALE, start=crash, seconds=4.0 + seed % 4 * 3, process="manager*", resource="pods"),
+        Fault(kind=FaultKind.PROCESS_CRASHED, start=crash, until=crash + 0.5, process="manager*"),
+        Fault(kind=FaultKind.LIST_STALE, start=crash, seconds=4.0 + seed % 4 * 3, process="manager*", resource="pods"),
     )
 
 
 def late_leases(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """What kubelets say of themselves does not arrive for a while."""
     start = 20.0 + seed % 8
-    return (Fault(kind=Kind.WATCH_STALLED, start=start, until=start + 5.0, process="manager*", resource="leases"),)
+    return (Fault(kind=FaultKind.WATCH_STALLED, start=start, until=start + 5.0, process="manager*", resource="leases"),)
 
 
 def all_silent(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """As it looks to a manager that is cut off together with the server."""
     start = 15.0 + seed % 10
-    return (Fault(kind=Kind.ZONE_SILENT, start=start, until=start + 70.0, object="zone-*"),)
+    return (Fault(kind=FaultKind.ZONE_SILENT, start=start, until=start + 70.0, object="zone-*"),)
 
 
 def away_when_a_node_comes(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """The manager is away from 28 s for some twelve more."""
-    return (Fault(kind=Kind.PROCESS_CRASHED, start=28.0, until=40.0 + seed % 5, process="manager*"),)
+    return (Fault(kind=FaultKind.PROCESS_CRASHED, start=28.0, until=40.0 + seed % 5, process="manager*"),)
 
 
 def nothing(_seed: int, **_arguments: Any) -> tuple[Fault, ...]:

@@ -11,7 +11,7 @@ from protocols.messages.lifecycle import ActorFailed, Pause
 from runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.striking import Strikes
-from runtime.faults.vocabulary import Kind, parse_faults
+from runtime.faults.vocabulary import FaultKind, parse_faults
 from runtime.scheduling.clock import SystemClock
 from runtime.simulation.clock import START, VirtualClock
 from runtime.system.actor import Actor
@@ -70,7 +70,7 @@ def test_a_crash_takes_one_actor_and_its_supervisor_hears_of_it(log: Any) -> Non
         "victim": [],
         "other": ["y"],
     }
-    assert setting.strikes.struck == {Kind.ACTOR_CRASHED: 1}
+    assert setting.strikes.struck == {FaultKind.ACTOR_CRASHED: 1}
     setting.close()
 
 
@@ -93,7 +93,7 @@ def test_delayed_messages_of_one_sender_stay_in_order(log: Any) -> None:
         setting.system.tell("victim", Pause(word), sender="somebody")
     setting.wait(50)
     assert setting.heard["victim"] == sent
-    assert setting.strikes.struck[Kind.MESSAGE_DELAYED] > 0
+    assert setting.strikes.struck[FaultKind.MESSAGE_DELAYED] > 0
     setting.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runtime.faults.plan_file import NOT_LIVE, FaultPlan, PlanError, read_plan
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "zone-outage.yml"
 
@@ -32,18 +32,18 @@ def test_a_plan_is_read_in_either_form(tmp_path: Path) -> None:
     assert plan == FaultPlan(
         seed=7,
         faults=(
-            Fault(kind=Kind.ZONE_SILENT, start=30.0, until=150.0, object="zone-a"),
-            Fault(kind=Kind.COMMAND_ANSWERED, rate=0.2, status=429, seconds=1.5, resource="pods", most=3),
-            Fault(kind=Kind.WATCH_LAGGING, start=60.0, until=90.0, resource="pods", seconds=5.0),
+            Fault(kind=FaultKind.ZONE_SILENT, start=30.0, until=150.0, object="zone-a"),
+            Fault(kind=FaultKind.COMMAND_ANSWERED, rate=0.2, status=429, seconds=1.5, resource="pods", most=3),
+            Fault(kind=FaultKind.WATCH_LAGGING, start=60.0, until=90.0, resource="pods", seconds=5.0),
         ),
     )
 
 
 def test_the_example_is_a_plan() -> None:
     assert [fault.kind for fault in read_plan(EXAMPLE).faults] == [
-        Kind.ZONE_SILENT,
-        Kind.ACTOR_CRASHED,
-        Kind.COMMAND_ANSWERED,
+        FaultKind.ZONE_SILENT,
+        FaultKind.ACTOR_CRASHED,
+        FaultKind.COMMAND_ANSWERED,
     ]
 
 
@@ -88,7 +88,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 def test_every_kind_is_live_or_says_why_not(tmp_path: Path) -> None:
-    for kind in Kind:
+    for kind in FaultKind:
         text = f"faults: ['{kind} 1..2 status=500']"
         if kind in NOT_LIVE:
             with pytest.raises(PlanError, match=f"{kind} is for the simulator"):

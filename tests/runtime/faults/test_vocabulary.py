@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import Fault, Kind, format_faults, parse_fault, parse_faults
+from runtime.faults.vocabulary import Fault, FaultKind, format_faults, parse_fault, parse_faults
 from runtime.simulation.clock import VirtualClock
 from runtime.simulation.plan import (
     draw_fault,
@@ -35,8 +35,8 @@ def test_a_plan_is_read_as_it_is_written_and_over_in_time(draw, seed: int) -> No
     assert all(fault.start <= 40.0 for fault in plan)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_is_drawn_with_what_it_needs_and_read_as_it_is_written(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", FaultKind)
+def test_every_kind_is_drawn_with_what_it_needs_and_read_as_it_is_written(kind: FaultKind) -> None:
     for seed in range(20):
         fault = draw_fault(random.Random(seed), kind, seconds=40.0, process="manager*", actors=ACTORS)
         assert fault.kind is kind
@@ -73,15 +73,15 @@ def strikes(fault: Fault, *, seconds: int, **where: str) -> list[float]:
 
 
 def test_a_fault_strikes_in_its_window_only() -> None:
-    assert strikes(Fault(kind=Kind.COMMAND_LOST, start=3.0, until=6.0), seconds=10) == [3.0, 4.0, 5.0]
+    assert strikes(Fault(kind=FaultKind.COMMAND_LOST, start=3.0, until=6.0), seconds=10) == [3.0, 4.0, 5.0]
 
 
 def test_at_most_so_often() -> None:
-    assert strikes(Fault(kind=Kind.COMMAND_LOST, most=2), seconds=10) == [0.0, 1.0]
+    assert strikes(Fault(kind=FaultKind.COMMAND_LOST, most=2), seconds=10) == [0.0, 1.0]
 
 
 def test_at_its_rate() -> None:
-    assert 150 < len(strikes(Fault(kind=Kind.COMMAND_LOST, rate=0.2), seconds=1000)) < 250
+    assert 150 < len(strikes(Fault(kind=FaultKind.COMMAND_LOST, rate=0.2), seconds=1000)) < 250
 
 
 @pytest.mark.parametrize(
@@ -96,16 +96,16 @@ def test_at_its_rate() -> None:
     ],
 )
 def test_in_its_scope_only(scope: dict[str, str], where: dict[str, str], hit: bool) -> None:
-    assert bool(strikes(Fault(kind=Kind.COMMAND_LOST, **scope), seconds=1, **where)) is hit
+    assert bool(strikes(Fault(kind=FaultKind.COMMAND_LOST, **scope), seconds=1, **where)) is hit
 
 
 def test_a_fault_strikes_as_before_when_another_is_taken_out_of_the_plan() -> None:
-    kept = Fault(kind=Kind.COMMAND_LOST, rate=0.3)
-    other = Fault(kind=Kind.COMMAND_LOST, rate=0.3, actor="nobody")
+    kept = Fault(kind=FaultKind.COMMAND_LOST, rate=0.3)
+    other = Fault(kind=FaultKind.COMMAND_LOST, rate=0.3, actor="nobody")
 
     def times(*plan: Fault) -> list[int]:
         injector = Injector(plan, seed=5, clock=VirtualClock())
-        return [n for n in range(50) if injector.strike(Kind.COMMAND_LOST, actor="x") is not None]
+        return [n for n in range(50) if injector.strike(FaultKind.COMMAND_LOST, actor="x") is not None]
 
     assert times(kept) == times(other, kept)
 

@@ -14,7 +14,7 @@ from protocols.objects import Object, name_of
 from protocols.resources import EVENTS, NODES
 from runtime.cloud.fake import INSTANCE, FakeCloud, FakeInstances
 from runtime.cloud.provider import InstanceMetadata, Instances, NotSupportedError
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.fleet import options_of
 
 NOT_THERE = "Deleting node n1 because it does not exist in the cloud provider"
@@ -245,7 +245,7 @@ def test_a_namesake_that_has_registered_meanwhile_is_another_node(cluster: Simul
 def test_a_deletion_that_fails_is_told_and_tried_again_next_time(
     cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]
 ) -> None:
-    refused = Fault(kind=Kind.COMMAND_ANSWERED, until=8.0, status=500, resource="nodes", object="n1")
+    refused = Fault(kind=FaultKind.COMMAND_ANSWERED, until=8.0, status=500, resource="nodes", object="n1")
     cluster = make_cluster(cloud=cloud, faults=[refused])
     cluster.manager(controllers=CLOUD_SERVICES[:1], options=options_of("--cloud-provider=fake"))
     cloud.machines.terminate("n1")

@@ -18,7 +18,7 @@ from protocols.resources import EVENTS, NODES
 from protocols.routes import Route, decode_route, encode_route
 from runtime.cloud.fake import FakeCloud, FakeRoutes
 from runtime.cloud.provider import CloudConflictError
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.fleet import options_of
 
 CLUSTER = "kubernetes"
@@ -277,8 +277,8 @@ def test_a_table_that_shows_the_past_costs_no_living_node_its_route(
 ) -> None:
     """A plan for the setting nodes, with any seed: a manager comes back, and is shown nodes as they were before."""
     cloud = FakeCloud()
-    crash = Fault(kind=Kind.PROCESS_CRASHED, start=20.0, until=21.0, process="manager")
-    stale = Fault(kind=Kind.LIST_STALE, start=21.0, until=60.0, seconds=20.0)
+    crash = Fault(kind=FaultKind.PROCESS_CRASHED, start=20.0, until=21.0, process="manager")
+    stale = Fault(kind=FaultKind.LIST_STALE, start=21.0, until=60.0, seconds=20.0)
     cluster = make_cluster(cloud=cloud, faults=[crash, stale])
     options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
     cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
@@ -297,7 +297,7 @@ def test_a_table_that_shows_the_past_costs_no_living_node_its_route(
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_node_that_cannot_be_read_keeps_its_route(make_cluster: Callable[..., SimulatedCluster], status: int) -> None:
     cloud = FakeCloud()
-    unread = Fault(kind=Kind.COMMAND_ANSWERED, start=0.0, until=30.0, status=status, resource="nodes", object="n1")
+    unread = Fault(kind=FaultKind.COMMAND_ANSWERED, start=0.0, until=30.0, status=status, resource="nodes", object="n1")
     cluster = make_cluster(cloud=cloud, faults=[unread])
     cloud.routes.create(CLUSTER, "hint", to("n1", "10.120.0.0/24"))
     options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")

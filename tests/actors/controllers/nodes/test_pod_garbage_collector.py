@@ -15,7 +15,7 @@ from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object, name_of
 from protocols.resources import NODES, PODS
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.objects import node, pod, set_phase, set_taints, taint, writes
 
 SPEC = next(spec for spec in NODE_SERVICES if spec.name == "pod-garbage-collector-controller")
@@ -200,7 +200,7 @@ def test_a_node_that_is_missing_again_has_its_whole_quarantine(cluster: Simulate
 def test_the_server_is_asked_whether_the_node_is_there_after_all(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    late = Fault(kind=Kind.WATCH_LAGGING, start=2.0, until=300.0, resource="nodes", seconds=80.0)
+    late = Fault(kind=FaultKind.WATCH_LAGGING, start=2.0, until=300.0, resource="nodes", seconds=80.0)
     cluster = make_cluster(faults=[late])
     start(cluster)
     cluster.run_for(5.0)
@@ -214,7 +214,7 @@ def test_the_server_is_asked_whether_the_node_is_there_after_all(
 
 
 def test_without_an_answer_a_node_counts_as_there(make_cluster: Callable[..., SimulatedCluster]) -> None:
-    broken = Fault(kind=Kind.COMMAND_ANSWERED, until=200.0, status=500, resource="nodes", object="gone")
+    broken = Fault(kind=FaultKind.COMMAND_ANSWERED, until=200.0, status=500, resource="nodes", object="gone")
     cluster = make_cluster(faults=[broken])
     start(cluster)
     orphan(cluster)
@@ -312,7 +312,7 @@ def test_a_pod_with_several_reasons_is_deleted_once_in_a_pass(cluster: Simulated
 def test_what_fails_is_counted_told_and_tried_in_the_next_pass(
     make_cluster: Callable[..., SimulatedCluster], logs: LogCapture
 ) -> None:
-    broken = Fault(kind=Kind.COMMAND_ANSWERED, until=30.0, status=500, resource="pods", object="default/a")
+    broken = Fault(kind=FaultKind.COMMAND_ANSWERED, until=30.0, status=500, resource="pods", object="default/a")
     cluster = make_cluster(faults=[broken])
     cluster.create(NODES, node())
     for name in ("a", "b", "c"):
@@ -330,7 +330,7 @@ def test_what_fails_is_counted_told_and_tried_in_the_next_pass(
 
 
 def test_a_pod_that_is_gone_already_is_no_failure(make_cluster: Callable[..., SimulatedCluster]) -> None:
-    late = Fault(kind=Kind.WATCH_LAGGING, start=5.0, until=80.0, resource="pods", seconds=60.0)
+    late = Fault(kind=FaultKind.WATCH_LAGGING, start=5.0, until=80.0, resource="pods", seconds=60.0)
     cluster = make_cluster(faults=[late])
     manager = start(cluster)
     orphan(cluster)
@@ -345,7 +345,7 @@ def test_a_pod_that_is_gone_already_is_no_failure(make_cluster: Callable[..., Si
 
 def test_a_pod_that_cannot_be_marked_is_not_deleted(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cluster = make_cluster(
-        faults=[Fault(kind=Kind.COMMAND_ANSWERED, start=30.0, until=50.0, status=500, resource="pods")]
+        faults=[Fault(kind=FaultKind.COMMAND_ANSWERED, start=30.0, until=50.0, status=500, resource="pods")]
     )
     start(cluster)
     orphan(cluster)

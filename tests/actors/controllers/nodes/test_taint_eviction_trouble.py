@@ -11,7 +11,7 @@ from actors.controllers.nodes.node_services import EVICTION_DURATION, EVICTIONS
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS
 from runtime.client.api import Request, Response
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.eviction_scene import CANCELLED, MARKED, NAME, Scene
 from tests.actors.controllers.nodes.objects import node, pod, taint, toleration
 
@@ -55,7 +55,7 @@ def test_a_crash_in_the_middle_of_an_eviction_neither_forgets_nor_doubles_it(
 def test_the_node_is_asked_itself_before_a_pod_leaves_whose_time_is_up(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    late = Fault(kind=Kind.WATCH_LAGGING, start=5.0, until=40.0, resource="nodes", seconds=30.0)
+    late = Fault(kind=FaultKind.WATCH_LAGGING, start=5.0, until=40.0, resource="nodes", seconds=30.0)
     scene = Scene(make_cluster(faults=[late]))
     scene.create(pod(tolerations=[toleration(seconds=10)]), pod("p2", tolerations=[toleration(seconds=10)]))
     scene.taint(taint())
@@ -102,7 +102,7 @@ def test_one_look_at_the_node_serves_many_pods(scene: Scene) -> None:
 def test_what_the_server_fails_to_do_is_tried_again_and_told_once(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    broken = Fault(kind=Kind.COMMAND_ANSWERED, start=3.0, until=60.0, status=500, object="default/p1")
+    broken = Fault(kind=FaultKind.COMMAND_ANSWERED, start=3.0, until=60.0, status=500, object="default/p1")
     scene = Scene(make_cluster(faults=[broken]))
     scene.create(pod(), pod("p2"), on=node(taints=[taint()]))
     scene.run_for(300.0)

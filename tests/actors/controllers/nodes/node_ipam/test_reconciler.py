@@ -15,7 +15,7 @@ from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object
 from protocols.resources import NODES
-from runtime.faults.vocabulary import Fault, Kind
+from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.objects import messages, node, writes
 
 SPEC = next(spec for spec in NODE_SERVICES if spec.name == "node-ipam-controller")
@@ -200,7 +200,7 @@ def test_a_node_that_goes_while_it_is_served_is_no_failure(make_cluster: Callabl
 def test_a_patch_that_fails_thrice_is_told_and_tried_again_with_the_same_range(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    broken = Fault(kind=Kind.COMMAND_ANSWERED, until=20.0, status=500, resource="nodes", object="n1")
+    broken = Fault(kind=FaultKind.COMMAND_ANSWERED, until=20.0, status=500, resource="nodes", object="n1")
     cluster = make_cluster(faults=[broken])
     start(cluster)
     cluster.run_for(3.0)
@@ -217,7 +217,7 @@ def test_a_patch_that_fails_thrice_is_told_and_tried_again_with_the_same_range(
 
 
 def test_a_patch_without_an_answer_is_not_given_to_another(make_cluster: Callable[..., SimulatedCluster]) -> None:
-    lost = Fault(kind=Kind.OUTCOME_LOST, resource="nodes", object="n1", most=3)
+    lost = Fault(kind=FaultKind.OUTCOME_LOST, resource="nodes", object="n1", most=3)
     cluster = make_cluster(faults=[lost])
     start(cluster)
     cluster.run_for(3.0)
@@ -252,7 +252,7 @@ def test_no_two_nodes_share_a_range_over_a_crash(
 def test_what_a_predecessor_has_given_counts_although_the_table_is_late(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    stale = Fault(kind=Kind.LIST_STALE, start=10.0, until=60.0, seconds=5.0, resource="nodes")
+    stale = Fault(kind=FaultKind.LIST_STALE, start=10.0, until=60.0, seconds=5.0, resource="nodes")
     cluster = make_cluster(faults=[stale])
     cluster.run_for(2.0)
     cluster.create(NODES, node("n1"))
@@ -268,7 +268,7 @@ def test_the_range_of_a_node_that_went_unnoticed_is_given_again(
     make_cluster: Callable[..., SimulatedCluster], down: float
 ) -> None:
     """The informer is another one long before we know of it, and lists without the node that is deleted."""
-    late = Fault(kind=Kind.MESSAGE_DELAYED, start=8.0, until=14.0, seconds=5.0, actor=NAME)
+    late = Fault(kind=FaultKind.MESSAGE_DELAYED, start=8.0, until=14.0, seconds=5.0, actor=NAME)
     cluster = make_cluster(faults=[late])
     manager = start(cluster, options("10.0.0.0/28", mask=30))
     cluster.run_for(3.0)
