@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from actors.simulation.campaign.checking import must_hold
     from actors.simulation.campaign.scenarios import Wish, end_state, unsettled
     from actors.simulation.campaign.setting import Fleet, Setting
+    from actors.simulation.driving import (
+        Bench,
+        Driven,
+        StillClock,
+        bodies,
+        created_keys,
+        created_names,
+        deleted_keys,
+        drive,
+        drive_steps,
+        failing,
+    )
     from actors.simulation.invariants.watching import (
         Answered,
         CarriedOut,
@@ -33,6 +45,16 @@ else:
         {
             "Answered": "actors.simulation.invariants.watching:Answered",
             "CarriedOut": "actors.simulation.invariants.watching:CarriedOut",
+            "Bench": "actors.simulation.driving:Bench",
+            "Driven": "actors.simulation.driving:Driven",
+            "StillClock": "actors.simulation.driving:StillClock",
+            "bodies": "actors.simulation.driving:bodies",
+            "created_keys": "actors.simulation.driving:created_keys",
+            "created_names": "actors.simulation.driving:created_names",
+            "deleted_keys": "actors.simulation.driving:deleted_keys",
+            "drive": "actors.simulation.driving:drive",
+            "drive_steps": "actors.simulation.driving:drive_steps",
+            "failing": "actors.simulation.driving:failing",
             "Committed": "actors.simulation.invariants.watching:Committed",
             "draw_plan": "runtime.simulation.plan:draw_plan",
             "end_state": "actors.simulation.campaign.scenarios:end_state",
@@ -58,8 +80,10 @@ else:
 
 __all__ = [
     "Answered",
+    "Bench",
     "CarriedOut",
     "Committed",
+    "Driven",
     "Fault",
     "FaultKind",
     "Fleet",
@@ -72,10 +96,18 @@ __all__ = [
     "Sent",
     "Setting",
     "SimulatedCluster",
+    "StillClock",
     "Submitted",
     "Wish",
+    "bodies",
+    "created_keys",
+    "created_names",
+    "deleted_keys",
     "draw_plan",
+    "drive",
+    "drive_steps",
     "end_state",
+    "failing",
     "must_hold",
     "parse_faults",
     "unsettled",

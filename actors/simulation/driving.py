@@ -1,35 +1,34 @@
-"""Drive a reconciler by hand: no actor, no thread, no server.
+"""Run a reconciler by hand: no actor, no thread, no server.
 
     bench = Bench({REPLICASETS: [replica_set(...)], PODS: [pod(...)]})
     reconciler = ReplicaSetReconciler(tables=bench.tables, clock=bench.clock, ...)
     driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables)
     assert deleted_keys(driven) == ["default/web-1"]
 
-`drive` does what the actor around a reconciler does: it answers commands, and puts what was done into the overlay
-before the reconciler goes on. The tables themselves stay as they are until the test says `bench.show(...)`: that is a
-watch which is late.
+`drive` does what the controller actor does: it sends commands, and puts their outcomes into the overlay before the
+reconciler goes on. The tables themselves stay as they are until the test calls `bench.show(...)` or
+`bench.catch_up()`: until then the watch is late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from actors.engine.controller.own_writes import remember
-from actors.reconciliation import Reconciler, RequeueAfter
-from actors.reconciliation.derived import NODE, node_of
+from actors.reconciliation import Reconciler, Reconciliation, RequeueAfter, Tell
+from actors.reconciliation.derived import frozen_table
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
-from protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome
+from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.messages.recording import Record
 from protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of
-from protocols.pods import pod_facts
-from protocols.resources import PODS, Resource
+from protocols.resources import Resource
 from protocols.times import format_time
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
 from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 from runtime.tables.overlay import Tables
-from runtime.tables.table import Table, TableWriter
+from runtime.tables.table import Entry, Table, TableWriter
 
 Answer = Callable[[Command], Outcome]
 NOW = 1_800_000_000.0
@@ -37,7 +36,7 @@ NOW = 1_800_000_000.0
 
 @dataclass
 class StillClock:
-    """A clock that moves when the test says so: both of its times at once."""
+    """A clock that stands still until `advance`, which moves wall time and uptime together."""
 
     wall: float = NOW
     uptime: float = 1000.0
@@ -52,60 +51,25 @@ class StillClock:
         self.wall += seconds
         self.uptime += seconds
 
-    def call_at(self, who: str, when: float, what: Callable[[], None]) -> None:
-        raise AssertionError("a reconciler sets no alarms")
+    def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
+        raise AssertionError(f"a reconciler sets no alarms: {who} at {when} for {what}")
 
-    def cancel(self, who: str) -> None:
-        raise AssertionError("a reconciler sets no alarms")
-
-
-class Frozen(dict):
-    """A decoded object that fails whoever changes it, at any depth."""
-
-    def __init__(self, obj: Mapping[str, Any]) -> None:
-        super().__init__({key: frozen(value) for key, value in obj.items()})
-
-    def _refuse(self, *_arguments: Any, **_named: Any) -> Any:
-        raise AssertionError("an object of a table was changed")
-
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
-
-
-class FrozenList(list):
-    def _refuse(self, *_arguments: Any, **_named: Any) -> Any:
-        raise AssertionError("a list in an object of a table was changed")
-
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
-
-
-def frozen(value: Any) -> Any:
-    if isinstance(value, dict):
-        return Frozen(value)
-    if isinstance(value, list):
-        return FrozenList(map(frozen, value))
-    return value
+    def cancel(self, who: Hashable) -> None:
+        raise AssertionError(f"a reconciler sets no alarms: {who}")
 
 
 class Bench:
-    """Tables made of objects, and a server that says yes.
+    """Tables made of objects, and a server that accepts every write.
 
-    objects: every resource that the reconciler watches, with what there is of it. What has no resourceVersion or uid
-    gets one. Pods get their facts.
+    objects: every resource that the reconciler watches or reads, with its objects. An object without a uid or a
+    resourceVersion gets one. Tables derive facts and indexes as in production; an object read from one raises when it
+    is changed.
     """
 
     def __init__(self, objects: Mapping[Resource, Iterable[Object]]) -> None:
         self.clock = StillClock()
         self._version = 100
-        self._by_id = {
-            resource.id: Table(
-                resource,
-                derive=pod_facts if resource == PODS else None,
-                indexes={NODE: node_of} if resource == PODS else None,
-                freeze=Frozen,
-            )
-            for resource in objects
-        }
+        self._by_id = {resource.id: frozen_table(resource) for resource in objects}
         self._writers: dict[str, TableWriter] = {}
         for resource, some in objects.items():
             table = self._by_id[resource.id]
@@ -116,30 +80,30 @@ class Bench:
         self.tables = Tables(self._by_id)
 
     def forget_writes(self) -> None:
-        """As after a crash: nobody remembers what was written and not yet seen. `tables` are new ones."""
+        """As after a crash: writes that the watch has not shown are forgotten. `tables` is replaced by new ones."""
         self.tables = Tables(self._by_id)
 
     def show(self, resource: Resource, obj: Object) -> None:
-        """The watch brings this object; it is given a newer version if it has none of its own."""
+        """The watch shows this object, with a newer resourceVersion if it has none of its own."""
         entry = self._entry(self._by_id[resource.id], obj)
         self._writers[resource.id].put(entry)
         self._writers[resource.id].advance(entry.resource_version)
 
     def hide(self, resource: Resource, key: Key) -> None:
-        """The watch says that this object is gone."""
+        """The watch shows that this object is deleted."""
         self._writers[resource.id].remove(key)
         self._version += 1
         self._writers[resource.id].advance(self._version)
 
     def catch_up(self) -> None:
-        """The watches bring all that the reconciler has written."""
+        """The watches show everything that the reconciler has written."""
         for resource_id, overlay in self.tables.overlays().items():
             self._version += 1
             self._writers[resource_id].replace(overlay.entries(), self._version)
             overlay.prune()
 
     def accept(self, command: Command) -> Outcome:
-        """What a server answers that has no objections."""
+        """The outcome of a server that accepts the command: the Answer to use unless a test is about failures."""
         match command:
             case Create(subresource="binding"):
                 return Done(_SUCCESS)
@@ -169,7 +133,7 @@ class Bench:
                 known = self._known(resource, key)
                 return NotFound(f'"{key}" not found') if known is None else Done(encode_object(known))
             case _:
-                raise AssertionError(f"no answer to {command!r}")
+                raise AssertionError(f"no outcome for {command!r}")
 
     def _known(self, resource_id: str, key: Key) -> Object | None:
         overlay = self.tables.overlay(resource_id)
@@ -181,7 +145,7 @@ class Bench:
         self._version += 1
         return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
 
-    def _entry(self, table: Table, obj: Object) -> Any:
+    def _entry(self, table: Table, obj: Object) -> Entry:
         self._version += 1
         meta = {"uid": f"uid-of-{name_of(obj)}", "resourceVersion": str(self._version), **obj["metadata"]}
         whole = {**obj, "metadata": meta}
@@ -193,10 +157,14 @@ _SUCCESS = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
 
 @dataclass
 class Driven:
-    """What a reconciliation did. batches: as they were yielded, one command by itself is a batch of one."""
+    """What a reconciliation did. batches: as they were yielded; a single command is a batch of one.
+
+    told: messages to other actors. result, error: how it ended.
+    """
 
     batches: list[list[Command]] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
+    told: list[Tell] = field(default_factory=list)
     result: RequeueAfter | None = None
     error: Exception | None = None
 
@@ -210,7 +178,7 @@ class Driven:
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
-        """(type, reason, message) of the records."""
+        """(type, reason, message) of each record."""
         return [(record.type, record.reason, record.message) for record in self.records]
 
 
@@ -223,18 +191,34 @@ def drive(
     raises: type[Exception] | None = None,
     stop_after: int | None = None,
 ) -> Driven:
-    """Run one reconciliation to its end. raises: the error that it must end with.
+    """Run one reconciliation of this key to its end. See `drive_steps`."""
+    return drive_steps(reconciler.reconcile(key), answer, tables=tables, raises=raises, stop_after=stop_after)
 
-    stop_after: kill it after so many batches of commands, their outcomes undelivered, as a crash would.
+
+def drive_steps(
+    running: Reconciliation,
+    answer: Answer,
+    *,
+    tables: Tables,
+    raises: type[Exception] | None = None,
+    stop_after: int | None = None,
+) -> Driven:
+    """Run any generator of commands to its end: a periodic pass, the reconcile function of a second queue.
+
+    answer: makes the outcome of each command. raises: the error that it must end with. stop_after: kill it after so
+    many batches of commands, before it receives the outcomes of the last one, as a crash would.
     """
     driven = Driven()
-    running = reconciler.reconcile(key)
     reply: Any = None
     try:
         while True:
             yielded = running.send(reply)
             if isinstance(yielded, Record):
                 driven.records.append(yielded)
+                reply = None
+                continue
+            if isinstance(yielded, Tell):
+                driven.told.append(yielded)
                 reply = None
                 continue
             batch = [yielded] if not isinstance(yielded, Sequence) else list(yielded)
@@ -258,7 +242,7 @@ def drive(
 
 
 def failing(*, after: int, outcome: Outcome, to: type[Command], otherwise: Answer) -> Answer:
-    """`otherwise`, but from the `after`-th command of this type on (counted from 0) this outcome."""
+    """Like `otherwise`, but each command of this type after the first `after` ones has this outcome."""
     seen = 0
 
     def answer(command: Command) -> Outcome:
@@ -272,60 +256,21 @@ def failing(*, after: int, outcome: Outcome, to: type[Command], otherwise: Answe
     return answer
 
 
-QUOTA_EXCEEDED = Forbidden('pods "web-" is forbidden: exceeded quota: small')
-NAMESPACE_TERMINATING = Forbidden(
-    'pods "web-" is forbidden: unable to create new content in namespace default because it is being terminated',
-    encode_object(
-        {"kind": "Status", "status": "Failure", "details": {"causes": [{"reason": "NamespaceTerminating"}]}},
-    ),
-)
-
-
-# Objects, as small as they may be.
-
-
-def pod(
-    name: str,
-    *,
-    namespace: str = "default",
-    labels: Mapping[str, str] | None = None,
-    owner: Object | None = None,
-    phase: str = "Running",
-    node: str = "n1",
-    ready: bool = True,
-    ready_since: float | None = NOW - 3600,
-    created: float | None = NOW - 7200,
-    **meta: Any,
-) -> Object:
-    """A pod; ready ones have been so for an hour. owner: an ownerReference. meta: further metadata."""
-    condition: Object = {"type": "Ready", "status": "True" if ready else "False"}
-    if ready_since is not None:
-        condition["lastTransitionTime"] = format_time(ready_since)
-    metadata: Object = {"name": name, "namespace": namespace, **meta}
-    if labels is not None:
-        metadata["labels"] = dict(labels)
-    if created is not None:
-        metadata["creationTimestamp"] = format_time(created)
-    if owner is not None:
-        metadata["ownerReferences"] = [owner]
-    return {
-        "metadata": metadata,
-        "spec": {"nodeName": node} if node else {},
-        "status": {"phase": phase, "conditions": [condition]},
-    }
-
-
 def created_names(driven: Driven) -> list[str]:
+    """Names of the objects that it asked to create, in order."""
     return [name_of(decode_object(command.body)) for command in driven.of(Create)]
 
 
 def deleted_keys(driven: Driven) -> list[Key]:
+    """Keys of the objects that it asked to delete, in order."""
     return [command.key for command in driven.of(Delete)]
 
 
 def created_keys(driven: Driven) -> list[Key]:
+    """Keys of the objects that it asked to create, in order."""
     return [make_key(command.namespace, name_of(decode_object(command.body))) for command in driven.of(Create)]
 
 
 def bodies(driven: Driven, *types: type[Command]) -> list[Object]:
+    """What commands of these types carry, decoded."""
     return [decode_object(command.body) for command in driven.of(*types)]

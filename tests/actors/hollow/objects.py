@@ -7,9 +7,9 @@ from typing import Any
 
 from actors.hollow.fleet import HollowNode, make_fleet
 from actors.hollow.node_objects import new_node
+from actors.simulation.driving import NOW, Bench
 from protocols.objects import Object
 from protocols.resources import NODES, PODS
-from tests.actors.driving import NOW, Bench
 
 FLEET = make_fleet(nodes=3, zones=2)
 

@@ -3,11 +3,11 @@ import pytest
 from actors.hollow import behaviour
 from actors.hollow.kubelet import HollowKubelet, kubelet_watches
 from actors.reconciliation import Change
+from actors.simulation.driving import bodies, drive, failing
 from protocols.messages.commands import Delete, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Unknown
 from protocols.objects import encode_object, name_of
 from protocols.resources import NODES, PODS
-from tests.actors.driving import bodies, drive, failing
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, node, nodes, unassigned
 
 KEY = "default/web"

@@ -6,12 +6,12 @@ from actors.hollow import behaviour
 from actors.hollow.fleet import make_fleet
 from actors.hollow.nodes import HollowNodes, node_watches, spread
 from actors.reconciliation import Change
+from actors.simulation.driving import Bench, bodies, drive, failing
 from protocols.messages.commands import Create, Delete, Patch
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Unknown
 from protocols.objects import encode_object
 from protocols.resources import LEASES, NODES
 from protocols.times import format_micro_time
-from tests.actors.driving import Bench, bodies, drive, failing
 from tests.actors.hollow.objects import FLEET, node, nodes
 
 NAME = "hollow-node-0"

@@ -3,11 +3,11 @@ import pytest
 from actors.hollow.fleet import make_fleet
 from actors.hollow.scheduler import HollowScheduler, scheduler_watches
 from actors.reconciliation import Change
+from actors.simulation.driving import bodies, drive
 from protocols.messages.commands import Create, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, ServerFailure, Unknown
 from protocols.objects import decode_object, encode_object, key_of
 from protocols.resources import NODES, PODS
-from tests.actors.driving import bodies, drive
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, node, nodes, unassigned
 
 KEY = "default/web"

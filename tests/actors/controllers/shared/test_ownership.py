@@ -2,12 +2,13 @@ import pytest
 
 from actors.controllers.shared.ownership import Seen, claim, look_into, plan_claim
 from actors.reconciliation import Reconciliation
+from actors.simulation.driving import Bench, bodies, drive
 from protocols.messages.commands import Get, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Invalid, NotFound, Unknown
 from protocols.objects import decode_object, encode_object, owner_reference
 from protocols.resources import NODES, PODS, REPLICASETS
 from protocols.selectors import map_selector
-from tests.actors.driving import Bench, bodies, drive, pod
+from tests.actors.objects import pod
 
 WEB = {"app": "web"}
 OTHER = {"app": "other"}

@@ -13,6 +13,7 @@ from actors.controllers.shared.pod_control import (
     pod_names,
 )
 from actors.reconciliation import slow_start
+from actors.simulation.driving import Bench, created_names, drive, failing
 from protocols.messages.commands import Create
 from protocols.messages.outcomes import (
     AlreadyExists,
@@ -27,7 +28,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import decode_object, encode_object
 from protocols.resources import PODS, REPLICASETS
-from tests.actors.driving import NAMESPACE_TERMINATING, QUOTA_EXCEEDED, Bench, created_names, drive, failing, pod
+from tests.actors.objects import NAMESPACE_TERMINATING, QUOTA_EXCEEDED, pod
 
 OWNER = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "7"}}
 TEMPLATE = {

@@ -8,9 +8,10 @@ from actors.controllers.shared.ranking import (
     ranked_deletion_order,
     related_on_nodes,
 )
+from actors.simulation.driving import NOW, Bench
 from protocols.pods import DELETION_COST_ANNOTATION
 from protocols.resources import PODS
-from tests.actors.driving import NOW, Bench, pod
+from tests.actors.objects import pod
 
 HOUR = 3600.0
 UNASSIGNED = {"node": "", "phase": "Pending", "ready": False}

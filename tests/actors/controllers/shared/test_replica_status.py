@@ -1,9 +1,11 @@
 import pytest
 
 from actors.controllers.shared.replica_status import Counts, count_pods, next_status, seconds_to_next_availability
+from actors.simulation.driving import NOW
 from protocols.pods import is_available, pod_facts
 from protocols.times import format_time
-from tests.actors.driving import NOW, frozen, pod
+from runtime.tables.frozen import freeze
+from tests.actors.objects import pod
 
 WEB = {"app": "web"}
 
@@ -70,7 +72,7 @@ NO_PODS = Counts(0, 0, 0, 0, 0)
 
 
 def status_after(status, counts=COUNTS, generation=5, failure=None):
-    return next_status(frozen(status), counts, generation=generation, failure=failure, now=NOW)
+    return next_status(freeze(status), counts, generation=generation, failure=failure, now=NOW)
 
 
 # status, what changes, the status that follows (None: the same)

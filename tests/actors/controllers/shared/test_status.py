@@ -1,12 +1,13 @@
 import pytest
 
 from actors.controllers.shared.status import without_zeros, write_status
+from actors.simulation.driving import Bench, bodies, drive, failing
 from protocols.messages.commands import Get, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Refused, ServerFailure, Unknown
 from protocols.resources import REPLICASETS
-from tests.actors.driving import Bench, bodies, drive, failing, frozen
+from runtime.tables.frozen import freeze
 
-OBJECT = frozen(
+OBJECT = freeze(
     {
         "metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "1"},
         "spec": {"replicas": 1},

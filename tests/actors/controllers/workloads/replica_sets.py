@@ -1,9 +1,10 @@
 """A ReplicaSet, its pods and the reconciler, to be driven by hand."""
 
 from actors.controllers.workloads.replicaset import ReplicaSetReconciler
+from actors.simulation.driving import Bench, drive
 from protocols.objects import owner_reference
 from protocols.resources import PODS, REPLICASETS
-from tests.actors.driving import Bench, drive, pod
+from tests.actors.objects import pod
 
 KEY = "default/web"
 WEB = {"app": "web"}

@@ -3,12 +3,13 @@
 import pytest
 
 from actors.controllers.workloads.replicaset import REPLICASET, replica_spec
+from actors.simulation.driving import NOW, bodies, created_names, deleted_keys
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed, Done, ServerFailure
 from protocols.objects import encode_object
 from protocols.resources import REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, replica_set
-from tests.actors.driving import NOW, bodies, created_names, deleted_keys, pod
+from tests.actors.objects import pod
 
 # How many pods.
 

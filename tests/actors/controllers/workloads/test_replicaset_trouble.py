@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from actors.reconciliation import RequeueAfter
+from actors.simulation.driving import created_keys, created_names, failing
 from protocols.messages.commands import Create, Delete, Get, Update
 from protocols.messages.outcomes import (
     AlreadyExists,
@@ -20,7 +21,7 @@ from protocols.messages.outcomes import (
 from protocols.objects import decode_object, encode_object, name_of
 from protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, KEY, owned, replica_set
-from tests.actors.driving import NAMESPACE_TERMINATING, QUOTA_EXCEEDED, created_keys, created_names, failing, pod
+from tests.actors.objects import NAMESPACE_TERMINATING, QUOTA_EXCEEDED, pod
 
 # Own writes, seen late.
 

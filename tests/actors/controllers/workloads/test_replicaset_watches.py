@@ -4,10 +4,11 @@ import pytest
 
 from actors.controllers.workloads.replicaset import REPLICASET, watches
 from actors.reconciliation import Change
+from actors.simulation.driving import Bench
 from protocols.objects import controller_of, encode_object, name_of
 from protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, WEB, owned, replica_set
-from tests.actors.driving import Bench, pod
+from tests.actors.objects import pod
 
 
 def keys_of(change, *replica_sets, resource=PODS):

@@ -3,10 +3,11 @@ import pytest
 from actors.controllers.workloads.replicaset import ReplicaSetReconciler, replica_spec, watches
 from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
 from actors.reconciliation import Change
+from actors.simulation.driving import Bench, bodies, deleted_keys, drive
 from protocols.messages.commands import Create, Delete
 from protocols.objects import encode_object, owner_reference
 from protocols.resources import PODS, REPLICATION_CONTROLLERS
-from tests.actors.driving import Bench, bodies, deleted_keys, drive, pod
+from tests.actors.objects import pod
 
 WEB = {"app": "web"}
 CONTROLLER = {"apiVersion": "v1", "kind": "Anything", "name": "x", "uid": "x", "controller": True}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from actors.controllers.workloads.deployment import DeploymentReconciler
 from actors.engine.dispatcher.requests import outcome_of, request_for
+from actors.simulation.driving import Driven, StillClock, drive
 from protocols.messages.commands import Command, Create, Delete, Update
 from protocols.messages.outcomes import Done, Outcome
 from protocols.objects import Object, controller_of, decode_object, encode_object, key_of, name_of, owner_reference
@@ -17,10 +18,10 @@ from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, resour
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import MemoryStore
 from runtime.client.api import Request
+from runtime.tables.frozen import freeze
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Table
 from tests.actors.controllers.workloads.deployment.objects import LABELS, strategy, template
-from tests.actors.driving import Driven, Frozen, StillClock, drive
 
 KEY = "default/web"
 REVISION = "deployment.kubernetes.io/revision"
@@ -39,9 +40,9 @@ class Cluster:
             suffix=lambda: f"{next(numbers):05}",
         )
         self._tables = {
-            DEPLOYMENTS.id: Table(DEPLOYMENTS, freeze=Frozen),
-            REPLICASETS.id: Table(REPLICASETS, freeze=Frozen),
-            PODS.id: Table(PODS, derive=pod_facts, freeze=Frozen),
+            DEPLOYMENTS.id: Table(DEPLOYMENTS, freeze=freeze),
+            REPLICASETS.id: Table(REPLICASETS, freeze=freeze),
+            PODS.id: Table(PODS, derive=pod_facts, freeze=freeze),
         }
         self._writers = {resource_id: table.claim() for resource_id, table in self._tables.items()}
         self.restart()

@@ -1,8 +1,8 @@
 """Deployments and ReplicaSets as small as the decisions about them allow."""
 
+from actors.simulation.driving import NOW
 from protocols.objects import owner_reference
 from protocols.times import format_time
-from tests.actors.driving import NOW
 
 LABELS = {"app": "web"}
 

@@ -4,6 +4,7 @@ import pytest
 
 from actors.controllers.workloads.deployment import DeploymentReconciler
 from actors.controllers.workloads.deployment.revisions import new_replica_set
+from actors.simulation.driving import Bench, bodies, drive
 from protocols.messages.commands import Create, Delete, Get, Update
 from protocols.messages.outcomes import (
     AlreadyExists,
@@ -19,7 +20,7 @@ from protocols.objects import decode_object, encode_object, name_of
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
 from tests.actors.controllers.workloads.deployment.objects import deployment, replica_set
-from tests.actors.driving import NAMESPACE_TERMINATING, Bench, bodies, drive
+from tests.actors.objects import NAMESPACE_TERMINATING
 
 QUOTA = Forbidden('replicasets.apps "web-x" is forbidden: exceeded quota: small')
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from actors.simulation.driving import bodies
 from protocols.messages.commands import Delete, Update
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
-from tests.actors.driving import bodies
 
 
 @pytest.fixture

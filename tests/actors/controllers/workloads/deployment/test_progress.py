@@ -8,10 +8,10 @@ from actors.controllers.workloads.deployment.progress import (
     pause_condition,
     rollout_status,
 )
+from actors.simulation.driving import NOW
 from protocols.conditions import find_condition
 from protocols.times import format_time, parse_time
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, progressing, replica_set
-from tests.actors.driving import NOW
 
 INFINITE = 2147483647
 BEFORE = NOW - 7200

@@ -1,9 +1,9 @@
 import pytest
 
 from actors.controllers.workloads.deployment.status import calculated_status, replica_failure, same_status
+from actors.simulation.driving import NOW
 from protocols.conditions import find_condition
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set
-from tests.actors.driving import NOW
 
 
 def reporting(name, replicas, *, reported=0, ready=0, available=0, terminating=None, observed=1, **more):

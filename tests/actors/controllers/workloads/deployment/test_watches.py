@@ -4,11 +4,12 @@ import pytest
 
 from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler, emptied_recreate, owner_or_adopters
 from actors.reconciliation import Change
+from actors.simulation.driving import Bench
 from protocols.messages.watching import EventType
 from protocols.objects import controller_of, encode_object, key_of, owner_reference
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set
-from tests.actors.driving import Bench, pod
+from tests.actors.objects import pod
 
 WEB = deployment()
 
