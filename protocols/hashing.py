@@ -1,7 +1,7 @@
 """The hash that names a ReplicaSet after its pod template.
 
-Upstream hashes Go's memory layout, which nobody else can repeat. So hashes name and tell apart, and never find: an
-existing ReplicaSet is found by comparing templates (protocols/semantic.py).
+Upstream hashes Go's memory layout, which no other program can repeat. So a hash only names a ReplicaSet; comparing
+templates finds an existing one (protocols/semantic.py).
 """
 
 from __future__ import annotations

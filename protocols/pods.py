@@ -1,4 +1,4 @@
-"""What controllers ask of every pod, read from it once.
+"""What controllers need of every pod, derived from each version of it once.
 
 An informer's table derives PodFacts from each version of a pod (`entry.facts`), so that a sync over a thousand pods
 decodes none of them. Facts are small (about 130 bytes) and share what is equal in many pods: labels, times, names.
@@ -48,17 +48,17 @@ class PodFacts:
 
 
 def is_terminal(pod: PodFacts) -> bool:
-    """It has come to its end, well or not, and will never run again."""
+    """Its phase is Failed or Succeeded: it will never run again."""
     return pod.phase in ("Failed", "Succeeded")
 
 
 def is_active(pod: PodFacts) -> bool:
-    """Not at its end, and nobody has asked for it. Source: kubernetes v1.36 controller_utils.go, IsPodActive."""
+    """Neither terminal nor being deleted. Source: kubernetes v1.36 controller_utils.go, IsPodActive."""
     return not pod.deleting and pod.phase not in ("Failed", "Succeeded")
 
 
 def is_terminating(pod: PodFacts) -> bool:
-    """On its way out, and not there yet. Source: kubernetes v1.36 controller_utils.go, IsPodTerminating."""
+    """Being deleted, and not terminal yet. Source: kubernetes v1.36 controller_utils.go, IsPodTerminating."""
     return pod.deleting and pod.phase not in ("Failed", "Succeeded")
 
 

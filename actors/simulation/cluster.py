@@ -101,7 +101,7 @@ class SimulatedCluster:
 
     @property
     def started(self) -> list[Observer]:
-        """Told of every process before it starts."""
+        """Receives every process before it starts."""
         return self._processes.started
 
     def manager(

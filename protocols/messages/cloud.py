@@ -1,9 +1,9 @@
-"""What a reconciler yields to have the cloud do: one call each. The Dispatcher hands them to the cloud's own threads.
+"""Calls to the cloud provider, as a reconciler yields them. The Dispatcher runs each on a thread of the cloud's own.
 
-Objects are Kubernetes objects as JSON bytes; a route is one as protocols/routes.py writes it. What a call answers is
-the JSON body of its Done. Outcomes: NotFound, the cloud does not know the object; Invalid with code 501, it does not do
-such things at all; Conflict, somebody else was at it; Throttled, ask again after so long; ServerFailure, anything else
-that it raised; Unknown, it did not answer in time; Refused, it was not asked.
+Objects are Kubernetes objects as JSON bytes; a route is encoded as in protocols/routes.py. The result of a call is the
+JSON body of its Done. Other outcomes: NotFound, the cloud does not know the object; Invalid with code 501, it does not
+support the call; Conflict, a concurrent change; Throttled, retry after so long; ServerFailure, any other error that it
+raised; Unknown, it did not return in time; Refused, the call was not made.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class InstanceExists:
-    """Is the node's machine there? Done.body: true or false."""
+    """Whether the node's machine exists. Done.body: true or false."""
 
-    resource: ClassVar[str] = ""  # none of the API server's: whoever keeps account of writes passes it by
+    resource: ClassVar[str] = ""  # none of the API server's: the accounts of writes leave cloud calls out
     node: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceIsShutDown:
-    """Is it there but switched off? Done.body: true or false."""
+    """Whether the machine exists but is shut down. Done.body: true or false."""
 
     resource: ClassVar[str] = ""
     node: bytes
@@ -38,7 +38,7 @@ class ListRoutes:
 
 @dataclass(frozen=True, slots=True)
 class CreateRoute:
-    """hint: what the cloud may name it by: the uid of its node. Done.body: null."""
+    """hint: the uid of the route's node, for the cloud's own name of it. Done.body: null."""
 
     resource: ClassVar[str] = ""
     cluster: str
@@ -48,7 +48,7 @@ class CreateRoute:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRoute:
-    """Done.body: null, also if there is no such route any more."""
+    """Done.body: null, also if the route is gone already."""
 
     resource: ClassVar[str] = ""
     cluster: str
@@ -66,7 +66,7 @@ class GetLoadBalancer:
 
 @dataclass(frozen=True, slots=True)
 class EnsureLoadBalancer:
-    """Make one, or make it right. nodes: a list of Nodes to send to. Done.body: its status.loadBalancer."""
+    """Create or correct one. nodes: a list of Nodes, its targets. Done.body: the status.loadBalancer."""
 
     resource: ClassVar[str] = ""
     cluster: str
@@ -76,7 +76,7 @@ class EnsureLoadBalancer:
 
 @dataclass(frozen=True, slots=True)
 class UpdateLoadBalancer:
-    """The same balancer is to send to these Nodes. Done.body: null."""
+    """Replace the targets of the load balancer by these Nodes. Done.body: null."""
 
     resource: ClassVar[str] = ""
     cluster: str
@@ -86,7 +86,7 @@ class UpdateLoadBalancer:
 
 @dataclass(frozen=True, slots=True)
 class DeleteLoadBalancer:
-    """Done.body: null, also if there is none any more."""
+    """Done.body: null, also if it is gone already."""
 
     resource: ClassVar[str] = ""
     cluster: str
@@ -115,4 +115,4 @@ CLOUD_CALLS: tuple[type[CloudCall], ...] = (
     UpdateLoadBalancer,
     DeleteLoadBalancer,
 )
-NOT_SUPPORTED = 501  # the code of an Invalid: the cloud does not do such things
+NOT_SUPPORTED = 501  # the code of an Invalid: the cloud does not support the call

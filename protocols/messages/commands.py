@@ -1,8 +1,8 @@
-"""What a reconciler yields: one write (or live read) to the API server each, or one call into the cloud (cloud.py). The
-Dispatcher carries them out.
+"""Commands: what a reconciler yields. Each is one write to the API server, one live read, or one call to the cloud
+(cloud.py). The Dispatcher carries them out.
 
-`key` is "namespace/name" ("name" for what is cluster-scoped), `resource` a Resource.id, `body` the object's or the
-patch's JSON bytes. None is "not said"; a grace period of 0 means now.
+`key` is "namespace/name" ("name" for a cluster-scoped object), `resource` a Resource.id, `body` the JSON bytes of the
+object or the patch. None means "not given"; a grace period of 0 means now.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PatchType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """POST body to the collection in namespace ("" for what is cluster-scoped).
+    """POST body to the collection in namespace ("" for a cluster-scoped resource).
 
     name: of the parent object where subresource is given (pods/binding, serviceaccounts/token), else "".
     """
@@ -107,11 +107,11 @@ COMMANDS: tuple[type[Command], ...] = (Create, Update, Patch, Delete, DeleteColl
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Carry these commands out, all at once; each is answered by a Settled. Controller, recorder, elector → dispatcher.
+    """Carry these commands out, all at once; a Settled comes back for each. Controller, recorder, elector → dispatcher.
 
-    sender: the actor's name, also the address of the answers. incarnation: of the sender; an old one is refused.
-    client: the API client in whose name and rate limit they go ("replicaset-controller").
-    ticket: the sender's number for this batch; answers carry it and the command's index.
+    sender: name of the actor that the Settled go to. incarnation: of the sender; a replaced one is refused.
+    client: the API client whose identity and rate limit they use ("replicaset-controller").
+    ticket: the sender's number for this batch; a Settled carries it and the command's index.
     """
 
     sender: str

@@ -1,6 +1,6 @@
-"""The conversation between node-lifecycle and the eviction queues of its zones, and of people with it.
+"""Messages between node-lifecycle, the eviction queues of its zones, and operators.
 
-A zone is "region:zone", as protocols/nodes.py has it; "" for nodes that say neither. Times are of the monotonic clock.
+A zone is "region:zone" (protocols/nodes.py), "" for nodes without these labels. Times are of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ZoneQueueReady:
-    """The queue of this zone has started, or started over: it has no nodes. Queue → node-lifecycle.
+    """The queue of this zone has started, or started over: it holds no nodes. Queue → node-lifecycle.
 
-    A queue that has started does not know its rate either, and lets nobody through before it is told. paused: it was
-    told PauseEvictions, which a new incarnation of its owner cannot know.
+    A queue that has just started has no rate either, and lets no node through before SetEvictionRate. paused: it
+    received PauseEvictions, which a new incarnation of its owner cannot know.
     """
 
     zone: str
@@ -22,10 +22,10 @@ class ZoneQueueReady:
 
 @dataclass(frozen=True, slots=True)
 class SetEvictionRate:
-    """Let through so many nodes a second from now on; 0: none. node-lifecycle → queue.
+    """Set the rate to `qps` nodes a second; 0: none. node-lifecycle → queue.
 
-    burst: how many may be let through at once. last: when the zone's last node was let through, so far as its owner
-    knows; it counts for a queue that did not know its rate, whose bucket is filled from then on; None: it is full.
+    burst: how many nodes may be let through at once. last: when the zone's last node was let through, as far as the
+    owner knows. A queue without a rate so far fills its bucket from then on; with None its bucket is full.
     """
 
     qps: float
@@ -35,9 +35,9 @@ class SetEvictionRate:
 
 @dataclass(frozen=True, slots=True)
 class EvictNode:
-    """Let this node through once the zone's rate allows; answered by NodeDue. node-lifecycle → queue.
+    """Let this node through once the zone's rate allows; then the queue sends NodeDue. node-lifecycle → queue.
 
-    uid: of the node that is meant; one that registers anew under the same name is another. Told again, nothing changes.
+    uid: of the node; one that registers again under the same name is another. Sending this twice changes nothing.
     """
 
     node: str
@@ -46,14 +46,14 @@ class EvictNode:
 
 @dataclass(frozen=True, slots=True)
 class SpareNode:
-    """That node need not be let through. node-lifecycle → queue."""
+    """Remove the node from the queue. node-lifecycle → queue."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartOver:
-    """Forget all nodes, keep the rate; answered by ZoneQueueReady. A new incarnation of node-lifecycle → queue."""
+    """Remove all nodes, keep the rate, send ZoneQueueReady. A new incarnation of node-lifecycle → queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class NodeDue:
 
 @dataclass(frozen=True, slots=True)
 class PauseEvictions:
-    """Let nobody through until ResumeEvictions; waiting nodes keep their places. zone: None for all zones.
+    """Let no node through until ResumeEvictions; waiting nodes keep their places. zone: None for all zones.
 
-    Operator → node-lifecycle → queue. It outlives a failure of either, not of both at once.
+    Operator → node-lifecycle → queue. The pause survives a failure of either, not of both at once.
     """
 
     zone: str | None = None

@@ -1,4 +1,4 @@
-"""What a journal holds, in the order in which it happened. Written by runtime/system/journal.py, told to no actor."""
+"""The records of a journal, in the order in which things happened. runtime/system/journal.py writes them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MessageSent:
     """A message was put into a mailbox.
 
-    number: counts them, from 1, in one session. incarnation: the receiver's; 0 if nobody had that name.
-    cause: number of the message whose handling told this one; 0 where none did (the clock, the server, people).
-    frame: the message; b"" where it is the frame of message number `same`, told to several. wall, monotonic: when.
+    number: counts them, from 1, in one session. incarnation: the receiver's; 0 if no actor had that name.
+    cause: number of the message whose handler sent this one; 0 where none did (the clock, the server, people).
+    frame: the message; b"" where it is the frame of message number `same`, sent to several. wall, monotonic: when.
     """
 
     number: int
@@ -45,10 +45,10 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Handled:
+class MessageHandled:
     """Its receiver began to handle a message.
 
-    number: of the Told; 0 if that is not in the journal. last: its mailbox was empty then. monotonic: when.
+    number: of its MessageSent; 0 if that is not in the journal. last: the mailbox was empty then. monotonic: when.
     """
 
     number: int

@@ -12,14 +12,14 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Are you there? Manager → child; answered by Pong from its own loop, so a hung handler does not answer."""
+    """Liveness check. Manager → child, which sends Pong between two messages: a hung handler sends none."""
 
     nonce: int
 
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """Here. Child → manager."""
+    """Response to Ping. Child → manager."""
 
     name: str
     incarnation: int
@@ -41,9 +41,9 @@ class ActorFailed:
 
 @dataclass(frozen=True, slots=True)
 class Attach:
-    """I am the incarnation that writes under this name now: refuse what older ones still send. Controller → dispatcher.
+    """This incarnation writes under the name from now on: refuse commands of older ones. Controller → dispatcher.
 
-    Answered by Attached once nothing of an older one is on its way to the API server any more.
+    The dispatcher sends Attached once no command of an older one is under way to the API server.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Go ahead, once your tables have reached what was answered under your name before. Dispatcher → controller.
+    """The controller may begin once its tables have reached these versions. Dispatcher → controller.
 
-    versions: Resource.id → resourceVersion of the newest object that a write or a live look was answered with.
-    under_way: [ticket, index] of this incarnation's own commands that are still to be answered (after the dispatcher
-    was restarted: those that it had not sent yet are lost, and will not be).
+    versions: Resource.id → resourceVersion of the newest object that a write or live read under this name returned.
+    under_way: [ticket, index] of this incarnation's commands that will still be settled. After a restart of the
+    dispatcher the others are lost: they had not been sent.
     """
 
     incarnation: int
@@ -66,7 +66,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Restarted:
-    """A peer is a new incarnation, and remembers nothing of you: subscribe or attach again. Manager → all children."""
+    """A peer is a new incarnation with empty state: subscribe or attach again. Manager → all children."""
 
     name: str
     incarnation: int
@@ -74,10 +74,10 @@ class Restarted:
 
 @dataclass(frozen=True, slots=True)
 class StartChild:
-    """Bring an actor of this kind to life, as `<kind>:<name>`, unless it lives; supervised like any other.
+    """Start an actor of this kind as `<kind>:<name>`, unless it is alive; it is supervised like any other.
 
-    Controller → manager. owner: the controller that asks, by its canonical name; kind: one of its spec's `children`.
-    The child is stopped with its owner's being switched off; the owner hears Restarted when it is a new incarnation.
+    Controller → manager. owner: canonical name of the controller that sends this; kind: one of its spec's `children`.
+    Disabling the owner stops the child; the owner receives Restarted when the child is a new incarnation.
     """
 
     owner: str
@@ -87,7 +87,7 @@ class StartChild:
 
 @dataclass(frozen=True, slots=True)
 class StopChild:
-    """That actor is needed no more. Controller → manager."""
+    """Stop that actor. Controller → manager."""
 
     owner: str
     kind: str
@@ -96,61 +96,61 @@ class StopChild:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Begin nothing new, finish what is under way, then answer Drained. Manager → controllers."""
+    """Start no reconciliation, finish those under way, then send Drained. Manager → controllers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """Nothing is under way any more. Controller → manager."""
+    """No reconciliation is under way any more. Controller → manager."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseHeld:
-    """We lead, and may write until `until` (our monotonic clock, seconds). Elector → dispatcher and manager."""
+    """This process leads, and may write until `until` (seconds, monotonic clock). Elector → dispatcher and manager."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost:
-    """We do not lead any more; nothing may be written. Elector → dispatcher and manager."""
+    """This process leads no more and may not write. Elector → dispatcher and manager."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderObserved:
-    """Somebody (perhaps us) holds the lease now. Elector → manager."""
+    """The lease has a new holder, perhaps this process. Elector → manager."""
 
     holder: str
 
 
 @dataclass(frozen=True, slots=True)
 class Enable:
-    """Switch a controller on, as `--controllers=name` does. Operator or test → manager."""
+    """Enable a controller, as `--controllers=name` does. Operator or test → manager."""
 
     controller: str
 
 
 @dataclass(frozen=True, slots=True)
 class Disable:
-    """Switch a controller off. Operator or test → manager."""
+    """Disable a controller. Operator or test → manager."""
 
     controller: str
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Stop a child and start it anew, without counting a failure. Operator or test → manager."""
+    """Restart a child without counting a failure. Operator or test → manager."""
 
     child: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Keep the queue, begin nothing. Operator or test → manager → controller."""
+    """Keep the work queue, start no reconciliation. Operator or test → manager → controller."""
 
     controller: str
 

@@ -1,4 +1,4 @@
-"""What became of a command. An outcome is a value; a reconciler matches the ones it knows an answer to.
+"""Outcomes: what became of a command. An outcome is a value; a reconciler matches those that it can act on.
 
 `message` is the server's own text, `status` its metav1 Status as JSON bytes where it sent one (for its causes).
 """
@@ -12,7 +12,7 @@ from protocols.messages.commands import Command
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """2xx. body: what the server answered: the object after the write, or a Status (after some deletes)."""
+    """2xx. body: of the response: the object after the write, or a Status (after some deletes)."""
 
     body: bytes
 
@@ -69,7 +69,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """429, and the retries that the client makes by itself are used up. retry_after: seconds; 0 where not said."""
+    """429, after the client's own retries. retry_after: seconds; 0 where the server gave none."""
 
     message: str = ""
     status: bytes = b""
@@ -78,7 +78,7 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class ServerFailure:
-    """5xx with an answer."""
+    """5xx."""
 
     message: str = ""
     status: bytes = b""
@@ -87,7 +87,7 @@ class ServerFailure:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No answer: time-out or a broken connection. The write may have been applied."""
+    """No response: a time-out or a broken connection. The write may have been applied."""
 
     message: str = ""
 
@@ -128,7 +128,7 @@ class Settled:
 
 
 class CommandFailed(Exception):
-    """A command whose outcome the reconciler has no answer to; the key is retried with backoff."""
+    """A command had an outcome that its reconciler does not match; the key is retried with backoff."""
 
     def __init__(self, command: Command, failure: Failure) -> None:
         self.command, self.failure = command, failure

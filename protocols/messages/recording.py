@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Write a core/v1 Event about an object. Reconciler → (its actor) → event recorder; nobody waits for it.
+    """Write a core/v1 Event about an object. Reconciler → (its actor) → event recorder; no outcome comes back.
 
     api_version, kind, namespace, name, uid, resource_version, field_path: the involved object.
-    type: "Normal" or "Warning". component: the event's source ("replicaset-controller"); client: the API client in
-    whose name it is written. Both are filled in by the actor that drives the reconciler when left empty.
+    type: "Normal" or "Warning". component: the event's source ("replicaset-controller"). client: the API client that
+    writes it. The actor that drives the reconciler fills both in where they are empty.
     """
 
     api_version: str

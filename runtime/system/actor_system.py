@@ -179,7 +179,7 @@ class ActorSystem:
         return self.journal.current() if self.journal is not None else 0
 
     def deliver(self, to: str, frame: bytes, *, sender: str, cause: int | None = None) -> None:
-        """Put a frame into a mailbox, from any thread. Told to nobody, it is counted and gone.
+        """Put a frame into a mailbox, from any thread. Without a receiver it is dropped and counted.
 
         cause: as in Journal.told.
         """

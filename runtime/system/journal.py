@@ -21,7 +21,7 @@ from typing import BinaryIO
 from zlib import crc32
 
 from protocols.codec import DecodeError, decode, encode
-from protocols.messages.journal import Handled, Opened, Told, TurnLost
+from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
 from runtime.scheduling.clock import Clock
 
 MAGIC = b"kcm journal 1\n"
@@ -29,7 +29,7 @@ HEAD = struct.Struct(">II")
 FLUSH = 0.5  # seconds after which what was written is given to the system; messages come at least once a second
 LONGEST_TURN = 1.0  # seconds
 
-Record = Opened | Told | Handled | TurnLost
+Record = Opened | MessageSent | MessageHandled | TurnLost
 
 
 class JournalError(Exception):
@@ -139,7 +139,9 @@ class JournalWriter:
                 self._last = (frame, self._number)
             now = self._clock.monotonic()
             held = b"" if same else frame
-            self._write(Told(self._number, self._clock.now(), now, sender, to, incarnation, cause, held, same), now)
+            self._write(
+                MessageSent(self._number, self._clock.now(), now, sender, to, incarnation, cause, held, same), now
+            )
         return numbered
 
     def handling(self, frame: bytes, *, last: bool) -> _Handling:
@@ -157,7 +159,7 @@ class JournalWriter:
     def begun(self, number: int, *, last: bool) -> None:
         with self._lock:
             now = self._clock.monotonic()
-            self._write(Handled(number, now, last), now)
+            self._write(MessageHandled(number, now, last), now)
 
     def current(self) -> int:
         number: int = getattr(self.local, "number", 0)
@@ -238,7 +240,7 @@ class JournalReader:
             frames.clear()
             latest = 0
             for record in self._records(file):
-                if isinstance(record, Told):
+                if isinstance(record, MessageSent):
                     if record.same:
                         yield self._whole(record, frames.get(record.same), file)
                         continue
@@ -247,10 +249,10 @@ class JournalReader:
                     frames[latest] = record.frame
                 yield record
 
-    def _whole(self, record: Told, frame: bytes | None, file: Path) -> Told:
+    def _whole(self, record: MessageSent, frame: bytes | None, file: Path) -> MessageSent:
         if frame is None:
             self.troubles.append(f"{file}: message {record.number} was in what is damaged")
-        return Told(
+        return MessageSent(
             record.number,
             record.wall,
             record.monotonic,

@@ -22,7 +22,7 @@ from actors.reconciliation.actor_names import controller_name, controller_of, is
 from actors.reconciliation.specs import ControllerSpec, Surroundings
 from protocols.codec import decode
 from protocols.messages.commands import Submit
-from protocols.messages.journal import Handled, Opened, Told, TurnLost
+from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
 from protocols.messages.lifecycle import Attach
 from protocols.times import parse_time
 from runtime.system.actor_system import ActorSpec
@@ -39,7 +39,7 @@ WAITING: Any = None  # in a mailbox: something is there, and what it is is not a
 class Difference:
     """Where the replay leaves the journal. recorded, replayed: None where there was no such batch of commands."""
 
-    after: Told | None
+    after: MessageSent | None
     recorded: Submit | None
     replayed: Submit | None
 
@@ -65,15 +65,15 @@ class Replayer:
         self.over = False  # what is still to come is of a later incarnation
         self._stage, self._name, self._incarnation = stage, spec.name, incarnation
         self._actor = stage.build(spec, incarnation, self._tap)
-        self._mail: dict[int, Told] = {}
-        self._informers_mail: dict[int, Told] = {}
+        self._mail: dict[int, MessageSent] = {}
+        self._informers_mail: dict[int, MessageSent] = {}
         self._replayed: deque[Submit] = deque()
-        self._current: Told | None = None
+        self._current: MessageSent | None = None
         self._begun = False
 
-    def feed(self, record: Told | Handled) -> Difference | None:
+    def feed(self, record: MessageSent | MessageHandled) -> Difference | None:
         self._stage.clock.set(record)
-        if isinstance(record, Handled):
+        if isinstance(record, MessageHandled):
             return self._handle(record)
         if record.sender == self._name:
             return self._compare(record)
@@ -83,7 +83,7 @@ class Replayer:
             self._informers_mail[record.number] = record
         return None
 
-    def _compare(self, record: Told) -> Difference | None:
+    def _compare(self, record: MessageSent) -> Difference | None:
         message = message_of(record)
         if isinstance(message, Attach) and message.incarnation >= self._incarnation and not self._begun:
             self._begun = True
@@ -100,7 +100,7 @@ class Replayer:
         self.batches += 1
         return None
 
-    def _handle(self, record: Handled) -> Difference | None:
+    def _handle(self, record: MessageHandled) -> Difference | None:
         informers = self._informers_mail.pop(record.number, None)
         if informers is not None:
             self._stage.informer_handles(informers)
@@ -171,10 +171,10 @@ def _absent(name: str) -> ControllerSpec:
     return ControllerSpec(name=name, watches=(), build=build)
 
 
-def last_run(records: Sequence[Record]) -> tuple[Opened, list[Told | Handled | TurnLost]]:
+def last_run(records: Sequence[Record]) -> tuple[Opened, list[MessageSent | MessageHandled | TurnLost]]:
     """Raises JournalError if there is none."""
     opened: Opened | None = None
-    run: list[Told | Handled | TurnLost] = []
+    run: list[MessageSent | MessageHandled | TurnLost] = []
     for record in records:
         if isinstance(record, Opened):
             if opened is None or opened.session != record.session:
@@ -188,11 +188,11 @@ def last_run(records: Sequence[Record]) -> tuple[Opened, list[Told | Handled | T
     return opened, run
 
 
-def beginning(run: Sequence[Told | Handled | TurnLost], name: str, incarnation: int | None) -> int:
+def beginning(run: Sequence[MessageSent | MessageHandled | TurnLost], name: str, incarnation: int | None) -> int:
     """Which incarnation is wanted, the newest if None is. Raises JournalError if it is not there."""
     begun: dict[str, set[int]] = {}  # incarnations, by the controller's name
     for record in run:
-        if isinstance(record, Told) and record.sender.startswith("controller:"):
+        if isinstance(record, MessageSent) and record.sender.startswith("controller:"):
             message = message_of(record)
             if isinstance(message, Attach):
                 begun.setdefault(record.sender, set()).add(message.incarnation)

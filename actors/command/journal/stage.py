@@ -14,7 +14,7 @@ import pykka
 from actors.app.assembly import Assembly, plan_manager
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec
-from protocols.messages.journal import Handled, Told
+from protocols.messages.journal import MessageHandled, MessageSent
 from runtime.client.api import Request
 from runtime.logs.standard_log import quiet_log
 from runtime.metrics.registry import Metrics
@@ -32,9 +32,9 @@ class RecordedClock:
     def __init__(self) -> None:
         self._monotonic = self._offset = 0.0
 
-    def set(self, record: Told | Handled) -> None:
+    def set(self, record: MessageSent | MessageHandled) -> None:
         self._monotonic = record.monotonic
-        if isinstance(record, Told):
+        if isinstance(record, MessageSent):
             self._offset = record.wall - record.monotonic
 
     def monotonic(self) -> float:
@@ -113,7 +113,7 @@ class Stage:
         context = Context(name=spec.name, incarnation=incarnation, system=system, clock=self.clock, log=log)
         return spec.actor(context, **spec.arguments)
 
-    def informer_handles(self, told: Told) -> None:
+    def informer_handles(self, told: MessageSent) -> None:
         """An informer takes a message; its table shows what follows from it."""
         spec = self._specs.get(told.receiver)
         if spec is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from protocols.codec import DecodeError, decode
 from protocols.messages.commands import Create, Submit
-from protocols.messages.journal import Opened, Told, TurnLost
+from protocols.messages.journal import MessageSent, Opened, TurnLost
 from protocols.messages.outcomes import Done, Settled
 from protocols.messages.recording import Record
 from protocols.messages.watching import Listed, Streamed, StreamEnded, WatchEvent
@@ -35,7 +35,7 @@ class Filter:
     since: float = float("-inf")
     until: float = float("inf")
 
-    def passes(self, told: Told, message: Any) -> bool:
+    def passes(self, told: MessageSent, message: Any) -> bool:
         if not self.since <= told.wall <= self.until:
             return False
         if not fnmatchcase(told.sender, self.actor) and not fnmatchcase(told.receiver, self.actor):
@@ -47,13 +47,13 @@ def rows(records: Iterable[Written], wanted: Filter) -> Iterator[tuple[str, ...]
     """One for each message that passes, one where a run begins, one where an actor lost its turn; columns as HEADER."""
     offset = 0.0  # from the monotonic clock to Unix seconds
     for record in records:
-        if isinstance(record, Opened | Told):
+        if isinstance(record, Opened | MessageSent):
             offset = record.wall - record.monotonic
         if isinstance(record, Opened) and record.part == 1:
             yield _remark(record.wall, f"run {record.session[:8]} of {record.version}")
         elif isinstance(record, TurnLost):
             yield _remark(record.monotonic + offset, "an actor hung in its turn: the order may be inexact from here on")
-        elif isinstance(record, Told):
+        elif isinstance(record, MessageSent):
             message = message_of(record)
             if wanted.passes(record, message):
                 cause = str(record.cause) if record.cause else NOTHING
@@ -75,7 +75,7 @@ def aligned(lines: Iterable[tuple[str, ...]]) -> Iterator[str]:
         yield "  ".join([*cells, line[-1]]).rstrip()
 
 
-def message_of(told: Told) -> Any:
+def message_of(told: MessageSent) -> Any:
     """None where the frame is lost or of another version."""
     try:
         return decode(told.frame)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from protocols.codec import decode, encode
-from protocols.messages.journal import Handled, Opened, Told, TurnLost
+from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
 from protocols.messages.lifecycle import Drain, Pause, Ping, Resume
 from runtime.scheduling.clock import SystemClock
 from runtime.simulation.clock import START, VirtualClock
@@ -43,8 +43,8 @@ def read(path: Path) -> tuple[list[Any], list[str]]:
     return list(reader), reader.troubles
 
 
-def told(path: Path) -> list[Told]:
-    return [record for record in read(path)[0] if isinstance(record, Told)]
+def told(path: Path) -> list[MessageSent]:
+    return [record for record in read(path)[0] if isinstance(record, MessageSent)]
 
 
 def test_what_is_written_is_read_in_its_order(path: Path, write: Callable[..., JournalWriter]) -> None:
@@ -62,11 +62,11 @@ def test_what_is_written_is_read_in_its_order(path: Path, write: Callable[..., J
     session = records[0].session
     assert records == [
         Opened(session, 1, START, 0.0, "1.2.3", 7, ["--v=2"], ["a-controller"]),
-        Told(1, START, 0.0, "informer", "controller", 2, 0, FRAME),
-        Handled(1, 0.0, True),
-        Told(2, START, 0.0, "controller", "dispatcher", 1, 1, encode(Drain())),
-        Told(3, START, 0.0, "clock", "controller", 2, 0, encode(Drain())),
-        Told(4, START, 0.0, "dispatcher", "controller", 2, 1, encode(Drain())),
+        MessageSent(1, START, 0.0, "informer", "controller", 2, 0, FRAME),
+        MessageHandled(1, 0.0, True),
+        MessageSent(2, START, 0.0, "controller", "dispatcher", 1, 1, encode(Drain())),
+        MessageSent(3, START, 0.0, "clock", "controller", 2, 0, encode(Drain())),
+        MessageSent(4, START, 0.0, "dispatcher", "controller", 2, 1, encode(Drain())),
     ]
 
 
@@ -136,7 +136,7 @@ def test_a_damaged_record_is_left_out_and_said(path: Path, write: Callable[..., 
     journal.close()
     path.write_bytes(path.read_bytes().replace(b"controller 1", b"controller X"))
     records, troubles = read(path)
-    assert [record.number for record in records if isinstance(record, Told)] == [1, 3]
+    assert [record.number for record in records if isinstance(record, MessageSent)] == [1, 3]
     assert len(troubles) == 1
     assert "is damaged and left out" in troubles[0]
 
@@ -203,7 +203,7 @@ def test_the_cause_of_a_message_is_the_one_whose_handling_told_it(
         (Resume("y"), Pause("y")),
     ]
     assert [by_number[number].cause for number in (1, 2)] == [0, 0]
-    handled = [record for record in read(path)[0] if isinstance(record, Handled)]
+    handled = [record for record in read(path)[0] if isinstance(record, MessageHandled)]
     assert sorted(record.number for record in handled) == sorted(by_number)
     assert [record.last for record in handled if by_number[record.number].receiver == "first"] == [False, True]
 
@@ -250,11 +250,11 @@ def test_an_actor_that_hangs_loses_its_turn_and_the_journal_says_so(
     with journal.handling(FRAME, last=True):
         journal.close()
     written = read(path)[0]
-    assert [record.number for record in written if isinstance(record, Handled)] == [1, 2, 3, 0]
-    assert [type(record) for record in written if not isinstance(record, Opened | Told)] == [
-        Handled,
+    assert [record.number for record in written if isinstance(record, MessageHandled)] == [1, 2, 3, 0]
+    assert [type(record) for record in written if not isinstance(record, Opened | MessageSent)] == [
+        MessageHandled,
         TurnLost,
-        Handled,
-        Handled,
-        Handled,
+        MessageHandled,
+        MessageHandled,
+        MessageHandled,
     ]
