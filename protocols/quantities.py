@@ -41,11 +41,6 @@ def parse_quantity(quantity: QuantityText) -> Decimal:
     return _parse(quantity)[0]
 
 
-def quantity_format(quantity: QuantityText) -> QuantityFormat:
-    """The family its suffix belongs to; DECIMAL_SI without one. Raises ValueError as parse_quantity."""
-    return _parse(quantity)[1]
-
-
 def canonical_quantity(quantity: QuantityText) -> str:
     """As the API server would write it back: "0.5" → "500m", "1024Mi" → "1Gi", "1000" → "1k", "1.5Gi" → "1536Mi"."""
     value, form = _parse(quantity)

@@ -57,9 +57,6 @@ class Gauge:
     def inc(self, amount: float = 1.0) -> None:
         self._value += amount
 
-    def dec(self, amount: float = 1.0) -> None:
-        self._value -= amount
-
     def read_from(self, read: Callable[[], float]) -> None:
         """Ask `read` from now on, on the thread of whoever looks at the metrics."""
         self._read = read

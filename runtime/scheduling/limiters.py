@@ -22,11 +22,6 @@ class TokenBucket:
     def qps(self) -> float:
         return self._qps
 
-    def set_rate(self, qps: float, now: float) -> None:
-        """From now on; what has gathered so far stays."""
-        self._refill(now)
-        self._qps = qps
-
     def try_take(self, now: float) -> bool:
         """Take a token if there is one."""
         if self._qps < 0:

@@ -17,7 +17,6 @@ from protocols.quantities import (
     format_quantity,
     milli_value,
     parse_quantity,
-    quantity_format,
     whole_value,
 )
 
@@ -92,7 +91,7 @@ def test_what_a_quantity_means_and_how_it_is_written_back(
     text: QuantityText, value: str, form: QuantityFormat, canonical: str
 ) -> None:
     assert parse_quantity(text) == Decimal(value)
-    assert quantity_format(text) is form
+    assert format_quantity(parse_quantity(text), form) == canonical
     assert canonical_quantity(text) == canonical
 
 

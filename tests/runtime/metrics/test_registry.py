@@ -65,7 +65,7 @@ def test_a_gauge_goes_up_and_down_or_is_read() -> None:
     gauge = metrics.gauge(HEIGHT)
     gauge.set(5)
     gauge.inc()
-    gauge.dec(2)
+    gauge.inc(-2)
     assert gauge.value == 4.0
     gauge.read_from(lambda: 7.0)
     assert gauge.value == 7.0

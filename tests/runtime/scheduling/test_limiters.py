@@ -37,13 +37,6 @@ def test_a_rate_of_nothing_gives_nothing_and_a_negative_one_everything() -> None
     assert all(everything.try_take(0.0) for _ in range(1000))
 
 
-def test_a_new_rate_counts_from_now_on() -> None:
-    bucket = TokenBucket(qps=0.0, burst=1, now=0.0)
-    bucket.try_take(0.0)
-    bucket.set_rate(0.1, 100.0)
-    assert bucket.next_token(100.0) == pytest.approx(110.0)
-
-
 def test_a_child_is_restarted_later_and_later_and_then_not_at_all() -> None:
     policy = RestartPolicy(intensity=3, period=100.0)
     delays = [restart_delay([0.0] * n, now=0.0, policy=policy, chance=0.0) for n in range(1, 5)]
