@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 SHELL = {"bin/run-kcm": "sh", "bin/run-tests": "sh", "bin/run-bench": "sh", ".ci/run": "bash"}
@@ -163,3 +164,32 @@ def test_every_dependency_is_bounded_and_pinned() -> None:
     pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")
     wanted = [name.lower().replace("_", "-") for name, bounds in needed if ">=" in bounds]
     assert [name for name in wanted if f"\n{name}==" not in pinned] == []
+
+
+def test_the_forge_tests_every_python_that_we_name() -> None:
+    setup = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+    tested = workflow["jobs"]["tests"]["strategy"]["matrix"]["python"]
+    assert f"python_requires = >={tested[0]}\n" in setup
+    assert set(re.findall(r"Python :: (3\.\d+)$", setup, re.MULTILINE)) <= set(tested)
+
+
+def test_the_forge_and_the_hooks_run_launchers_with_options_that_they_have() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    steps = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    commands = [*steps, *(hook["entry"] for repo in hooks["repos"] for hook in repo["hooks"])]
+    launchers = {command.split()[0] for command in commands}
+    assert launchers == {".ci/run", "bin/run-tests"}
+    options = {word for command in commands for word in command.split() if word.startswith("--")} - {"--quiet"}
+    usage = (ROOT / "bin/run-tests").read_text(encoding="utf-8")
+    assert [option for option in options if f"    {option})" not in usage] == []
+
+
+@pytest.mark.parametrize("form", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.stem)
+def test_issue_forms_are_good_yaml(form: Path) -> None:
+    content = yaml.safe_load(form.read_text(encoding="utf-8"))
+    if form.stem != "config":
+        fields = [field["id"] for field in content["body"]]
+        assert len(fields) == len(set(fields))
+        assert content["name"]
