@@ -1,7 +1,7 @@
 """The one shape in which anything asks an API server: a Request in, a Response out, whatever carries it.
 
 The HTTP client (runtime/client) carries requests to a real server; the embedded server's core (runtime/apiserver)
-answers them itself, with HTTP in front of it or, in the simulator, without.
+serves them itself, with HTTP in front of it or, in the simulator, without.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What came back. status 0: no answer, and error says why (then the request may have been carried out all the same,
-    unless sent is False). retry_after: seconds, from the header; 0 where there was none.
+    """The response. status 0: there was none, and error says why; then the request may have been carried out all the
+    same, unless sent is False. retry_after: seconds, from the header; 0 where there was none.
     """
 
     status: int

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class ConfigError(Exception):
-    """What is wrong with how we were told to reach the API server: one line that names the file and the field."""
+    """What is wrong with the client configuration: one line that names the file and the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""One request over one connection of aiohttp's pool, and its answer.
+"""One request over one connection of aiohttp's pool, and its response.
 
 aiohttp's connector makes and keeps the connections (names, proxies, TLS), and its protocol reads what comes. Its
 session is left out: it would follow redirects, keep cookies, read the environment, and repeat a PUT or DELETE whose
@@ -21,7 +21,7 @@ from yarl import URL
 # write seldom meets a connection that is about to be closed.
 KEEP_ALIVE = 30.0
 READ_BUFFER = 1 << 18
-SWITCHING_PROTOCOLS = 101  # the only status below 200 that is an answer
+SWITCHING_PROTOCOLS = 101  # the only status below 200 that is a final response
 
 
 class Attempt:
@@ -33,8 +33,8 @@ class Attempt:
         self.sent = False
 
 
-class Answer:
-    """An answer whose head has come. To be read to its end, or closed."""
+class OpenResponse:
+    """A response whose head has come. To be read to its end, or closed."""
 
     __slots__ = ("_connection", "_deadline", "_payload", "headers", "status")
 
@@ -93,8 +93,8 @@ class Connections:
 
     async def ask(
         self, request: bytes, *, tls: ssl.SSLContext | None, deadline: float | None, attempt: Attempt
-    ) -> Answer:
-        """Send the request and receive the answer's head.
+    ) -> OpenResponse:
+        """Send the request and receive the response's head.
 
         request: as it goes on the wire. tls: for new connections; None for plain HTTP. deadline: as deadline() says it,
         for the body too. attempt: notes how far it came. Raises ClientError, HttpProcessingError or OSError.
@@ -119,7 +119,7 @@ class Connections:
         finally:
             if alarm is not None:
                 alarm.cancel()
-        return Answer(message, payload, connection, deadline)
+        return OpenResponse(message, payload, connection, deadline)
 
     async def close(self) -> None:
         await self._connector.close()

@@ -41,7 +41,7 @@ class CredentialCache:
         return self._known()
 
     async def refused(self, credential: Credential) -> bool:
-        """The server answered 401 to it. True when there is another one to try."""
+        """The server returned 401 for it. True when there is another one to try."""
         if self._current is credential and self._clock.monotonic() >= self._asked_at + HOLD_OFF:
             await self._renew()
         return self._current is not credential
@@ -54,7 +54,7 @@ class CredentialCache:
     async def _renew(self) -> None:
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask())
-        await asyncio.shield(self._asking)  # whoever gives up waiting must not stop it for the others
+        await asyncio.shield(self._asking)  # one caller's time-out must not cancel it for the others
 
     async def _ask(self) -> None:
         try:

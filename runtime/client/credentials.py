@@ -1,4 +1,4 @@
-"""Credentials that are a header: fixed ones, and a token in a file that somebody else rotates."""
+"""Credentials that are a header: fixed ones, and a token in a file that another program rotates."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ PATIENCE = 60.0  # seconds; client-go waits for ever
 class ExecSpec:
     """A user's `exec` section.
 
-    command: a name to be found in PATH, or a path. cluster: what the plugin is told of the cluster; None without
+    command: a name to be found in PATH, or a path. cluster: what the plugin receives of the cluster; None without
     provideClusterInfo. origin: file and field, for errors.
     """
 
@@ -45,7 +45,7 @@ class ExecSpec:
 
 
 class ExecPlugin:
-    """Runs the program each time a credential is asked for; whoever asks keeps the answer for its lifetime."""
+    """Runs the program each time a credential is fetched; the caller keeps the result for its lifetime."""
 
     def __init__(self, spec: ExecSpec, *, environ: Mapping[str, str], clock: Clock, metrics: Metrics) -> None:
         self._spec, self._clock, self._metrics = spec, clock, metrics
@@ -68,7 +68,7 @@ class ExecPlugin:
             )
         except subprocess.TimeoutExpired as err:
             self._count("1", "plugin_execution_error")
-            raise ConfigError(f"{spec.origin}: {spec.command} gave no answer within {PATIENCE:g} seconds") from err
+            raise ConfigError(f"{spec.origin}: {spec.command} did not end within {PATIENCE:g} seconds") from err
         except (OSError, ValueError) as err:
             self._count(
                 "1", "plugin_not_found_error" if isinstance(err, FileNotFoundError) else "client_internal_error"
@@ -89,10 +89,10 @@ class ExecPlugin:
 
 def exec_info(spec: ExecSpec) -> str:
     """What the plugin finds in KUBERNETES_EXEC_INFO: an ExecCredential with only a spec."""
-    told: dict[str, Any] = {"interactive": False}
+    spec_sent: dict[str, Any] = {"interactive": False}
     if spec.cluster is not None:
-        told["cluster"] = spec.cluster
-    return orjson.dumps({"kind": "ExecCredential", "apiVersion": spec.api_version, "spec": told}).decode()
+        spec_sent["cluster"] = spec.cluster
+    return orjson.dumps({"kind": "ExecCredential", "apiVersion": spec.api_version, "spec": spec_sent}).decode()
 
 
 def parse_exec_credential(printed: bytes, *, spec: ExecSpec, now: float) -> Credential:

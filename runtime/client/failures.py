@@ -1,4 +1,4 @@
-"""Why there was no answer, in one line for people."""
+"""Why there was no response, in one line for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.client.tls import reason
 
 
 class Failure(Exception):
-    """An exchange without an answer. sent: whether the server may have seen the request."""
+    """An exchange without a response. sent: whether the server may have seen the request."""
 
     def __init__(self, text: str, *, sent: bool) -> None:
         super().__init__(text)
@@ -35,7 +35,7 @@ def describe(err: BaseException, *, server: str) -> str:
     """server: the URL that was asked."""
     match err:
         case aiohttp.ClientHttpProxyError():
-            return f"cannot connect to {server}: the proxy answered {err.status} {err.message}"
+            return f"cannot connect to {server}: the proxy returned {err.status} {err.message}"
         case aiohttp.ClientProxyConnectionError():
             return f"cannot connect to the proxy {err.host}:{err.port}: {_os_reason(err.os_error)}"
         case aiohttp.ClientConnectorCertificateError():
@@ -45,11 +45,11 @@ def describe(err: BaseException, *, server: str) -> str:
         case aiohttp.ConnectionTimeoutError():
             return f"cannot connect to {server}: timed out"
         case asyncio.TimeoutError():
-            return f"no answer from {server} in time"
+            return f"no response from {server} in time"
         case aiohttp.ServerDisconnectedError():
-            return f"{server} closed the connection before it answered"
+            return f"{server} closed the connection before it responded"
         case aiohttp.ClientPayloadError():
-            return f"the answer of {server} was cut off"
+            return f"the response of {server} was cut off"
         case OSError():
             return f"the connection to {server} broke: {_os_reason(err)}"
         case HttpProcessingError():

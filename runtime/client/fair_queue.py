@@ -39,7 +39,7 @@ class FairQueue(Generic[T]):
         return None
 
     def clear(self) -> list[T]:
-        """Forget what is kept; it is the answer."""
+        """Empties the queue. Returns what it held."""
         kept = [item for items in self._kept.values() for item in items]
         self._kept.clear()
         return kept

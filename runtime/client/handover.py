@@ -1,18 +1,18 @@
-"""Answers on their way to those who asked."""
+"""Responses on their way from the thread of HTTP to the callers' threads."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-MOST = 16  # answers that are held
+MOST = 16  # responses that are held
 LONGEST = 0.002  # seconds that one is held
 
 
 class Handover:
-    """Hands answers over, several at once where many are expected.
+    """Hands responses over, several at once where many are expected.
 
-    To wake the thread of whoever asked costs as much as a third of the request itself, and while it reads the answer
+    To wake the caller's thread costs as much as a third of the request itself, and while it reads the response
     ours waits for the interpreter. So what comes within a moment is handed over together. Belongs to the loop's thread.
     """
 
@@ -20,9 +20,9 @@ class Handover:
         self._held: list[Callable[[], None]] = []
         self._alarm: asyncio.TimerHandle | None = None
 
-    def add(self, answer: Callable[[], None], *, more: bool) -> None:
-        """answer: hands one over; must not raise. more: others are soon to come, so that it may be held a moment."""
-        self._held.append(answer)
+    def add(self, response: Callable[[], None], *, more: bool) -> None:
+        """response: hands one over; must not raise. more: others will follow soon, so it may be held a moment."""
+        self._held.append(response)
         if not more or len(self._held) >= MOST:
             self.flush()
         elif self._alarm is None:
@@ -34,5 +34,5 @@ class Handover:
             self._alarm.cancel()
             self._alarm = None
         held, self._held = self._held, []
-        for answer in held:
-            answer()
+        for response in held:
+            response()

@@ -12,7 +12,7 @@ from aiohttp.http import HttpProcessingError
 
 from runtime.client.api import JSON, Request, Response
 from runtime.client.config import ClientConfig, ConfigError, Credential
-from runtime.client.connections import Answer, Attempt, Connections
+from runtime.client.connections import Attempt, Connections, OpenResponse
 from runtime.client.credential_cache import CredentialCache
 from runtime.client.failures import Failure, describe, is_broken
 from runtime.client.request_bytes import RequestBytes
@@ -25,7 +25,7 @@ from runtime.scheduling.clock import Clock
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-FAREWELL = 0.1  # seconds
+TLS_CLOSE = 0.1  # seconds
 
 
 class HttpSession:
@@ -60,7 +60,7 @@ class HttpSession:
         )
 
     async def exchange(self, request: Request, *, client: str, timeout: float) -> Response:
-        """timeout: seconds for all of it. Never raises but CancelledError: no answer is a Response with status 0."""
+        """timeout: seconds for all of it. Never raises but CancelledError: no response is a Response with status 0."""
         try:
             response = await self.open(request, client=client, timeout=timeout)
         except Failure as failure:
@@ -97,14 +97,14 @@ class HttpSession:
             response.close()
         return Response(status=0 if error else 200, error=with_cut(error, splitter.unfinished))
 
-    async def _refusal(self, response: Answer, patience: float) -> Response:
+    async def _refusal(self, response: OpenResponse, patience: float) -> Response:
         try:
             return await asyncio.wait_for(self.read(response), patience)
         except TimeoutError:
-            return Response(status=response.status, error="the answer did not come to its end")
+            return Response(status=response.status, error="the response did not come to its end")
 
-    async def read(self, response: Answer) -> Response:
-        """The rest of an answer."""
+    async def read(self, response: OpenResponse) -> Response:
+        """The rest of a response."""
         try:
             body = await response.read()
         except (aiohttp.ClientError, OSError) as err:
@@ -117,8 +117,8 @@ class HttpSession:
             retry_after=retry_after_seconds(headers.get("Retry-After")),
         )
 
-    async def open(self, request: Request, *, client: str, timeout: float | None) -> Answer:
-        """Send the request and receive the answer's head. timeout: seconds until the body's end; None for no limit.
+    async def open(self, request: Request, *, client: str, timeout: float | None) -> OpenResponse:
+        """Send the request and receive the response's head. timeout: seconds until the body's end; None for no limit.
 
         A refused credential is replaced once, where there is another. A read whose connection broke is repeated once:
         the server closes kept connections when it likes. Raises Failure.
@@ -153,8 +153,8 @@ class HttpSession:
 
     async def close(self) -> None:
         await self._connections.close()
-        # aiohttp waits for what is open; a watch that was cut a moment ago still takes its leave over TLS.
-        await asyncio.sleep(FAREWELL)
+        # aiohttp waits for open connections only; one that was just cut still exchanges its TLS close.
+        await asyncio.sleep(TLS_CLOSE)
 
     async def _current_credential(self, timeout: float | None) -> Credential:
         try:

@@ -82,7 +82,7 @@ def read_kubeconfig(path: str, *, master: str, around: Surroundings) -> ClientCo
 
 
 def _authority(cluster: Fields) -> tuple[Pem | None, bool]:
-    """Whom we trust, and whether we look."""
+    """How the server's certificate is verified."""
     ca = _pem(cluster, "certificate-authority")
     verify = not cluster.flag("insecure-skip-tls-verify")
     if ca is not None and not verify:
@@ -159,19 +159,19 @@ def _exec_spec(plugin: Fields, *, cluster: Fields, server: str, ca: Pem | None) 
 
 
 def _cluster_info(cluster: Fields, *, server: str, ca: Pem | None) -> Mapping[str, Any]:
-    """What an exec plugin is told of the cluster: the spec.cluster of an ExecCredential."""
-    told: dict[str, Any] = {"server": server}
+    """What an exec plugin receives of the cluster: the spec.cluster of an ExecCredential."""
+    info: dict[str, Any] = {"server": server}
     for name in ("tls-server-name", "proxy-url"):
         if cluster.text(name):
-            told[name] = cluster.text(name)
+            info[name] = cluster.text(name)
     if cluster.flag("insecure-skip-tls-verify"):
-        told["insecure-skip-tls-verify"] = True
+        info["insecure-skip-tls-verify"] = True
     if ca is not None:
-        told["certificate-authority-data"] = base64.b64encode(ca.read()).decode()
+        info["certificate-authority-data"] = base64.b64encode(ca.read()).decode()
     for extension in cluster.entries("extensions"):
         if extension.text("name") == EXEC_EXTENSION:
-            told["config"] = extension.value("extension")
-    return told
+            info["config"] = extension.value("extension")
+    return info
 
 
 def _impersonation(user: Fields) -> tuple[tuple[str, str], ...]:

@@ -84,7 +84,7 @@ class Fields:
         return Fields(self.file, f"{name}[{wanted}].{inner}", {} if value is None else value)
 
     def empty(self, name: str) -> Fields:
-        """Stands for an entry of this list that nobody named."""
+        """Stands for an entry of this list that has no name."""
         return Fields(self.file, name, {})
 
     def _field(self, name: str) -> str:

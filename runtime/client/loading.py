@@ -23,7 +23,7 @@ def load_config(
     metrics: Metrics,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClientConfig:
-    """The file of --kubeconfig, with --master's URL before the file's; --master alone, as nobody; else the pod's own.
+    """The file of --kubeconfig, with --master's URL before the file's; --master alone, anonymously; else the pod's own.
 
     "" is the same as None. Like kube-controller-manager, and unlike kubectl, this does not look at KUBECONFIG or in
     the home directory. Raises ConfigError, one line.

@@ -119,7 +119,7 @@ class LoopThread:
             self._finish(loop)
 
     def _take_complaint(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What nobody waits for goes into our log, not into asyncio's. That a closing connection breaks is usual."""
+        """Errors that no caller awaits go into our log, not asyncio's. A closing connection that breaks is usual."""
         say = self._log.debug if "protocol" in context else self._log.warning
         say("event loop complains", thread=self._name, what=context["message"], exc_info=context.get("exception"))
 

@@ -27,7 +27,7 @@ class RequestMetrics:
         self._verbs: dict[str, tuple[Histogram, Histogram, Histogram]] = {}
 
     def attempted(self, method: str, status: int) -> None:
-        """One exchange with the server is over. status: 0 for no answer."""
+        """One exchange with the server is over. status: 0 for no response."""
         attempts = self._attempts.get((method, status))
         if attempts is None:
             attempts = self._metrics.counter(REST_CLIENT_REQUESTS, _code(status), method, self._host)
@@ -39,7 +39,7 @@ class RequestMetrics:
         self._metrics.counter(REST_CLIENT_RETRIES, _code(status), method, self._host).inc()
 
     def finished(self, method: str, *, seconds: float, sent: int, received: int) -> None:
-        """A request is answered. seconds: retries included. sent, received: bytes of body; 0 is not observed."""
+        """A request is over. seconds: retries included. sent, received: bytes of body; 0 is not observed."""
         verb = self._verbs.get(method)
         if verb is None:
             families = REST_CLIENT_REQUEST_DURATION, REST_CLIENT_REQUEST_SIZE, REST_CLIENT_RESPONSE_SIZE

@@ -1,7 +1,7 @@
 """When a request goes out again by itself, and how long after: pure.
 
 Follows kubernetes v1.36 client-go/rest/with_retry.go, but for one thing: there a 500 or 504 with Retry-After repeats a
-write too. Such a write may have been carried out (504 is how a slow one ends), so it goes back to whoever wrote.
+write too. Such a write may have been carried out (504 is how a slow one ends), so the error goes back to its sender.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ READS = frozenset({"GET", "HEAD"})
 
 def is_read(method: str) -> bool:
     """True where sending it twice is the same as sending it once. A PUT or DELETE is not: the second one would be
-    answered Conflict or NotFound, and hide that the first one did it."""
+    return Conflict or NotFound, and hide that the first one did it."""
     return method in READS
 
 
@@ -24,9 +24,9 @@ def retry_after_seconds(header: str | None) -> float:
 
 
 def retry_delay(*, method: str, status: int, retry_after: float, retries: int, remaining: float) -> float | None:
-    """Seconds to wait before this request goes out again; None: it does not, and the answer stands.
+    """Seconds to wait before this request goes out again; None: it does not, and the response stands.
 
-    status, retry_after: of the answer. retries: how many there were already. remaining: seconds until the request's
+    status, retry_after: of the response. retries: how many there were already. remaining: seconds until the request's
     timeout; a retry that would be cut off by it is not begun.
     """
     if retry_after <= 0 or retries >= MAX_RETRIES or retry_after >= remaining:

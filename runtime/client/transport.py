@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 CLOSED = "the client is closed"
-MANY = 16  # requests under way from which on answers may be held a moment to be handed over together
-GRACE = 5.0  # seconds by which an answer may be later than its timeout before request() gives it up
+MANY = 16  # requests under way from which on responses may be held a moment to be handed over together
+GRACE = 5.0  # seconds by which a response may be later than its timeout before request() gives it up
 
 
 class HttpTransport:
-    """Implements Transport (client/api.py). Every request is answered exactly once, whatever happens, in its timeout.
+    """Implements Transport (client/api.py). Every request gets exactly one response, within its timeout.
 
     At most `connections` requests are under way, give or take one a client (FairQueue); watches come on top. A 429 or
     503 that says when to come back is tried again, within the request's timeout (retries.py), and holds no connection
     meanwhile. Callbacks run on the loop's thread; after close() requests are refused on the caller's. Where many
-    requests are under way an answer may wait two milliseconds for others (handover.py).
+    requests are under way a response may wait two milliseconds for others (handover.py).
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class HttpTransport:
         self._thread.start(self._open)
 
     def close(self, timeout: float) -> None:
-        """End every watch, give requests under way `timeout` seconds, answer all others; then end the thread.
+        """End every watch, give requests under way `timeout` seconds, fail all others; then end the thread.
 
         Not to be called from a callback. A second call does nothing.
         """
@@ -82,15 +82,15 @@ class HttpTransport:
         self._thread.post(partial(self._begin, _Call(request, client, on_response)))
 
     def request(self, request: Request, *, client: str, timeout: float) -> Response:
-        """Send and wait for the answer: for a command that starts up. Not for actors, and never from a callback."""
+        """Send and wait for the response: for a command that starts up. Not for actors, and never from a callback."""
         if self._thread.is_current or not self._thread.is_running:
             raise RuntimeError("request() would wait for ever: the client is not running, or this is its own thread")
-        answer: Future[Response] = Future()
-        self.send(replace(request, timeout=timeout), client=client, on_response=answer.set_result)
+        response: Future[Response] = Future()
+        self.send(replace(request, timeout=timeout), client=client, on_response=response.set_result)
         try:
-            return answer.result(timeout + GRACE)
+            return response.result(timeout + GRACE)
         except TimeoutError:
-            return Response(status=0, error=f"no answer from {self._config.server} in time")
+            return Response(status=0, error=f"no response from {self._config.server} in time")
 
     def watch(
         self,
@@ -197,7 +197,7 @@ class HttpTransport:
             self._admit(call)
 
     def _answer(self, call: _Call, response: Response) -> None:
-        """The first answer counts."""
+        """The first response counts."""
         if call.answered:
             return
         call.answered = True

@@ -1,8 +1,8 @@
-"""How calls into a cloud are made: on threads of their own, so that a slow cloud stalls nobody.
+"""How calls into a cloud are made: on threads of their own, so that a slow cloud stalls nothing else.
 
 A reconciler does no I/O: it yields a CloudCall as it yields any command, and the Dispatcher hands it on to here once
-its sender may act at all (the lease is held, nobody has replaced it). The outcome goes straight to the sender's
-mailbox. Nobody waits meanwhile but the key that asked. In the simulator the same calls take virtual time
+its sender may act at all (the lease is held, no newer incarnation has replaced it). The outcome goes straight to the
+sender's mailbox. Only the key that made the call waits meanwhile. In the simulator the same calls take virtual time
 (runtime/simulation/cloud.py).
 """
 
@@ -136,8 +136,8 @@ class _Given:
 class ThreadedCalls:
     """A few daemon threads that make calls in the order in which they came; started as they are needed.
 
-    timeout: seconds from when a call was given to us. One that hangs in the cloud keeps its thread, but its sender
-    hears Unknown; and those that did not get a thread in time are not made, and hear Refused.
+    timeout: seconds from when a call was handed in. One that hangs in the cloud keeps its thread, but its sender
+    receives Unknown; those that get no thread in time are not made, and their outcome is Refused.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class ThreadedCalls:
         with self._lock:
             given = self._given.pop(number, None)
         if given is not None and given.begun:
-            given.on_outcome(Unknown(f"the cloud did not answer within {self._timeout:.0f} s"))
+            given.on_outcome(Unknown(f"the cloud did not respond within {self._timeout:.0f} s"))
         elif given is not None:
             given.on_outcome(Refused(f"the cloud was busy for {self._timeout:.0f} s"))
 

@@ -1,6 +1,6 @@
 """Which cloud providers there are: the fake one, and those that installed packages bring along.
 
-A package registers a callable that is given the content of --cloud-config and answers a CloudProvider:
+A package registers a callable that takes the content of --cloud-config and returns a CloudProvider:
 
     [options.entry_points]
     kcm.cloud_providers =

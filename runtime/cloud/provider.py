@@ -1,7 +1,7 @@
 """The protocol of a cloud provider. Its methods may take their time: each call is made on a thread of its own.
 
-They are called from several threads at once. A part that a cloud does not have is None. What they raise is told to the
-controller: the errors below mean something to it, any other only that it did not work.
+They are called from several threads at once. A part that a cloud does not have is None. What they raise becomes the
+controller's outcome: the errors below have outcomes of their own, any other is a ServerFailure.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go (Interface, InstancesV2, LoadBalancer, Routes).
 """
@@ -25,7 +25,7 @@ class NotSupportedError(Exception):
 
 
 class CloudConflictError(Exception):
-    """Somebody else was at it at the same time; the same again may work."""
+    """A concurrent change got in the way; the same call again may work."""
 
 
 class RetryAfterError(Exception):
@@ -68,7 +68,7 @@ class Routes(Protocol):
         """hint: something to name it by."""
 
     def delete(self, cluster: str, route: Route) -> None:
-        """A route as `list` answered it."""
+        """A route as `list` returned it."""
 
 
 class LoadBalancers(Protocol):

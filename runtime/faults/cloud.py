@@ -75,7 +75,7 @@ class FaultyCalls:
         deadline = self._clock.monotonic() + self._timeout
 
         def give_up() -> None:
-            lost = Unknown(f"the cloud did not answer within {self._timeout:.0f} s (injected)")
+            lost = Unknown(f"the cloud did not respond within {self._timeout:.0f} s (injected)")
             self._at(deadline, lambda: on_outcome(lost))
 
         def answered(outcome: Outcome) -> None:

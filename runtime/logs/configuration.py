@@ -47,7 +47,7 @@ LINES_OF_LIBRARIES = {0: logging.WARNING, DEBUG_VERBOSITY: logging.INFO, DEBUG_V
 class Sink:
     """Where lines go, whole, from any thread. Raises OSError when made with a directory that cannot be written.
 
-    Lines that cannot be written later are lost: nobody who logs is to fail because nobody reads.
+    Lines that cannot be written later are dropped: logging never fails for the lack of a reader.
     """
 
     def __init__(self, *, stderr: TextIO | None, directory: str, now: Callable[[], float]) -> None:

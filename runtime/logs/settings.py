@@ -1,4 +1,4 @@
-"""What logging can be told; configuration.py does it, and imports more than whoever only reads flags should."""
+"""Settings of logging, apart from configuration.py, whose imports are too many for a program that only reads flags."""
 
 from __future__ import annotations
 

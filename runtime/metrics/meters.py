@@ -43,7 +43,7 @@ class WorkQueueMeter(QueueMeter):
         self._worked = metrics.histogram(WORKQUEUE_WORK_DURATION, name)
 
     def follow(self, queue: WorkQueue, clock: Clock) -> None:
-        """Report how long its keys have been in work, by this clock, whenever somebody looks."""
+        """Report at each scrape how long its keys have been in work, by this clock."""
         self._metrics.gauge(WORKQUEUE_UNFINISHED_WORK, self._name).read_from(
             lambda: queue.unfinished(clock.monotonic())
         )

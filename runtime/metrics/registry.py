@@ -58,7 +58,7 @@ class Gauge:
         self._value += amount
 
     def read_from(self, read: Callable[[], float]) -> None:
-        """Ask `read` from now on, on the thread of whoever looks at the metrics."""
+        """Call `read` at each scrape from now on, on the thread of the scrape."""
         self._read = read
 
     @property
@@ -109,11 +109,11 @@ class Metrics:
             known[1].pop(labels, None)
 
     def clear(self) -> None:
-        """Forget every series; whoever still holds one moves it unseen."""
+        """Forget every series; one that is still held elsewhere counts unseen."""
         self._families.clear()
 
     def add_source(self, read: Callable[[], Iterable[Reading]]) -> None:
-        """Ask `read` for gauges whose number changes with the system, on the thread of whoever looks at the metrics."""
+        """Call `read` at each scrape, on its thread, for gauges whose number changes with the system."""
         self._sources.append(read)
 
     def collect(self) -> Iterator[tuple[Family, list[tuple[tuple[str, ...], Series]]]]:

@@ -1,4 +1,4 @@
-"""When a process, or a part of it, has to end: by a signal, with its parent, or because it is told."""
+"""When a process, or a part of it, has to end: by a signal, with its parent, or on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ending:
         return self._set.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """At most so many seconds; answers whether it is set."""
+        """Waits at most so many seconds; returns whether it is set."""
         return self._set.wait(seconds)
 
 
@@ -50,7 +50,7 @@ def on_signals() -> Ending:
 def with_parent() -> Ending:
     """Set by SIGTERM, and when the process that holds the other end of standard input is gone, however it ended.
 
-    SIGINT is for whoever started us. For a child process's main thread only.
+    SIGINT is left to the parent. For a child process's main thread only.
     """
     ending = Ending()
 

@@ -1,4 +1,4 @@
-"""Standard input, output and error as we are given them: perhaps closed, perhaps with nobody who reads."""
+"""Standard input, output and error as the process got them: perhaps closed, perhaps without a reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_closed_streams() -> None:
 
 
 def write_or_forget(stream: TextIO, text: str) -> None:
-    """Write it whole and at once; if the stream is broken or its disk full, it is for nobody from now on."""
+    """Write it whole and at once; after an error (a broken pipe, a full disk) the stream discards what is written."""
     try:
         stream.write(text)
         stream.flush()

@@ -1,4 +1,4 @@
-"""Time, given to whoever needs it. Nothing else in the project asks the system what time it is.
+"""Clocks, passed to whatever needs the time. Nothing else in the project reads the system's clock.
 
 Two clocks: `monotonic()` for durations and deadlines, `now()` for timestamps that go into objects. Neither is ever
 compared with a timestamp that another machine wrote, except to show it to people.

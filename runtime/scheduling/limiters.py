@@ -1,4 +1,4 @@
-"""Rate limits, told the time by whoever asks."""
+"""Rate limits; the caller passes the time in."""
 
 from __future__ import annotations
 

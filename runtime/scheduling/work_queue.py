@@ -1,6 +1,6 @@
 """The work queue of a controller: which keys to look at, once each, and when.
 
-Not for threads: it belongs to one actor, which tells it the time. Behaviour as client-go's util/workqueue: a key is
+Not for threads: it belongs to one actor, which passes the time in. Behaviour as client-go's util/workqueue: a key is
 handled by one at a time; adds while it is handled are remembered once; of several delayed adds the earliest counts.
 """
 
@@ -93,10 +93,10 @@ class WorkQueue:
             heapq.heappush(self._heap, (due, key))
 
     def add_rate_limited(self, key: Key, now: float) -> float:
-        """Add it after its backoff, and count the failure. Answers the delay in seconds.
+        """Add it after its backoff, and count the failure. Returns the delay in seconds.
 
         Differs: one that failed before its backoff was over, as something changed meanwhile, keeps that backoff, and is
-        not counted. A burst of changes while the server answers nothing but errors is no reason to wait for minutes.
+        not counted. A burst of changes while the server returns only errors is no reason to wait for minutes.
         """
         rest = self._backoffs.get(key, now) - now
         if rest > 0:

@@ -38,7 +38,7 @@ class Authorizer(Protocol):
 
 
 class EverythingAllowed:
-    """For plain HTTP, which is open to whoever reaches it."""
+    """For plain HTTP, which is open to all who can connect."""
 
     async def allows(self, attributes: Attributes) -> bool:
         del attributes  # nothing about them matters
@@ -46,7 +46,7 @@ class EverythingAllowed:
 
 
 class PathsAllowed:
-    """These paths for everybody, and nothing else. A path that ends in "*" stands for all that begin so."""
+    """These paths for all, and nothing else. A path that ends in "*" stands for all that begin so."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         absolute = ["/" + path.lstrip("/") for path in paths]

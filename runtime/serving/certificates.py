@@ -48,7 +48,7 @@ def server_context(*, certificate: str, key: str, directory: str, now: float, mi
         if not (pair[0].exists() and pair[1].exists()):
             _make(*pair, now=now)
         return _load(context, *pair)
-    # Python's ssl reads files only; these are gone before anybody is served.
+    # Python's ssl reads files only; these are removed before the first request is served.
     with tempfile.TemporaryDirectory(prefix="kcm-") as passing:
         pair = Path(passing) / "tls.crt", Path(passing) / "tls.key"
         _make(*pair, now=now)

@@ -15,7 +15,7 @@ from runtime.client.loop_thread import LoopThread
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-GRACE = 2.0  # seconds that answers under way have at the end
+GRACE = 2.0  # seconds that requests under way have at the end
 
 
 class ServingError(Exception):
@@ -70,7 +70,7 @@ class RunningListener:
 
 
 class ServerThread:
-    """Serves listeners from a thread of its own, so that health and metrics answer whatever the rest is at."""
+    """Serves listeners from a thread of its own, so that health and metrics respond whatever else is busy."""
 
     def __init__(self, listeners: Sequence[Listener], *, log: FilteringBoundLogger) -> None:
         self._listeners = listeners

@@ -52,7 +52,7 @@ class Site:
 
 
 def build_application(site: Site, authorizer: Authorizer) -> web.Application:
-    """The site for those whom the authorizer lets in; anybody else gets a 403 for every path, known or not."""
+    """The site for requests that the authorizer allows; all others get a 403 for every path, known or not."""
     application = web.Application(middlewares=[_recovering(site), _authorizing(site, authorizer)])
     application.on_response_prepare.append(_without_server_header)
     for path, handler in _pages(site).items():
@@ -112,7 +112,7 @@ def _authorizing(site: Site, authorizer: Authorizer) -> Any:
 
 
 async def _without_server_header(_request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.pop("Server", None)  # versions of libraries are nobody's business
+    response.headers.pop("Server", None)  # it would show versions of libraries
     response.headers["Cache-Control"] = "no-cache, private"
     response.headers["X-Content-Type-Options"] = "nosniff"
 

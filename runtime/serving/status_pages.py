@@ -41,14 +41,14 @@ def wanted_version(accept: str, kind: str) -> str | None:
 
 
 def flags_page(flags: Mapping[str, str], version: str) -> Page:
-    """version: as wanted_version answers it."""
+    """version: as wanted_version returns it."""
     if version:
         return _structured("Flagz", version, {"flags": dict(sorted(flags.items()))})
     return _text("flagz", dict(sorted(flags.items())))
 
 
 def status_page(*, started: float, now: float, binary: str, emulated: str, paths: Sequence[str], version: str) -> Page:
-    """started, now: Unix seconds. binary, emulated: versions. version: as wanted_version answers it."""
+    """started, now: Unix seconds. binary, emulated: versions. version: as wanted_version returns it."""
     start = datetime.fromtimestamp(int(started), tz=UTC)
     uptime = max(0, int(now - started))
     if version:

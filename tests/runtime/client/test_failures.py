@@ -33,9 +33,9 @@ def test_a_broken_connection_is_told_from_a_slow_one(error: Exception, broken: b
     ("error", "text"),
     [
         (aiohttp.ConnectionTimeoutError(), "cannot connect to https://api:6443: timed out"),
-        (TimeoutError(), "no answer from https://api:6443 in time"),
-        (aiohttp.ServerDisconnectedError(), "https://api:6443 closed the connection before it answered"),
-        (aiohttp.ClientPayloadError("much\nmore"), "the answer of https://api:6443 was cut off"),
+        (TimeoutError(), "no response from https://api:6443 in time"),
+        (aiohttp.ServerDisconnectedError(), "https://api:6443 closed the connection before it responded"),
+        (aiohttp.ClientPayloadError("much\nmore"), "the response of https://api:6443 was cut off"),
         (aiohttp.ClientOSError(104, "x"), "the connection to https://api:6443 broke: connection reset by peer"),
         (OSError("no number\nat all"), "the connection to https://api:6443 broke: no number at all"),
         (

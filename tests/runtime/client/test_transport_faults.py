@@ -81,7 +81,7 @@ def test_a_write_whose_connection_breaks_goes_out_once_and_may_have_been_carried
     server = Script(None)
     url = loopback.serve_raw(server)
     response = connect(url).ask(method, body=b"{}")
-    assert response == Response(status=0, error=f"{url} closed the connection before it answered", sent=True)
+    assert response == Response(status=0, error=f"{url} closed the connection before it responded", sent=True)
     assert server.seen == [method]
 
 
@@ -116,7 +116,7 @@ def test_connections_are_kept_and_used_again(connect: Connect, loopback: Any) ->
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", "the answer of {url} was cut off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", "the response of {url} was cut off"),
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "{url} does not speak HTTP: "),
     ],
 )
@@ -142,7 +142,7 @@ def test_answers_before_the_answer_are_passed_over(connect: Connect, loopback: A
 def test_an_answer_that_never_ends_is_none(connect: Connect, loopback: Any) -> None:
     url = loopback.serve_raw(Script(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}"))
     assert connect(url).ask("POST", timeout=0.05) == Response(
-        status=0, error=f"no answer from {url} in time", sent=True
+        status=0, error=f"no response from {url} in time", sent=True
     )
 
 
@@ -389,7 +389,7 @@ def test_a_proxy_that_refuses_the_way_to_a_tls_server_is_quoted(connect: Connect
     client = connect("https://api.invalid", config={"proxy": loopback.serve_raw(Script(refusal))})
     response = client.ask("GET")
     assert response == Response(
-        status=0, error="cannot connect to https://api.invalid: the proxy answered 403 Not Allowed", sent=False
+        status=0, error="cannot connect to https://api.invalid: the proxy returned 403 Not Allowed", sent=False
     )
 
 

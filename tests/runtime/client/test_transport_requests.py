@@ -181,7 +181,7 @@ def test_a_request_without_an_answer_in_time_may_have_been_carried_out(
 ) -> None:
     url = loopback.serve(gate)
     response = connect(url).ask("POST", body=b"{}", timeout=0.05)
-    assert response == Response(status=0, error=f"no answer from {url} in time", sent=True)
+    assert response == Response(status=0, error=f"no response from {url} in time", sent=True)
 
 
 def test_request_waits_for_its_answer(connect: Connect, loopback: Any, gate: Any) -> None:

@@ -140,7 +140,7 @@ def test_a_refusal_whose_body_never_ends_is_told_all_the_same(watch: Watch, loop
         await reader.read()
 
     end = watch(loopback.serve_raw(handle), timeout=0.05).end()
-    assert end == Response(status=500, error="the answer did not come to its end")
+    assert end == Response(status=500, error="the response did not come to its end")
 
 
 def test_a_refused_connection_ends_the_watch(watch: Watch) -> None:

@@ -156,7 +156,7 @@ def test_no_answer_in_time_is_unknown_and_no_thread_in_time_is_refused() -> None
     while clock.sound_due():
         pass
     assert outcomes == [
-        Unknown("the cloud did not answer within 60 s"),
+        Unknown("the cloud did not respond within 60 s"),
         Refused("the cloud was busy for 60 s"),
     ]
     later: queue.SimpleQueue[Outcome] = queue.SimpleQueue()

@@ -17,7 +17,7 @@ from runtime.simulation.cloud import SimulatedCalls
 LATENCY = 2.0  # seconds
 NODE = b'{"metadata":{"name":"n1"}}'
 ROUTE = CreateRoute("c", "uid", encode_route(Route(destination="10.0.0.0/24", node="n1")))
-LOST = Unknown("the cloud did not answer within 120 s (injected)")
+LOST = Unknown("the cloud did not respond within 120 s (injected)")
 
 
 class Way:
