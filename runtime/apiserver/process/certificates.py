@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from runtime.apiserver.process.files import write_private
+from runtime.process.files import write_private
 
 AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=365)

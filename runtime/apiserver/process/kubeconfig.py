@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from runtime.apiserver.process.files import write_private
+from runtime.process.files import write_private
 
 NAME = "kcm"  # of the cluster, the user and the context
 

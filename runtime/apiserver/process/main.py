@@ -27,7 +27,6 @@ from aiohttp import web
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
-from runtime.apiserver.process.files import DirectoryInUse, sole_use
 from runtime.apiserver.process.kubeconfig import admin_token, write_kubeconfig
 from runtime.apiserver.schema.models import installed_models
 from runtime.apiserver.server import ApiServer
@@ -35,6 +34,7 @@ from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusable
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.logs.settings import LogSettings
 from runtime.process.event_loop import new_event_loop
+from runtime.process.files import DirectoryInUse, sole_use
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
 
