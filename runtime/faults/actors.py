@@ -1,4 +1,4 @@
-"""Faults that meet actors on their threads: crashed, hung, told late; and a clock that is off."""
+"""Faults that meet actors on their threads: crashes, hangs, late messages; and a clock that is off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runtime.system.actor_system import ThreadSpawner
 
 
 class FaultyGate:
-    """A Gate of ActorSystem: crashes or holds up whoever is about to handle a message."""
+    """A Gate of ActorSystem: crashes or holds up the actor that is about to handle a message."""
 
     def __init__(self, strikes: Strikes) -> None:
         self._strikes = strikes
@@ -28,7 +28,7 @@ class FaultyGate:
 
 
 class FaultySpawner(ThreadSpawner):
-    """Delivers some messages late. What one sender tells one receiver stays in order."""
+    """Delivers some messages late. Messages from one sender to one receiver stay in order."""
 
     def __init__(self, strikes: Strikes, *, clock: Clock) -> None:
         self._strikes, self._clock = strikes, clock

@@ -1,4 +1,4 @@
-"""What a client hears when something went wrong on the way, in the simulator and in a running system."""
+"""The responses that injected faults cause, in the simulator and in a running system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def no_answer(error: str, *, sent: bool = True) -> Response:
 
 
 def refusal(fault: Fault) -> Response:
-    """What a server (or what stands before it) answers that does not carry a request out."""
+    """The response of a server, or of a proxy before it, that refuses a request."""
     reason = _REASONS.get(fault.status, "InternalError")
     status = {
         "kind": "Status",

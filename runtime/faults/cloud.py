@@ -28,7 +28,7 @@ INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
 
 
 class Strike(Protocol):
-    """Answers the fault of this kind that strikes at this opportunity; None if none does."""
+    """Returns the fault of this kind that strikes at this opportunity; None if none does."""
 
     def __call__(self, kind: FaultKind, *, resource: str, key: str) -> Fault | None: ...
 
@@ -49,8 +49,8 @@ def scope_of(call: CloudCall) -> tuple[str, str]:
 
 
 def refusal(fault: Fault) -> Outcome:
-    """What a cloud is told to have answered, by the fault's status."""
-    text = f"injected: the cloud answered {fault.status}"
+    """The outcome that stands for a refusal by the cloud, by the fault's status."""
+    text = f"injected: the cloud returned {fault.status}"
     match fault.status:
         case 409:
             return Conflict(text)
@@ -61,7 +61,7 @@ def refusal(fault: Fault) -> Outcome:
 
 
 class FaultyCalls:
-    """See the module. timeout: seconds after which a call that is not answered is Unknown to its sender."""
+    """timeout: seconds after which the outcome of a call that has not returned is Unknown."""
 
     def __init__(self, inner: CloudCalls, strike: Strike, *, clock: Clock, timeout: float = TIMEOUT) -> None:
         self._inner, self._strike, self._clock, self._timeout = inner, strike, clock, timeout

@@ -1,4 +1,4 @@
-"""When a fault strikes: asked at every opportunity, answered from the seed."""
+"""When a fault strikes: decided by the seed at every opportunity."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from runtime.scheduling.clock import Clock
 
 TIMEOUT = 60.0  # seconds, of a request that does not say
 
-Answer = Callable[[Response], None]
+OnResponse = Callable[[Response], None]
 
 
 def scope_of(path: str) -> tuple[str, str]:
@@ -33,12 +33,12 @@ def scope_of(path: str) -> tuple[str, str]:
 
 
 class FaultyTransport:
-    """Implements Transport. Faults that need no server are answered on the clock's thread."""
+    """Implements Transport. For a fault that needs no server the response comes on the clock's thread."""
 
     def __init__(self, inner: Transport, strikes: Strikes, *, clock: Clock) -> None:
         self._inner, self._strikes, self._clock = inner, strikes, clock
 
-    def send(self, request: Request, *, client: str, on_response: Answer) -> None:
+    def send(self, request: Request, *, client: str, on_response: OnResponse) -> None:
         timeout = TIMEOUT if request.timeout is None else request.timeout
         deadline = self._clock.monotonic() + timeout
         if self._strike(FaultKind.PARTITION, request) or self._strike(FaultKind.COMMAND_LOST, request):
@@ -57,7 +57,7 @@ class FaultyTransport:
             self._carry(request, client, deadline, on_response)
 
     def watch(
-        self, request: Request, *, client: str, on_lines: Callable[[bytes], None], on_end: Answer
+        self, request: Request, *, client: str, on_lines: Callable[[bytes], None], on_end: OnResponse
     ) -> FaultyStream:
         stream = FaultyStream(self._strikes, scope_of(request.path), self._clock, on_lines, on_end)
         if self._strike(FaultKind.PARTITION, request):
@@ -70,7 +70,7 @@ class FaultyTransport:
             stream.inner = self._inner.watch(request, client=client, on_lines=stream.deliver, on_end=stream.end)
         return stream
 
-    def _carry(self, request: Request, client: str, deadline: float, on_response: Answer) -> None:
+    def _carry(self, request: Request, client: str, deadline: float, on_response: OnResponse) -> None:
         def answered(response: Response) -> None:
             if self._strike(FaultKind.OUTCOME_LOST, request) or self._strike(FaultKind.PARTITION, request):
                 self._give_up(deadline, on_response)
@@ -100,7 +100,7 @@ class FaultyTransport:
         resource, key = scope_of(request.path)
         return self._strikes.strike(kind, resource=resource, key=key)
 
-    def _give_up(self, deadline: float, on_response: Answer) -> None:
+    def _give_up(self, deadline: float, on_response: OnResponse) -> None:
         self._clock.call_at(object(), deadline, lambda: on_response(no_answer("timed out (injected)")))
 
     def _later(self, seconds: float, what: Callable[[], None]) -> None:
@@ -116,7 +116,7 @@ class FaultyStream:
         scope: tuple[str, str],
         clock: Clock,
         on_lines: Callable[[bytes], None],
-        on_end: Answer,
+        on_end: OnResponse,
     ) -> None:
         self.inner: Stream | None = None
         self._strikes, self._clock = strikes, clock

@@ -1,4 +1,4 @@
-"""What can go wrong, as values: each fault has a kind, a time window, a rate and a scope, and is written as one line.
+"""Faults as values: each has a kind, a time window, a rate and a scope, and is written as one line.
 
     actor-crashed 3..20 rate=0.02 actor=controller:* most=3
     watch-lagging 0..30 resource=pods seconds=12
@@ -16,40 +16,40 @@ from fnmatch import fnmatchcase
 
 
 class FaultKind(StrEnum):
-    """What goes wrong. Those of one opportunity each strike with their rate at every one of them; the others last from
-    the window's start to its end."""
+    """The kinds of faults. Some strike with their rate at each opportunity that they name; the others last from the
+    start of their window to its end."""
 
     # One opportunity a message that an actor would handle.
     ACTOR_CRASHED = "actor-crashed"  # before it handles the message: between any two yields
-    ACTOR_BROKEN = "actor-broken"  # in the middle of a handler, at something that it tells
+    ACTOR_BROKEN = "actor-broken"  # in the middle of a handler, as it sends a message
     ACTOR_VANISHED = "actor-vanished"  # ends without reporting it
     ACTOR_HUNG = "actor-hung"  # takes no message for `seconds`, or for ever if that is 0
-    # One opportunity a message that is told. What one sender tells one receiver stays in order.
+    # One opportunity a message that is sent. Messages from one sender to one receiver stay in order.
     MESSAGE_DELAYED = "message-delayed"  # by up to `seconds`
     # One opportunity a request.
-    COMMAND_LOST = "command-lost"  # it never reaches the server, and nobody says so before the time-out
+    COMMAND_LOST = "command-lost"  # it never reaches the server; the client notices at its time-out
     COMMAND_REFUSED = "command-refused"  # the connection is not even made
     COMMAND_DELAYED = "command-delayed"  # by `seconds`, on its way to the server
-    COMMAND_REPEATED = "command-repeated"  # carried out twice; the second answer is the one that is told
+    COMMAND_REPEATED = "command-repeated"  # carried out twice; the client receives the second response
     COMMAND_ANSWERED = "command-answered"  # with `status`, and not carried out; seconds: Retry-After
-    OUTCOME_LOST = "outcome-lost"  # carried out, and nobody says so
-    OUTCOME_REPEATED = "outcome-repeated"  # the answer comes twice
+    OUTCOME_LOST = "outcome-lost"  # carried out, and the response is lost
+    OUTCOME_REPEATED = "outcome-repeated"  # the response comes twice
     # One opportunity a watch that is opened.
     WATCH_REWOUND = "watch-rewound"  # begins `amount` revisions before the one asked for
     # A list that shows the state of `seconds` ago, if no newer one was asked for, and a watch that stays so far behind.
     LIST_STALE = "list-stale"
     # One opportunity a delivery of a watch.
     WATCH_DROPPED = "watch-dropped"  # the connection breaks, what is on its way is lost
-    WATCH_STALLED = "watch-stalled"  # nothing comes any more, and nobody says so
+    WATCH_STALLED = "watch-stalled"  # no more events come, and the connection stays open
     WATCH_LAGGING = "watch-lagging"  # late by `seconds`
     BOOKMARKS_WITHHELD = "bookmarks-withheld"
     # One opportunity a call into a cloud. Its resource is "instances", "routes" or "loadbalancers", its object a node.
-    CLOUD_CALL_LOST = "cloud-call-lost"  # it never reaches the cloud, and nobody says so before the time-out
+    CLOUD_CALL_LOST = "cloud-call-lost"  # it never reaches the cloud; the caller notices at its time-out
     CLOUD_CALL_DELAYED = "cloud-call-delayed"  # by `seconds`, on its way to the cloud
-    CLOUD_CALL_REPEATED = "cloud-call-repeated"  # carried out twice; the second outcome is the one that is told
+    CLOUD_CALL_REPEATED = "cloud-call-repeated"  # carried out twice; the controller receives the second outcome
     CLOUD_CALL_ANSWERED = "cloud-call-answered"  # with `status`, and not carried out; seconds: as in command-answered
-    CLOUD_OUTCOME_LOST = "cloud-outcome-lost"  # carried out, and nobody says so
-    CLOUD_OUTCOME_DELAYED = "cloud-outcome-delayed"  # carried out, and told `seconds` late
+    CLOUD_OUTCOME_LOST = "cloud-outcome-lost"  # carried out, and the outcome is lost
+    CLOUD_OUTCOME_DELAYED = "cloud-outcome-delayed"  # carried out, and the outcome comes `seconds` late
     # For as long as the window lasts.
     PARTITION = "partition"  # nothing passes between the process and the server
     SERVER_RESTARTED = "server-restarted"  # down meanwhile; afterwards it remembers no history of changes
@@ -57,8 +57,8 @@ class FaultKind(StrEnum):
     CLOCK_JUMPED = "clock-jumped"  # the process's wall clock is off by `seconds`
     PROCESS_CRASHED = "process-crashed"  # all its actors at once; it starts anew at the end
     PROCESS_PAUSED = "process-paused"  # none of its actors does anything, as in a paused virtual machine
-    LEASE_STOLEN = "lease-stolen"  # at the start somebody else takes the lease, for `seconds`
-    NODE_SILENT = "node-silent"  # nodes (object) say and do nothing
+    LEASE_STOLEN = "lease-stolen"  # at the start another identity takes the lease, for `seconds`
+    NODE_SILENT = "node-silent"  # nodes (object) send nothing and do nothing
     NODE_FLAPPING = "node-flapping"  # silent for `seconds`, back for as long, and so on
     ZONE_SILENT = "zone-silent"  # all nodes of the zones (object)
 

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is told to go on."""
+"""A clock that stands still until the simulator advances it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class VirtualClock:
         self.elapsed = max(self.elapsed, when)
 
     def sound_due(self) -> bool:
-        """Sound the next alarm if it is due; answers whether there was one."""
+        """Sound the next alarm if it is due; returns whether there was one."""
         due = self._due
         while due and due[0][0] <= self.elapsed:
             _, _, alarm = heapq.heappop(due)

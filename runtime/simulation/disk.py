@@ -11,7 +11,7 @@ from runtime.apiserver.storage.store import DELETED, Change, Stored
 class SimulatedDisk:
     """Implements runtime.apiserver.storage.store.Store; what is committed is durable at once.
 
-    observers: told of every commit, before anybody else is.
+    observers: called at every commit, before anything else.
     """
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ class Witness(Protocol):
         """A process sends a request; it may still be lost."""
 
     def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
-        """The server has handled it; the answer may still be lost."""
+        """The server has handled it; the response may still be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class _Scope:
 class SimulatedNetwork:
     """The server, and the ways to it. Each way takes `latency` to twice that many virtual seconds.
 
-    server: the one that answers now; a restart puts another there. requests: (when, client, request) of all processes.
+    server: the one in place now; a restart replaces it. requests: (when, client, request) of all processes.
     """
 
     def __init__(
@@ -70,19 +70,19 @@ class SimulatedNetwork:
         return self._latency * (1 + self._random.random())
 
     def break_streams(self, process: str | None = None, error: str = "connection reset by peer") -> None:
-        """Every watch of a process (of all of them) is cut, and its client told so."""
+        """Every watch of a process (of all of them) is cut, and its client notices."""
         for stream in list(self._streams):
             if process is None or stream.scope.process == process:
                 stream.break_off(error)
 
     def hang_up(self, process: str) -> None:
-        """The process is gone: nobody listens to its watches any more."""
+        """The process is gone, and its watches with it."""
         for stream in list(self._streams):
             if stream.scope.process == process:
                 stream.cancel()
 
     def remember(self) -> None:
-        """Take down the server's revision now; called every now and then."""
+        """Note the server's revision now; called from time to time."""
         if self.injector is not None and self.injector.plans(FaultKind.LIST_STALE):
             self._revisions.append((self.clock.monotonic(), self.server.revision))
 
@@ -149,19 +149,19 @@ class SimulatedTransport:
         timeout = request.timeout or TIMEOUT
         deadline = clock.monotonic() + timeout
 
-        def answer(response: Response, after: float) -> None:
-            def tell() -> None:
-                network.note(self._process, f"{request.method} {request.path} answered {response.status}")
+        def respond(response: Response, after: float) -> None:
+            def deliver() -> None:
+                network.note(self._process, f"{request.method} {request.path} returned {response.status}")
                 on_response(response)
 
-            clock.call_after(after, tell)
+            clock.call_after(after, deliver)
 
         def give_up() -> None:
-            answer(no_answer("timed out"), max(0.0, deadline - clock.monotonic()))
+            respond(no_answer("timed out"), max(0.0, deadline - clock.monotonic()))
 
         def arrive() -> None:
             if network.server_is_down:
-                answer(no_answer("connection reset by peer"), network.delay())
+                respond(no_answer("connection reset by peer"), network.delay())
                 return
             network.note(self._process, f"{request.method} {request.path} arrives")
             times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
@@ -172,18 +172,18 @@ class SimulatedTransport:
             if network.partition(scope) is not None or network.strike(FaultKind.OUTCOME_LOST, scope) is not None:
                 give_up()
                 return
-            answer(response, network.delay())
+            respond(response, network.delay())
             if network.strike(FaultKind.OUTCOME_REPEATED, scope) is not None:
-                answer(response, network.delay())
+                respond(response, network.delay())
 
         if network.server_is_down:
-            answer(no_answer("connection refused", sent=False), network.delay())
+            respond(no_answer("connection refused", sent=False), network.delay())
         elif network.partition(scope) is not None or network.strike(FaultKind.COMMAND_LOST, scope) is not None:
             give_up()
         elif network.strike(FaultKind.COMMAND_REFUSED, scope) is not None:
-            answer(no_answer("connection refused", sent=False), network.delay())
+            respond(no_answer("connection refused", sent=False), network.delay())
         elif (fault := network.strike(FaultKind.COMMAND_ANSWERED, scope)) is not None:
-            answer(refusal(fault), network.delay())
+            respond(refusal(fault), network.delay())
         elif (late := network.strike(FaultKind.COMMAND_DELAYED, scope)) is not None:
             if late.seconds < timeout - 1.0:
                 clock.call_after(late.seconds, arrive)
@@ -329,13 +329,13 @@ class SimulatedStream:
         return request
 
     def _list(self, request: Request, revision: int) -> bool:
-        """Say what there was at that revision; answers False if nobody remembers."""
+        """Deliver what there was at that revision; returns False if the server has compacted it."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
         response = self._network.server.handle(Request(method="GET", path=request.path, query=query))
         if response.status != 200:
             return False
-        answered = orjson.loads(response.body)
-        lines = [event_line(ADDED, orjson.dumps(item)) for item in answered["items"]]
+        listed = orjson.loads(response.body)
+        lines = [event_line(ADDED, orjson.dumps(item)) for item in listed["items"]]
         meta = {"resourceVersion": str(revision), "annotations": {INITIAL_EVENTS_END: "true"}}
         lines.append(orjson.dumps({"type": "BOOKMARK", "object": {"metadata": meta}}) + b"\n")
         self.deliver(b"".join(lines))

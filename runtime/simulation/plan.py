@@ -175,7 +175,7 @@ def draw_unobserved_state(seed: int, *, seconds: float, process: str, actors: Se
 
 
 def draw_intermediate_state(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
-    """A controller ends between two of its writes, or does not hear what became of one."""
+    """A controller ends between two of its writes, or the outcome of one is lost."""
     chance = random.Random(f"intermediate {seed}")
     controllers = [name for name in actors if name.startswith("controller:")]
     kinds = (

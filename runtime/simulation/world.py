@@ -1,8 +1,8 @@
 """The world: actor systems in one thread, on virtual time.
 
 It builds the very same actors as the threaded system and starts no thread: a pykka actor that was never started is a
-plain object with an inbox. A seeded scheduler picks whose mailbox moves next, and when nobody has mail the clock jumps
-to the next alarm. The same seed gives the same run. Faults are part of the schedule: see faults.py.
+plain object with an inbox. A seeded scheduler picks whose mailbox moves next; when all mailboxes are empty the clock
+jumps to the next alarm. The same seed gives the same run. Faults are part of the schedule: see runtime/faults.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Process:
         return self.world.end(actor, timeout)
 
     def crash(self) -> None:
-        """Every actor is gone, and none of them is told."""
+        """Every actor is gone, and none of them gets to clean up."""
         self.alive = False
         self.clock.stop()
         self._held.clear()
@@ -102,7 +102,7 @@ class World:
         self.trace: Trace | None = None
         self.current: Actor | None = None  # whose handler runs
         self._outside = Process(self, "outside")
-        self._actors: dict[Actor, Process] = {}  # those that live
+        self._actors: dict[Actor, Process] = {}  # those that are alive
         self._unstarted: set[Actor] = set()
         self._ending: set[Actor] = set()  # once their mailboxes are empty
         self._hung: dict[Actor, None] = {}
@@ -114,7 +114,7 @@ class World:
         return Process(self, name)
 
     def system(self, *, supervisor: str = "controller-manager") -> ActorSystem:
-        """A new actor system whose actors live in this world."""
+        """A new actor system whose actors run in this world."""
         process = self.process("system")
         return ActorSystem(clock=process.clock, log=self.log, spawner=process, supervisor=supervisor)
 
@@ -146,9 +146,9 @@ class World:
         self.delivered(actor)
 
     def put(self, actor: Actor, frame: bytes) -> None:
-        """Into the mailbox, as it is: pykka's envelope is for those who wait for an answer, see `ask`.
+        """Into the mailbox, as it is: pykka's envelope is for calls that wait for a result, see `ask`.
 
-        Raises pykka.ActorDeadError if it does not live.
+        Raises pykka.ActorDeadError if it is dead.
         """
         if actor not in self._actors:
             raise pykka.ActorDeadError(f"{actor.name} is dead")
@@ -167,7 +167,7 @@ class World:
             self._end(actor)
 
     def break_sender(self, process: Process, sender: str) -> None:
-        """Raises InjectedError if the actor that works right now, and tells something, is to break."""
+        """Raises InjectedError if the actor that is sending a message right now is to break."""
         actor, injector = self.current, self.injector
         if actor is None or injector is None or actor.name != sender or not injector.plans(FaultKind.ACTOR_BROKEN):
             return
@@ -196,7 +196,7 @@ class World:
     # Time and steps.
 
     def step(self) -> bool:
-        """Let one actor take one message, or start. Answers False if there is nothing to do before time goes on."""
+        """Let one actor take one message, or start. Returns False if there is nothing to do before time goes on."""
         if not self._ready:
             return self.clock.sound_due()
         ready = self._ready
@@ -219,18 +219,18 @@ class World:
         self._run(until=self.clock.monotonic() + seconds, done=None)
 
     def run_until(self, done: Callable[[], bool], *, within: float) -> bool:
-        """Run until `done`, at most so many virtual seconds. Answers whether it was done."""
+        """Run until `done`, at most so many virtual seconds. Returns whether it was done."""
         return self._run(until=self.clock.monotonic() + within, done=done)
 
     def ask(self, system: ActorSystem, name: str, message: Any) -> Any:
-        """The decoded answer, given within one virtual minute. Raises TimeoutError otherwise."""
+        """The decoded result, within one virtual minute. Raises TimeoutError otherwise."""
         actor = next((one for one in self._actors if one.context.system is system and one.name == name), None)
         if actor is None:
-            raise TimeoutError(f"nobody is called {name}")
+            raise TimeoutError(f"no actor is called {name}")
         future = actor.actor_ref.ask(encode(message), block=False)
         self.delivered(actor)
         if not self.run_until(lambda: _is_set(future), within=60.0):
-            raise TimeoutError(f"{name} did not answer")
+            raise TimeoutError(f"{name} did not respond")
         answer = future.get(timeout=0)
         return decode(answer) if isinstance(answer, bytes) else answer
 

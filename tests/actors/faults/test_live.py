@@ -107,4 +107,4 @@ def test_calls_into_a_cloud_meet_faults_too(cluster: SimulatedCluster, log: Any)
     for _ in range(2):
         cloud.send(ListRoutes("c"), outcomes.append)
         cluster.run_for(1)
-    assert outcomes == [ServerFailure("injected: the cloud answered 500"), Done(b"[]")]
+    assert outcomes == [ServerFailure("injected: the cloud returned 500"), Done(b"[]")]
