@@ -16,8 +16,8 @@ from website_controller import DEPLOYMENTS, WEBSITE, WEBSITES, differences, is_o
 from kcm import BUILT_IN, Object, decode_object
 from kcm.testing import (
     Committed,
-    Happening,
-    ObjectTo,
+    Fail,
+    Observation,
     Setting,
     SimulatedCluster,
     Wish,
@@ -90,10 +90,10 @@ class OneDeploymentEach:
     def __init__(self) -> None:
         self._owned: dict[str, set[str]] = {}  # by the Website's uid: the uids of its Deployments
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if not isinstance(happening, Committed):
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Committed):
             return
-        for change in happening.changes:
+        for change in observation.changes:
             if change.storage != "deployments.apps":
                 continue
             meta = decode_object(change.raw)["metadata"]
@@ -103,7 +103,7 @@ class OneDeploymentEach:
                 if change.type != "DELETED":
                     owned.add(meta["uid"])
                 if len(owned) > 1:
-                    object_to(f"{owner['name']} has {len(owned)} Deployments")
+                    fail(f"{owner['name']} has {len(owned)} Deployments")
 
 
 def not_yet(cluster: SimulatedCluster) -> list[str]:

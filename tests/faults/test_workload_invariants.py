@@ -147,6 +147,6 @@ def test_what_is_spoilt_is_objected_to(spoil: Spoil, invariant: str, seed: int) 
 
 def test_too_few_available_pods_are_objected_to_by_what_is_really_there() -> None:
     """Also where nothing is held against what the controller's tables show."""
-    with no_patience(), patch.object(SizesWithinBounds, "see", lambda *_: None):
+    with no_patience(), patch.object(SizesWithinBounds, "observe", lambda *_: None):
         violations = run(9, ()).violations
     assert {violation.invariant for violation in violations} == {"never fewer than a Deployment needs"}

@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.simulation.campaign.runs import Run, run
 from actors.simulation.campaign.setting import SCENARIOS, USUAL, Setting
-from actors.simulation.invariants.watching import Violation
+from actors.simulation.invariants.observing import Violation
 from runtime.faults.vocabulary import Fault, format_faults
 from runtime.simulation.shrinking import shrunk
 

@@ -18,7 +18,7 @@ from actors.simulation.invariants.nodes import (
     RangesAreUnique,
     RoutesOfNodesStay,
 )
-from actors.simulation.invariants.watching import Invariant
+from actors.simulation.invariants.observing import Invariant
 from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
 from runtime.simulation.plan import draw_plan
 

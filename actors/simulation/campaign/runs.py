@@ -15,8 +15,8 @@ from actors.reconciliation.actor_names import MANAGER
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.scenarios import Wish, enter_wishes
 from actors.simulation.campaign.setting import SCENARIOS, USUAL, Setting
+from actors.simulation.invariants.observing import InvariantChecker, Violation
 from actors.simulation.invariants.usual import usual_invariants
-from actors.simulation.invariants.watching import Violation, Watchman
 from actors.simulation.invariants.writes import Quiet
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.vocabulary import Fault, FaultKind
@@ -53,7 +53,7 @@ def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = 
     cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
     quiet = Quiet()
     scenario = seed % SCENARIOS
-    watchman = Watchman(cluster, [*usual_invariants(cluster), quiet, *setting.invariants(cluster, scenario)])
+    checker = InvariantChecker(cluster, [*usual_invariants(cluster), quiet, *setting.invariants(cluster, scenario)])
     setting.prepare(cluster)
     fleet = setting.fleet(scenario)
     cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones)
@@ -63,28 +63,30 @@ def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = 
         options = setting.options(scenario)
         cluster.manager(controllers=setting.controllers, options=options, election=election, keep=True)
     waiting = enter_wishes(cluster, setting.wishes(scenario))
-    _go_on(cluster, watchman, waiting, quiet, setting)
+    _go_on(cluster, checker, waiting, quiet, setting)
     trace = cluster.trace
     return Run(
         setting=setting.name,
         seed=seed,
         faults=plan,
-        violations=watchman.violations,
+        violations=checker.violations,
         struck=cluster.injector.struck,
-        checked=watchman.checked,
+        checked=checker.checked,
         seconds=cluster.clock.monotonic(),
         steps=cluster.world.steps,
         digest="" if trace is None else trace.digest,
-        end={} if watchman.violations else setting.end_state(cluster),
-        trace=trace.last(60) if trace is not None and watchman.violations else [],
+        end={} if checker.violations else setting.end_state(cluster),
+        trace=trace.last(60) if trace is not None and checker.violations else [],
     )
 
 
-def _go_on(cluster: SimulatedCluster, watchman: Watchman, waiting: list[Wish], quiet: Quiet, setting: Setting) -> None:
+def _go_on(
+    cluster: SimulatedCluster, checker: InvariantChecker, waiting: list[Wish], quiet: Quiet, setting: Setting
+) -> None:
     """Until it has settled and stayed so, or an invariant is violated."""
 
     def failed() -> bool:
-        return bool(watchman.violations)
+        return bool(checker.violations)
 
     if cluster.run_until(failed, within=setting.faults):
         return
@@ -92,7 +94,7 @@ def _go_on(cluster: SimulatedCluster, watchman: Watchman, waiting: list[Wish], q
     while waiting or setting.unsettled(cluster):
         if cluster.clock.monotonic() >= until:
             left = [wish.text for wish in waiting] + setting.unsettled(cluster)
-            watchman.object_to("converges once faults have stopped", f"after {setting.settled:g} s: {'; '.join(left)}")
+            checker.fail("converges once faults have stopped", f"after {setting.settled:g} s: {'; '.join(left)}")
             return
         if cluster.run_until(failed, within=LOOK):
             return
@@ -103,11 +105,11 @@ def _go_on(cluster: SimulatedCluster, watchman: Watchman, waiting: list[Wish], q
     quiet.on = True
     if cluster.run_until(failed, within=QUIET):
         return
-    watchman.checked["converges once faults have stopped"] += 1
+    checker.checked["converges once faults have stopped"] += 1
     if left := setting.unsettled(cluster):
-        watchman.object_to("a wish that is reached stays so", "; ".join(left))
+        checker.fail("a wish that is reached stays so", "; ".join(left))
     for name, running in cluster.processes.items():
         for actor, facts in running.system.vitals.of(MANAGER).get("children", {}).items():
-            watchman.checked["every actor lives or is reported"] += 1
+            checker.checked["every actor lives or is reported"] += 1
             if not facts["alive"] and not facts["gave_up"]:
-                watchman.object_to("every actor lives or is reported", f"{actor} of {name} is dead")
+                checker.fail("every actor lives or is reported", f"{actor} of {name} is dead")

@@ -12,7 +12,7 @@ from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, cont
 from actors.reconciliation.specs import ControllerSpec
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.scenarios import Wish, draw_wishes, end_state, unsettled
-from actors.simulation.invariants.watching import Invariant
+from actors.simulation.invariants.observing import Invariant
 from runtime.faults.vocabulary import Fault
 from runtime.simulation.plan import draw_plan
 

@@ -7,8 +7,8 @@ from collections import defaultdict
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.deployments import Decision, Decisions
 from actors.simulation.invariants.knowledge import History
+from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
 from actors.simulation.invariants.rollouts import bounds_of, size_of
-from actors.simulation.invariants.watching import CarriedOut, Committed, Happening, ObjectTo
 from protocols.objects import Object, annotations_of, controller_of, decode_object, name_of, resource_version_of, uid_of
 from protocols.pods import is_active, pod_facts
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
@@ -39,16 +39,16 @@ class NeverFewerThanAllowed:
         self._there: dict[str, set[str]] = defaultdict(set)  # available pods by the uid of their ReplicaSet
         self._before: dict[str, Object] = {}  # a ReplicaSet that has just been written, as it was; by its uid
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        self._decisions.see(happening)
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        self._decisions.observe(observation)
+        match observation:
             case Committed(changes):
                 for change in changes:
                     self._committed(change)
-            case CarriedOut():
-                decision = self._decisions.behind(happening)
+            case Handled():
+                decision = self._decisions.behind(observation)
                 if decision is not None:
-                    self._written(decision, decode_object(happening.response.body), object_to)
+                    self._written(decision, decode_object(observation.response.body), fail)
 
     def _committed(self, change: Change) -> None:
         if change.storage not in ("deployments.apps", "replicasets.apps", "pods"):
@@ -71,7 +71,7 @@ class NeverFewerThanAllowed:
             else:
                 pods.discard(change.key)
 
-    def _written(self, decision: Decision, after: Object, object_to: ObjectTo) -> None:
+    def _written(self, decision: Decision, after: Object, fail: Fail) -> None:
         uid, owner, before = uid_of(after), controller_of(after), self._before.get(uid_of(after))
         wanted, version = size_of(after).wanted, int(resource_version_of(after))
         if owner is None or before is None or size_of(before).wanted <= wanted:
@@ -87,7 +87,7 @@ class NeverFewerThanAllowed:
         known[uid] = max(self._counted.between(uid, begun.replica_sets, version - 1), default=0)
         left = _left(there, uid, wanted)
         if left < min(sum(there.values()), fewest) and _left(known, uid, wanted) < min(sum(known.values()), fewest):
-            object_to(
+            fail(
                 f"ReplicaSet {name_of(after)} shrinks to {wanted}, and of {sum(there.values())} available pods {left} "
                 f"are left; {owner.kind} {owner.name} needs {fewest}"
             )

@@ -14,18 +14,18 @@ from collections.abc import Sequence
 
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.replicas import MANAGERS_OF_PODS, replicas_of
-from actors.simulation.invariants.rollouts import bounds_of
-from actors.simulation.invariants.watching import (
-    Answered,
-    CarriedOut,
+from actors.simulation.invariants.observing import (
+    Admitted,
     Committed,
-    Happening,
-    LetIn,
-    ObjectTo,
+    Fail,
+    Handled,
+    Observation,
+    OutcomeReceived,
     ProcessStarted,
     Submitted,
 )
+from actors.simulation.invariants.replicas import MANAGERS_OF_PODS, replicas_of
+from actors.simulation.invariants.rollouts import bounds_of
 from protocols.messages.commands import Get, List
 from protocols.messages.outcomes import Done
 from protocols.objects import Object, controller_of, decode_object, metadata, split_key, uid_of
@@ -44,12 +44,12 @@ class NothingWrittenTwice:
 
     name = "nobody writes what is there"
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if isinstance(happening, CarriedOut) and happening.process.startswith("manager"):
-            request, changes = happening.request, happening.changes
-            if request.method == "PUT" and happening.response.status == 200:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if isinstance(observation, Handled) and observation.process.startswith("manager"):
+            request, changes = observation.request, observation.changes
+            if request.method == "PUT" and observation.response.status == 200:
                 if not changes or _without_version(changes[0].raw) == _without_version(changes[0].previous):
-                    object_to(f"{happening.client} writes {request.path} as it is")
+                    fail(f"{observation.client} writes {request.path} as it is")
 
 
 def _without_version(raw: bytes) -> Object:
@@ -66,18 +66,18 @@ class NoLookWithoutReason:
     def __init__(self) -> None:
         self._reasons: Counter[tuple[str, str]] = Counter()  # by process and sender; less the looks they were taken for
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
             case Submitted(process, system, submit) if submit.sender.startswith(SENDERS):
                 for command in submit.commands:
                     if isinstance(command, Get | List) and not _sees_orphans(system, command):
                         self._reasons[process, submit.sender] -= 1
                         if self._reasons[process, submit.sender] < 0:
-                            object_to(f"{submit.sender} looks at {command} for no reason")
-            case Answered(process, _, sender, _, outcome) if sender.startswith(SENDERS):
+                            fail(f"{submit.sender} looks at {command} for no reason")
+            case OutcomeReceived(process, _, sender, _, outcome) if sender.startswith(SENDERS):
                 if not isinstance(outcome, Done):
                     self._reasons[process, sender] += 1
-            case LetIn(process, name, _):
+            case Admitted(process, name, _):
                 del self._reasons[process, name]
             case ProcessStarted(process, _):
                 for one in [one for one in self._reasons if one[0] == process]:
@@ -121,34 +121,32 @@ class CallsInProportion:
         self.written: Counter[str] = Counter()
         self.granted: Counter[str] = Counter()
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
             case Committed(changes):
                 self._take(self._pending, ours=False)
                 self._pending = changes
-            case CarriedOut(process, client, changes=changes) if changes:
+            case Handled(process, client, changes=changes) if changes:
                 self._pending = ()
                 ours = process.startswith("manager") and client in CLIENTS
                 self._take(changes, ours=ours)
                 if ours and changes[0].storage == "pods":
-                    self._written("pods", object_to)
+                    self._written("pods", fail)
                 elif ours and changes[0].storage in WORKLOADS:  # and no event
                     uid = uid_of(decode_object(changes[0].raw))
                     self.granted["workloads"] += self._writers.get(uid, process) != process
                     self._writers[uid] = process
-                    self._written("workloads", object_to)
-            case LetIn(_, name, _) if name.startswith(SENDERS):
+                    self._written("workloads", fail)
+            case Admitted(_, name, _) if name.startswith(SENDERS):
                 self.granted["workloads"] += self._objects
 
-    def _written(self, what: str, object_to: ObjectTo) -> None:
+    def _written(self, what: str, fail: Fail) -> None:
         self.written[what] += 1
         enough = self.granted[what]
         if what == "pods":
             enough += self._faults * 2 * self._largest
         if self.written[what] > enough:
-            object_to(
-                f"{self.written[what]} writes of {what} have changed something, and there was reason for {enough}"
-            )
+            fail(f"{self.written[what]} writes of {what} have changed something, and there was reason for {enough}")
 
     def _take(self, changes: Sequence[Change], *, ours: bool) -> None:
         """ours: whether it was one of these controllers who wrote it."""

@@ -13,19 +13,20 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from actors.app.system import ControllerSystem
+from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import History, Streaks
-from actors.simulation.invariants.rollouts import Bounds, Size, View, bounds_of, size_of
-from actors.simulation.invariants.watching import (
-    Answered,
-    CarriedOut,
+from actors.simulation.invariants.observing import (
+    Admitted,
     Committed,
-    Happening,
-    LetIn,
-    ObjectTo,
+    Fail,
+    Handled,
+    Observation,
+    OutcomeReceived,
     ProcessStarted,
     Submitted,
 )
+from actors.simulation.invariants.rollouts import Bounds, Size, View, bounds_of, size_of
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.objects import Object, controller_of, decode_object, name_of, resource_version_of, uid_of
@@ -33,7 +34,7 @@ from protocols.resources import DEPLOYMENTS, REPLICASETS
 from runtime.apiserver.storage.store import DELETED, Change
 from runtime.tables.table import OWNER
 
-SENDER = "controller:deployment"  # how the name begins of whoever sizes a Deployment's ReplicaSets
+SENDER = controller_name("deployment-controller")
 
 
 class _Own:
@@ -74,20 +75,22 @@ class SizesWithinBounds:
         self._own: dict[str, _Own] = {}
         self._streaks: Streaks[list[View]] = Streaks(cluster)
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
             case ProcessStarted(process, system):
                 self._own[process] = _Own(system)
                 self._streaks.end(process)
-            case Submitted(process, _, submit) if submit.sender.startswith(SENDER):
-                self._submitted(process, submit, object_to)
-            case Answered(process, _, sender, command, outcome) if command is not None and sender.startswith(SENDER):
+            case Submitted(process, _, submit) if submit.sender == SENDER:
+                self._submitted(process, submit, fail)
+            case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
+                SENDER
+            ):
                 self._answered(self._own[process], command, outcome, self._streaks.answered(command) or [])
-            case LetIn(process, name, _) if name.startswith(SENDER):
+            case Admitted(process, name, _) if name == SENDER:
                 self._own[process] = _Own(self._own[process].system)
                 self._streaks.end(process, name)
 
-    def _submitted(self, process: str, submit: Submit, object_to: ObjectTo) -> None:
+    def _submitted(self, process: str, submit: Submit, fail: Fail) -> None:
         own = self._own[process]
         for command in submit.commands:
             deployment = deployment_concerned(own.system, command)
@@ -103,7 +106,7 @@ class SizesWithinBounds:
                 objections = [view.objection(uid_of(replica_set), wanted) for view in views]
                 if all(objections):
                     what = f"ReplicaSet {name_of(replica_set)} is given {wanted} pods"
-                    object_to(f"{what}: {'; or '.join(dict.fromkeys(objections)) or 'its Deployment is unknown'}")
+                    fail(f"{what}: {'; or '.join(dict.fromkeys(objections)) or 'its Deployment is unknown'}")
 
     @staticmethod
     def _answered(own: _Own, command: Command, outcome: Outcome, views: list[View]) -> None:
@@ -152,21 +155,23 @@ class Decisions:
         self._answered: dict[tuple[str, str], int] = {}  # (process, uid of a Deployment) → version it was answered
         self._decisions: dict[tuple[str, bytes], Decision] = {}  # by process and what it asks for
 
-    def see(self, happening: Happening) -> None:
-        match happening:
+    def observe(self, observation: Observation) -> None:
+        match observation:
             case ProcessStarted(process, _):
                 self._streaks.end(process)
-            case Submitted(process, system, submit) if submit.sender.startswith(SENDER):
+            case Submitted(process, system, submit) if submit.sender == SENDER:
                 self._submitted(process, system, submit)
-            case Answered(process, _, sender, command, outcome) if command is not None and sender.startswith(SENDER):
+            case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
+                SENDER
+            ):
                 self._streaks.answered(command)
                 if command.resource == DEPLOYMENTS.id and isinstance(outcome, Done):
                     deployment = decode_object(outcome.body)
                     self._answered[process, uid_of(deployment)] = int(resource_version_of(deployment))
-            case LetIn():
-                self._streaks.end(happening.process, happening.name)
+            case Admitted():
+                self._streaks.end(observation.process, observation.name)
 
-    def behind(self, written: CarriedOut) -> Decision | None:
+    def behind(self, written: Handled) -> Decision | None:
         """The one that has just been carried out; None if that was something else."""
         if written.request.method not in ("POST", "PUT") or written.response.status >= 300:
             return None
@@ -205,16 +210,16 @@ class NeverLargerThanAllowed:
         self._sizes: History[int] = History()  # by the ReplicaSet's uid; 0 once it is gone
         self._sets: dict[str, list[str]] = {}  # uids of the ReplicaSets by that of their Deployment
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        self._decisions.see(happening)
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        self._decisions.observe(observation)
+        match observation:
             case Committed(changes):
                 for change in changes:
                     self._committed(change)
-            case CarriedOut():
-                decision = self._decisions.behind(happening)
+            case Handled():
+                decision = self._decisions.behind(observation)
                 if decision is not None:
-                    self._grown(decision, decode_object(happening.response.body), object_to)
+                    self._grown(decision, decode_object(observation.response.body), fail)
 
     def _committed(self, change: Change) -> None:
         if change.storage == "deployments.apps":
@@ -228,7 +233,7 @@ class NeverLargerThanAllowed:
             wanted = 0 if change.type == DELETED else size_of(replica_set).wanted
             self._sizes.note(uid_of(replica_set), change.revision, wanted)
 
-    def _grown(self, decision: Decision, replica_set: Object, object_to: ObjectTo) -> None:
+    def _grown(self, decision: Decision, replica_set: Object, fail: Fail) -> None:
         uid, owner = uid_of(replica_set), controller_of(replica_set)
         version, wanted = int(resource_version_of(replica_set)), size_of(replica_set).wanted
         before = self._sizes.between(uid, version - 1, version - 1)
@@ -239,7 +244,7 @@ class NeverLargerThanAllowed:
         total = wanted + sum(min(self._sizes.between(one, begun.replica_sets, version)) for one in others)
         allowed = self._most.between(owner.uid, begun.deployments, decision.newest)
         if total > max(allowed, default=total):
-            object_to(
+            fail(
                 f"ReplicaSet {name_of(replica_set)} grows to {wanted}, and all of them to {total}; "
                 f"{owner.kind} {owner.name} allows {max(allowed)}, by version {begun.deployments} or later"
             )

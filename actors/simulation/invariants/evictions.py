@@ -13,7 +13,7 @@ from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.node_views import Views, no_execute
-from actors.simulation.invariants.watching import Committed, Happening, ObjectTo, ProcessStarted, Submitted
+from actors.simulation.invariants.observing import Committed, Fail, Observation, ProcessStarted, Submitted
 from protocols.messages.commands import Delete, Patch, Submit
 from protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
 from protocols.objects import Key, decode_object
@@ -45,9 +45,9 @@ class TaintsWithinTheRate:
             str, tuple[int, dict[str, tuple[str, float]]]
         ] = {}  # by process: incarnation, uid → zone, when
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        self._views.see(happening)
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        self._views.observe(observation)
+        match observation:
             case ProcessStarted(process, _):
                 self._asked.pop(process, None)
             case Committed(changes):
@@ -57,7 +57,7 @@ class TaintsWithinTheRate:
             case Submitted(process, _, submit) if submit.sender == LIFECYCLE:
                 for command in submit.commands:
                     if isinstance(command, Patch) and command.resource == NODES.id and not command.subresource:
-                        self._patched(process, submit, command, object_to)
+                        self._patched(process, submit, command, fail)
 
     def _committed(self, change: Change) -> None:
         facts = node_facts(decode_object(change.raw))
@@ -66,7 +66,7 @@ class TaintsWithinTheRate:
         else:
             self._tainted_at.setdefault(facts.uid, self._clock.monotonic())
 
-    def _patched(self, process: str, submit: Submit, command: Patch, object_to: ObjectTo) -> None:
+    def _patched(self, process: str, submit: Submit, command: Patch, fail: Fail) -> None:
         taints = (decode_object(command.body).get("spec") or {}).get("taints") or ()
         view = self._views.of(process)
         node = view.node(submit.sender, command.key)
@@ -83,7 +83,7 @@ class TaintsWithinTheRate:
         asked[facts.uid] = (zone, now)
         self._asked[process] = submit.incarnation, asked
         if view.highest_rate(zone, now - OLD) == 0:
-            object_to(f"{command.key} is tainted, and nobody is to be evicted from {zone}")
+            fail(f"{command.key} is tainted, and nobody is to be evicted from {zone}")
             return
         times = {uid: when for uid, (where, when) in asked.items() if where == zone}
         for entry in view.system.tables[NODES.id].entries():
@@ -93,7 +93,7 @@ class TaintsWithinTheRate:
             allowed = int(view.highest_rate(zone, first - OLD) * (now - first + ROUNDING)) + 2
             tainted = sum(1 for when in times.values() if when >= first)
             if tainted > allowed:
-                object_to(f"{command.key} is one of {tainted} nodes of {zone} tainted within {now - first:.3f} s")
+                fail(f"{command.key} is one of {tainted} nodes of {zone} tainted within {now - first:.3f} s")
                 return
 
 
@@ -107,9 +107,9 @@ class EvictionsHaveACause:
         self._views = Views(cluster, limits)
         self._bound_at: dict[Key, tuple[str, float]] = {}  # pods: (uid, when they were first on a node)
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        self._views.see(happening)
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        self._views.observe(observation)
+        match observation:
             case Committed(changes):
                 for change in changes:
                     if change.storage == PODS.plural:
@@ -117,7 +117,7 @@ class EvictionsHaveACause:
             case Submitted(process, _, submit) if submit.sender == EVICTION:
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
-                        self._deleted(process, submit.sender, command, object_to)
+                        self._deleted(process, submit.sender, command, fail)
 
     def _committed(self, change: Change) -> None:
         if change.type == DELETED:
@@ -127,7 +127,7 @@ class EvictionsHaveACause:
         if pod["spec"].get("nodeName") and self._bound_at.get(change.key, ("",))[0] != pod["metadata"]["uid"]:
             self._bound_at[change.key] = pod["metadata"]["uid"], self._clock.monotonic()
 
-    def _deleted(self, process: str, sender: str, command: Delete, object_to: ObjectTo) -> None:
+    def _deleted(self, process: str, sender: str, command: Delete, fail: Fail) -> None:
         view = self._views.of(process)
         entry = view.system.tables[PODS.id].get(command.key)
         if entry is None or entry.uid != command.uid:
@@ -137,7 +137,7 @@ class EvictionsHaveACause:
         if node is None:
             return  # its time runs on while the node is gone
         if not no_execute(node):
-            object_to(f"{command.key} is evicted from {name}, which is not tainted")
+            fail(f"{command.key} is evicted from {name}, which is not tainted")
             return
         self._views.look()
         tainted = view.tainted.get(name)
@@ -148,7 +148,7 @@ class EvictionsHaveACause:
         since = max(tainted.since, self._bound_at.get(command.key, ("", 0.0))[1])
         if self._clock.monotonic() - since < due - ROUNDING:
             stayed = self._clock.monotonic() - since
-            object_to(f"{command.key} is evicted from {name} after {stayed:.1f} s, and tolerates its taints {due:g} s")
+            fail(f"{command.key} is evicted from {name} after {stayed:.1f} s, and tolerates its taints {due:g} s")
 
 
 def _stay(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[tuple[str, str, str]]) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 from actors.app.system import ControllerSystem
 from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.watching import Answered, Committed, Happening, ProcessStarted
+from actors.simulation.invariants.observing import Committed, Observation, OutcomeReceived, ProcessStarted
 from actors.simulation.invariants.zone_rates import eviction_rates
 from protocols.messages.commands import Get
 from protocols.messages.outcomes import Done
@@ -94,15 +94,17 @@ class Views:
         self._looked = 0.0
         self._views: dict[str, View] = {}
 
-    def see(self, happening: Happening) -> None:
+    def observe(self, observation: Observation) -> None:
         now = self._clock.monotonic()
-        match happening:
+        match observation:
             case ProcessStarted(process, system) if process.startswith("manager"):
                 self._views[process] = View(system, now)
             case Committed(changes):
                 if now - self._looked >= LOOK or any(change.storage == "nodes" for change in changes):
                     self.look()
-            case Answered(process, _, sender, Get(resource=NODES.id, key=name), Done(body)) if process in self._views:
+            case OutcomeReceived(process, _, sender, Get(resource=NODES.id, key=name), Done(body)) if (
+                process in self._views
+            ):
                 self._views[process].answered(sender, name, body)
 
     def look(self) -> None:

@@ -8,7 +8,7 @@ from actors.app.system import ControllerSystem
 from actors.controllers.nodes.pod_garbage_collector import QUARANTINE, is_out_of_service
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.watching import Committed, Happening, ObjectTo, Submitted
+from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted
 from protocols.messages.cloud import DeleteRoute
 from protocols.messages.commands import Delete
 from protocols.objects import Object, decode_object, name_of, uid_of
@@ -36,26 +36,26 @@ class RangesAreUnique:
     def __init__(self) -> None:
         self._held: dict[str, tuple[str, tuple[str, ...]]] = {}  # by node: (uid, ranges)
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if isinstance(happening, Committed):
-            for change in happening.changes:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if isinstance(observation, Committed):
+            for change in observation.changes:
                 if change.storage == NODES.plural:
-                    self._look(change, object_to)
+                    self._look(change, fail)
 
-    def _look(self, change: Change, object_to: ObjectTo) -> None:
+    def _look(self, change: Change, fail: Fail) -> None:
         node = decode_object(change.raw)
         name, uid, ranges = name_of(node), uid_of(node), pod_ranges(node)
         held = self._held.pop(name, ("", ()))
         if change.type == DELETED:
             return
         if held[0] == uid and held[1] and ranges != held[1]:
-            object_to(f"{name} held {held[1]}, and holds {ranges}")
+            fail(f"{name} held {held[1]}, and holds {ranges}")
         self._held[name] = uid, ranges
         if ranges == held[1]:
             return
         for other, (_, taken) in self._held.items():
             if other != name and any(ip_network(a).overlaps(ip_network(b)) for a in ranges for b in taken):
-                object_to(f"{name} gets {ranges}, and {other} holds {taken}")
+                fail(f"{name} gets {ranges}, and {other} holds {taken}")
 
 
 class NodesOfTheCloudStay:
@@ -66,18 +66,18 @@ class NodesOfTheCloudStay:
     def __init__(self, cloud: FakeCloud) -> None:
         self._cloud = cloud
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if not isinstance(happening, Submitted) or not happening.process.startswith("manager"):
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Submitted) or not observation.process.startswith("manager"):
             return
-        for command in happening.submit.commands:
+        for command in observation.submit.commands:
             if isinstance(command, Delete) and command.resource == NODES.id:
-                entry = happening.system.tables[NODES.id].get(command.key)
-                if happening.submit.sender != CLOUD_LIFECYCLE:
-                    object_to(f"{happening.submit.sender} deletes {command.key}")
+                entry = observation.system.tables[NODES.id].get(command.key)
+                if observation.submit.sender != CLOUD_LIFECYCLE:
+                    fail(f"{observation.submit.sender} deletes {command.key}")
                 elif self._cloud.instances.exists({"metadata": {"name": command.key}}):
-                    object_to(f"{command.key} is deleted, and its machine is there")
+                    fail(f"{command.key} is deleted, and its machine is there")
                 elif entry is not None and entry.uid == command.uid and entry.facts.ready == "True":
-                    object_to(f"{command.key} is deleted, and is ready")
+                    fail(f"{command.key} is deleted, and is ready")
 
 
 class Truth:
@@ -113,23 +113,23 @@ class RoutesOfNodesStay:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock, self._truth = cluster.clock, Truth(cluster)
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
             case Committed(changes):
                 for change in changes:
                     self._truth.note(change)
             case Submitted(_, _, submit) if submit.sender == ROUTES:
                 for command in submit.commands:
                     if isinstance(command, DeleteRoute):
-                        self._look(command, object_to)
+                        self._look(command, fail)
 
-    def _look(self, command: DeleteRoute, object_to: ObjectTo) -> None:
+    def _look(self, command: DeleteRoute, fail: Fail) -> None:
         route = decode_route(command.route)
         node = self._truth.nodes.get(route.node)
         if node is None or route.destination not in pod_ranges(node):
             return
         if self._clock.monotonic() - self._truth.ranges_since[route.node] > YOUNG:
-            object_to(f"the route to {route.destination} is deleted, which {route.node} holds")
+            fail(f"the route to {route.destination} is deleted, which {route.node} holds")
 
 
 class OnlyGarbageIsRemoved:
@@ -142,17 +142,17 @@ class OnlyGarbageIsRemoved:
     def __init__(self, cluster: SimulatedCluster, *, threshold: int) -> None:
         self._clock, self._truth, self._threshold = cluster.clock, Truth(cluster), threshold
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
             case Committed(changes):
                 for change in changes:
                     self._truth.note(change)
             case Submitted(_, system, submit) if submit.sender == POD_GC:
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
-                        self._look(system, command, object_to)
+                        self._look(system, command, fail)
 
-    def _look(self, system: ControllerSystem, command: Delete, object_to: ObjectTo) -> None:
+    def _look(self, system: ControllerSystem, command: Delete, fail: Fail) -> None:
         table = system.tables[PODS.id]
         entry = table.get(command.key)
         if entry is None or entry.uid != command.uid:
@@ -166,6 +166,6 @@ class OnlyGarbageIsRemoved:
         if facts.deleting and (not facts.node or (node is not None and is_out_of_service(node))):
             return
         if not facts.node or node is not None:
-            object_to(f"{command.key} is removed from {facts.node or 'no node'}, which is not gone")
+            fail(f"{command.key} is removed from {facts.node or 'no node'}, which is not gone")
         elif self._clock.monotonic() - self._truth.gone.get(facts.node, float("-inf")) < QUARANTINE - ROUNDING:
-            object_to(f"{command.key} is removed too soon after {facts.node} has gone")
+            fail(f"{command.key} is removed too soon after {facts.node} has gone")

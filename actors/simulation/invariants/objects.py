@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.watching import Committed, Happening, ObjectTo, Submitted
+from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted
 from protocols.messages.commands import Delete
 from protocols.objects import Object, controller_of, decode_object, metadata
 from protocols.resources import REPLICASETS, resource_path
@@ -18,21 +18,21 @@ class SingleOwner:
 
     name = "ownership is single"
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if isinstance(happening, Committed):
-            for change in happening.changes:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if isinstance(observation, Committed):
+            for change in observation.changes:
                 if change.type != DELETED and b'"ownerReferences"' in change.raw:
-                    self._look(change, object_to)
+                    self._look(change, fail)
 
-    def _look(self, change: Change, object_to: ObjectTo) -> None:
+    def _look(self, change: Change, fail: Fail) -> None:
         obj = decode_object(change.raw)
         owners = metadata(obj).get("ownerReferences") or []
         if sum(1 for owner in owners if owner.get("controller")) > 1:
-            object_to(f"{change.storage} {change.key} has several controllers")
+            fail(f"{change.storage} {change.key} has several controllers")
         if change.type != ADDED:
             before, after = controller_of(decode_object(change.previous)), controller_of(obj)
             if before is not None and after is not None and before.uid != after.uid:
-                object_to(f"{change.storage} {change.key} goes from {before.name} to {after.name} at once")
+                fail(f"{change.storage} {change.key} goes from {before.name} to {after.name} at once")
 
 
 class StatusGoesForward:
@@ -40,16 +40,16 @@ class StatusGoesForward:
 
     name = "observedGeneration is true"
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if isinstance(happening, Committed):
-            for change in happening.changes:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if isinstance(observation, Committed):
+            for change in observation.changes:
                 if change.type not in (ADDED, DELETED) and change.storage in OBSERVING:
                     after = decode_object(change.raw)
                     seen = _observed(after)
                     if seen < _observed(decode_object(change.previous)):
-                        object_to(f"{change.storage} {change.key}: observedGeneration goes back to {seen}")
+                        fail(f"{change.storage} {change.key}: observedGeneration goes back to {seen}")
                     if seen > (metadata(after).get("generation") or 0):
-                        object_to(f"{change.storage} {change.key}: observedGeneration {seen} is ahead")
+                        fail(f"{change.storage} {change.key}: observedGeneration {seen} is ahead")
 
 
 def _observed(obj: Object) -> int:
@@ -64,10 +64,10 @@ class OnlyEmptyReplicaSetsGo:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if not isinstance(happening, Submitted):
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Submitted):
             return
-        for command in happening.submit.commands:
+        for command in observation.submit.commands:
             if isinstance(command, Delete) and command.resource == REPLICASETS.id:
                 namespace, _, name = command.key.rpartition("/")
                 path = resource_path(REPLICASETS.id, namespace, name)
@@ -76,4 +76,4 @@ class OnlyEmptyReplicaSetsGo:
                 if response.status != 200 or command.uid not in (None, metadata(found).get("uid")):
                     continue
                 if found["spec"].get("replicas", 1) or found.get("status", {}).get("replicas"):
-                    object_to(f"ReplicaSet {command.key} is deleted, and has pods")
+                    fail(f"ReplicaSet {command.key} is deleted, and has pods")

@@ -12,17 +12,17 @@ from typing import NamedTuple
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import History, Streaks
-from actors.simulation.invariants.replicas import MANAGERS_OF_PODS, OWNER_IDS, OWNERS, owner_concerned, replicas_of
-from actors.simulation.invariants.watching import (
-    Answered,
-    CarriedOut,
+from actors.simulation.invariants.observing import (
+    Admitted,
     Committed,
-    Happening,
-    LetIn,
-    ObjectTo,
+    Fail,
+    Handled,
+    Observation,
+    OutcomeReceived,
     ProcessStarted,
     Submitted,
 )
+from actors.simulation.invariants.replicas import MANAGERS_OF_PODS, OWNER_IDS, OWNERS, owner_concerned, replicas_of
 from protocols.messages.commands import Create, Get, Submit, Update
 from protocols.messages.outcomes import Done
 from protocols.objects import Key, controller_of, decode_object, make_key, resource_version_of, uid_of
@@ -81,27 +81,27 @@ class NeverMorePodsThanWanted:
         self._active: dict[str, dict[str, _Active]] = {}  # by the owner's uid and the pod's
         self._owner: dict[str, str] = {}  # of each active pod, by uids
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
             case ProcessStarted(process, _):
                 self._starts[process] = self._starts.get(process, 0) + 1
                 self._streaks.end(process)
             case Submitted(process, system, submit) if _keeps_pods(submit.sender):
                 self._submitted(process, system, submit)
-            case Answered(process, _, sender, command, outcome) if command is not None and _keeps_pods(sender):
+            case OutcomeReceived(process, _, sender, command, outcome) if command is not None and _keeps_pods(sender):
                 self._streaks.answered(command)
                 if isinstance(command, Get | Update) and isinstance(outcome, Done) and command.resource in OWNER_IDS:
                     owner = decode_object(outcome.body)
                     self._answered[process, uid_of(owner)] = int(resource_version_of(owner))
-            case LetIn(process, name, _):
+            case Admitted(process, name, _):
                 self._streaks.end(process, name)
             case Committed(changes):
                 for change in changes:
                     self._committed(change)
-            case CarriedOut(process, _, request, response) if request.method == "POST" and response.status == 201:
+            case Handled(process, _, request, response) if request.method == "POST" and response.status == 201:
                 decision = self._decisions.get((process, request.body))
                 if decision is not None:
-                    self._made(decision, response.body, object_to)
+                    self._made(decision, response.body, fail)
 
     def _submitted(self, process: str, system: ControllerSystem, submit: Submit) -> None:
         for command in submit.commands:
@@ -142,7 +142,7 @@ class NeverMorePodsThanWanted:
             self._owner[uid] = now
             self._active.setdefault(now, {}).setdefault(uid, _Active(change.key, change.revision, None))
 
-    def _made(self, decision: _Decision, body: bytes, object_to: ObjectTo) -> None:
+    def _made(self, decision: _Decision, body: bytes, fail: Fail) -> None:
         """One more is there, because somebody decided so."""
         pod = decode_object(body)
         owner = controller_of(pod)
@@ -156,7 +156,7 @@ class NeverMorePodsThanWanted:
         known = sorted({*known, made.key})
         wanted = self._wanted.between(owner.uid, begun.owners, decision.newest)
         if len(known) > max(wanted, default=len(known)):
-            object_to(
+            fail(
                 f"{made.key} is one more than the {max(wanted)} that {owner.kind} {owner.name} wants, by version "
                 f"{begun.owners} to {decision.newest}; of the others {decision.asker.sender} has to know by version "
                 f"{begun.pods}, or as it asked for them itself: {known}"

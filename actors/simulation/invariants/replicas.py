@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import Streaks
-from actors.simulation.invariants.watching import (
-    Answered,
+from actors.simulation.invariants.observing import (
+    Admitted,
     Committed,
-    Happening,
-    LetIn,
-    ObjectTo,
+    Fail,
+    Observation,
+    OutcomeReceived,
     ProcessStarted,
     Submitted,
 )
@@ -160,8 +160,8 @@ class NoPodTooMany:
         self._own: dict[str, _Own] = {}
         self._streaks: Streaks[_Room] = Streaks(cluster)
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
             case ProcessStarted(process, system):
                 self._own[process] = _Own(system)
                 self._streaks.end(process)
@@ -171,16 +171,16 @@ class NoPodTooMany:
                         for own in self._own.values():
                             own.is_there(change.key, int(resource_version_of(decode_object(change.raw))))
             case Submitted(process, _, submit) if submit.sender.startswith("controller:"):
-                self._submitted(process, submit, object_to)
-            case Answered(process, _, sender, command, outcome) if command is not None:
+                self._submitted(process, submit, fail)
+            case OutcomeReceived(process, _, sender, command, outcome) if command is not None:
                 room = self._streaks.answered(command)
                 if sender.startswith(MANAGERS_OF_PODS):
                     _learn(self._own[process], command, outcome, room)
-            case LetIn(process, name, _, lost):
+            case Admitted(process, name, _, lost):
                 self._own[process].forget_what_was_asked(name, lost)
                 self._streaks.end(process, name)
 
-    def _submitted(self, process: str, submit: Submit, object_to: ObjectTo) -> None:
+    def _submitted(self, process: str, submit: Submit, fail: Fail) -> None:
         own = self._own[process]
         by_owner: dict[tuple[str, OwnerRef], list[Command]] = defaultdict(list)
         for command in submit.commands:
@@ -189,7 +189,7 @@ class NoPodTooMany:
                 by_owner[concerned].append(command)
             elif isinstance(command, Delete) and command.resource == PODS.id:
                 if submit.sender.startswith(MANAGERS_OF_PODS):
-                    object_to(f"{command.key} is deleted, which nobody owns who wants any number of pods")
+                    fail(f"{command.key} is deleted, which nobody owns who wants any number of pods")
         for (namespace, owner), commands in by_owner.items():
             if owner.kind not in OWNERS or OWNERS[owner.kind].id not in own.system.tables:
                 continue
@@ -205,11 +205,9 @@ class NoPodTooMany:
             room, newest = self._streaks.submitted(process, submit.sender, owner.uid, commands, now), now()
             room.creations = max(room.creations, newest.creations)
             room.deletions = max(room.deletions, newest.deletions)
-            self._judge(own, submit.sender, owner, commands, room, object_to)
+            self._judge(own, submit.sender, owner, commands, room, fail)
 
-    def _judge(
-        self, own: _Own, sender: str, owner: OwnerRef, commands: list[Command], room: _Room, object_to: ObjectTo
-    ) -> None:
+    def _judge(self, own: _Own, sender: str, owner: OwnerRef, commands: list[Command], room: _Room, fail: Fail) -> None:
         """room: before these commands; less what they take, afterwards."""
         for command in commands:
             if isinstance(command, Create) and command.resource == PODS.id and not command.subresource:
@@ -220,22 +218,22 @@ class NoPodTooMany:
                     room.creations -= 1
                     if room.creations < 0:
                         wanted = own.wanted(command.namespace, owner)
-                        object_to(
+                        fail(
                             f"{key} is created for {owner.kind} {owner.name}, which wants {wanted}; "
                             f"its controller can know of {sorted(known)}"
                         )
                     own.pods[key] = _Pod(owner, 0, 0, sender)
             elif isinstance(command, Delete) and sender.startswith(MANAGERS_OF_PODS):
-                self._delete(own, owner, command, room, object_to)
+                self._delete(own, owner, command, room, fail)
 
-    def _delete(self, own: _Own, owner: OwnerRef, command: Delete, room: _Room, object_to: ObjectTo) -> None:
+    def _delete(self, own: _Own, owner: OwnerRef, command: Delete, room: _Room, fail: Fail) -> None:
         known = own.pods_of(owner.uid, surely=True)
         if command.key in known:
             room.deletions -= 1
             if room.deletions < 0:
                 wanted = own.wanted(split_key(command.key)[0], owner)
                 who = f"{owner.kind} {owner.name}"
-                object_to(f"{command.key} is deleted although {who} wants {wanted} and has {sorted(known)}")
+                fail(f"{command.key} is deleted although {who} wants {wanted} and has {sorted(known)}")
         entry = own.table.get(command.key)
         own.deleted.add(command.uid or (entry.uid if entry is not None else ""))
 

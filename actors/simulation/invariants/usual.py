@@ -8,9 +8,9 @@ from actors.simulation.invariants.calls import CallsInProportion, NoLookWithoutR
 from actors.simulation.invariants.deletions import DeletesWhatItSaw
 from actors.simulation.invariants.deployments import NeverLargerThanAllowed, SizesWithinBounds
 from actors.simulation.invariants.objects import OnlyEmptyReplicaSetsGo, SingleOwner, StatusGoesForward
+from actors.simulation.invariants.observing import Invariant
 from actors.simulation.invariants.presence import NeverMorePodsThanWanted
 from actors.simulation.invariants.replicas import NoPodTooMany
-from actors.simulation.invariants.watching import Invariant
 from actors.simulation.invariants.writes import NoHotLoop, NoWriteByTheDeposed, NoWriteByTheReplaced
 
 

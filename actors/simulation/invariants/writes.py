@@ -10,12 +10,12 @@ from actors.faults.writes import THIEF
 from actors.reconciliation.actor_names import ELECTOR
 from actors.simulation import SimulatedCluster
 from actors.simulation.calendar import LEASE
-from actors.simulation.invariants.watching import (
-    CarriedOut,
+from actors.simulation.invariants.observing import (
+    Admitted,
     Committed,
-    Happening,
-    LetIn,
-    ObjectTo,
+    Fail,
+    Handled,
+    Observation,
     ProcessStarted,
     Sent,
     Submitted,
@@ -38,8 +38,8 @@ class NoWriteByTheReplaced:
         self._asked: dict[tuple[str, str, str, bytes], tuple[str, int]] = {}
         self._current: dict[tuple[str, str], int] = {}
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
             case ProcessStarted(process, _):
                 self._current = {one: i for one, i in self._current.items() if one[0] != process}
                 self._asked = {one: who for one, who in self._asked.items() if one[0] != process}
@@ -49,14 +49,14 @@ class NoWriteByTheReplaced:
                         request = request_for(command, timeout=0.0)
                         asked = (process, request.method, request.path, request.body)
                         self._asked[asked] = (submit.sender, submit.incarnation)
-            case LetIn(process, name, incarnation):
+            case Admitted(process, name, incarnation):
                 self._current[process, name] = incarnation
             case Sent(process, _, request, by_fenced):
                 if by_fenced:
-                    object_to(f"{request.method} {request.path} is sent by an actor that had been replaced")
+                    fail(f"{request.method} {request.path} is sent by an actor that had been replaced")
                 who = self._asked.get((process, request.method, request.path, request.body))
                 if who is not None and who[1] < self._current.get((process, who[0]), 0):
-                    object_to(f"{request.method} {request.path} is sent for incarnation {who[1]} of {who[0]}")
+                    fail(f"{request.method} {request.path} is sent for incarnation {who[1]} of {who[0]}")
 
 
 class NoWriteByTheDeposed:
@@ -70,8 +70,8 @@ class NoWriteByTheDeposed:
         self._holder = ""
         self._stolen_at = float("-inf")
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
             case ProcessStarted(process, _):
                 election = self._cluster.processes[process].election
                 self._identities[process] = "" if election is None else election.identity
@@ -81,11 +81,11 @@ class NoWriteByTheDeposed:
                         self._holder = decode_object(change.raw)["spec"].get("holderIdentity") or ""
                         if self._holder == THIEF:
                             self._stolen_at = self._cluster.clock.monotonic()
-            case CarriedOut(process, client, request, _) if request.method != "GET" and client != CLIENT:
+            case Handled(process, client, request, _) if request.method != "GET" and client != CLIENT:
                 identity = self._identities.get(process)
                 excused = self._cluster.clock.monotonic() - self._stolen_at <= STOLEN
                 if identity and self._holder not in ("", identity) and not excused:
-                    object_to(f"{identity} writes {request.method} {request.path}, and {self._holder} holds the lease")
+                    fail(f"{identity} writes {request.method} {request.path}, and {self._holder} holds the lease")
 
 
 class NoHotLoop:
@@ -97,18 +97,18 @@ class NoHotLoop:
         self._clock = cluster.clock
         self._times: dict[tuple[str, str, str, bytes], deque[float]] = {}
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if not isinstance(happening, Sent) or happening.request.query.get("watch"):
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Sent) or observation.request.query.get("watch"):
             return
-        request = happening.request
+        request = observation.request
         made = request.body if request.method == "POST" else b""
-        times = self._times.setdefault((happening.process, happening.client, request.path, made), deque())
+        times = self._times.setdefault((observation.process, observation.client, request.path, made), deque())
         now = self._clock.monotonic()
         times.append(now)
         while times and times[0] < now - WINDOW:
             times.popleft()
         if len(times) > MOST_CALLS:
-            object_to(f"{happening.client} asked for {request.path} {len(times)} times within {WINDOW:g} s")
+            fail(f"{observation.client} asked for {request.path} {len(times)} times within {WINDOW:g} s")
 
 
 class Quiet:
@@ -119,10 +119,10 @@ class Quiet:
     def __init__(self) -> None:
         self.on = False
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if self.on and isinstance(happening, Sent) and happening.process.startswith("manager"):
-            if happening.client not in (CLIENT, ELECTOR) and _counts(happening.request):
-                object_to(f"{happening.client} writes {happening.request.method} {happening.request.path}")
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if self.on and isinstance(observation, Sent) and observation.process.startswith("manager"):
+            if observation.client not in (CLIENT, ELECTOR) and _counts(observation.request):
+                fail(f"{observation.client} writes {observation.request.method} {observation.request.path}")
 
 
 def _counts(request: Request) -> bool:

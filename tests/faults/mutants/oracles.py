@@ -6,7 +6,7 @@ from collections import deque
 
 from actors.engine.informer.list_watch import CLIENT
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.watching import CarriedOut, Happening, ObjectTo, Sent, Submitted
+from actors.simulation.invariants.observing import Fail, Handled, Observation, Sent, Submitted
 from protocols.conditions import find_condition
 from protocols.messages.commands import Create, Patch, Update
 from protocols.nodes import LEASE_NAMESPACE
@@ -53,13 +53,17 @@ class NothingListedAgain:
         self._calm_from = max((fault.until or 0.0 for fault in cluster.injector.faults), default=0.0) + CALM
         self._lists: dict[tuple[str, str], int] = {}
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if isinstance(happening, Sent) and happening.client == CLIENT and self._clock.monotonic() >= self._calm_from:
-            if "watch" not in happening.request.query and "continue" not in happening.request.query:
-                path = happening.request.path
-                lists = self._lists[happening.process, path] = self._lists.get((happening.process, path), 0) + 1
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if (
+            isinstance(observation, Sent)
+            and observation.client == CLIENT
+            and self._clock.monotonic() >= self._calm_from
+        ):
+            if "watch" not in observation.request.query and "continue" not in observation.request.query:
+                path = observation.request.path
+                lists = self._lists[observation.process, path] = self._lists.get((observation.process, path), 0) + 1
                 if lists > 2:
-                    object_to(f"{path} is listed for the {lists}. time since the faults are over")
+                    fail(f"{path} is listed for the {lists}. time since the faults are over")
 
 
 class NoFlood:
@@ -71,10 +75,10 @@ class NoFlood:
         self._clock = cluster.clock
         self._made: dict[str, deque[float]] = {}
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if not isinstance(happening, Submitted):
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Submitted):
             return
-        for command in happening.submit.commands:
+        for command in observation.submit.commands:
             owner = controller_of(decode_object(command.body)) if isinstance(command, Create) else None
             if owner is not None and command.resource == PODS.id:
                 now, made = self._clock.monotonic(), self._made.setdefault(owner.uid, deque())
@@ -82,7 +86,7 @@ class NoFlood:
                 while made[0] < now - WINDOW:
                     made.popleft()
                 if len(made) > MOST_PODS:
-                    object_to(f"{owner.kind} {owner.name} asks for its {len(made)}. pod within {WINDOW:g} s")
+                    fail(f"{owner.kind} {owner.name} asks for its {len(made)}. pod within {WINDOW:g} s")
 
 
 class OwnersLive:
@@ -96,9 +100,9 @@ class OwnersLive:
         self._cluster = cluster
         self._looked: dict[tuple[str, str], str] = {}  # (process, path) → uid that was read live there, and not going
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        match happening:
-            case CarriedOut(process, _, request, response) if request.method == "GET" and response.status == 200:
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Handled(process, _, request, response) if request.method == "GET" and response.status == 200:
                 obj = decode_object(response.body)
                 self._looked[process, request.path] = "" if is_deleting(obj) else uid_of(obj)
             case Submitted(process, system, submit):
@@ -113,11 +117,11 @@ class OwnersLive:
                     if isinstance(command, Create):
                         shown = system.tables[resource.id].get(key)
                         if shown is not None and shown.uid == owner.uid and is_deleting(decode_object(shown.raw)):
-                            object_to(f"a pod is made for {owner.kind} {key}, which is known to be going")
+                            fail(f"a pod is made for {owner.kind} {key}, which is known to be going")
                     elif self._is_gone(resource, key, owner.uid):
                         path = resource_path(resource.id, namespace, owner.name)
                         if self._looked.get((process, path)) != owner.uid:
-                            object_to(f"{command.key} is adopted for {owner.kind} {key}, which is gone")
+                            fail(f"{command.key} is adopted for {owner.kind} {key}, which is gone")
 
     def _is_gone(self, resource: Resource, key: Key, uid: str) -> bool:
         live = self._cluster.get(resource, key)
@@ -132,10 +136,10 @@ class OnlySilentNodesAreGivenUp:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if not isinstance(happening, Submitted):
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Submitted):
             return
-        for command in happening.submit.commands:
+        for command in observation.submit.commands:
             if isinstance(command, Update) and command.resource == NODES.id and command.subresource == "status":
                 ready = find_condition(decode_object(command.body)["status"]["conditions"], "Ready")
                 lease = self._cluster.get(LEASES, make_key(LEASE_NAMESPACE, command.key))
@@ -143,7 +147,7 @@ class OnlySilentNodesAreGivenUp:
                     continue
                 age = self._cluster.clock.now() - parse_time(lease["spec"]["renewTime"])
                 if age < FRESH:
-                    object_to(f"{command.key} is given up, and has renewed its Lease {age:.0f} s ago")
+                    fail(f"{command.key} is given up, and has renewed its Lease {age:.0f} s ago")
 
 
 class RecreateWaits:
@@ -154,24 +158,24 @@ class RecreateWaits:
     def __init__(self, _cluster: SimulatedCluster) -> None:
         pass
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        if not isinstance(happening, Submitted):
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Submitted):
             return
-        for command in happening.submit.commands:
+        for command in observation.submit.commands:
             if not isinstance(command, Create | Update) or command.resource != REPLICASETS.id or command.subresource:
                 continue
             asked = decode_object(command.body)
             owner = controller_of(asked)
             if owner is None or owner.kind != DEPLOYMENTS.kind or not asked["spec"].get("replicas"):
                 continue
-            tables = happening.system.tables
+            tables = observation.system.tables
             shown = tables[DEPLOYMENTS.id].get(make_key(metadata(asked)["namespace"], owner.name))
             if shown is None or (decode_object(shown.raw)["spec"].get("strategy") or {}).get("type") != "Recreate":
                 continue
             for other in tables[REPLICASETS.id].indexed(OWNER, owner.uid):
                 running = [pod.key for pod in tables[PODS.id].indexed(OWNER, other.uid) if not is_terminal(pod.facts)]
                 if running and split_key(other.key)[1] != name_of(asked) and grows(asked, tables[REPLICASETS.id]):
-                    object_to(f"{name_of(asked)} is to have pods, and of {other.key} there are {running}")
+                    fail(f"{name_of(asked)} is to have pods, and of {other.key} there are {running}")
 
 
 def grows(asked: Object, replica_sets: Table) -> bool:

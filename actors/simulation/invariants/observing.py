@@ -1,10 +1,9 @@
-"""Watching a simulated cluster: everything that happens, told to invariants, and what they object to.
+"""What invariants observe of a simulated cluster, and what checks them.
 
-An invariant is an object with a name and `see`; controllers bring their own next to their code. It keeps what it needs
-to remember in itself, and a run has new ones.
+An invariant is an object with a name and `observe`. It keeps its state in itself; every run makes new ones.
 
-    watch = Watchman(cluster, [SinglePodOwner(), ...])
-    cluster.run_until(lambda: bool(watch.violations), within=60.0)
+    checker = InvariantChecker(cluster, [SingleOwner(), ...])
+    cluster.run_until(lambda: bool(checker.violations), within=60.0)
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ MOST_VIOLATIONS = 20  # that are kept
 
 
 class ProcessStarted(NamedTuple):
-    """A process starts, maybe again; it remembers nothing of what it was before."""
+    """A process starts, for the first time or again: a restarted process has no memory."""
 
     process: str
     system: ControllerSystem
 
 
 class Submitted(NamedTuple):
-    """An actor asks for commands, at the moment of its decision."""
+    """An actor submits commands to the dispatcher, at the moment of its decision."""
 
     process: str
     system: ControllerSystem
     submit: Submit
 
 
-class Answered(NamedTuple):
-    """An actor is told the outcome of one of its commands. command: None if nobody saw it submitted."""
+class OutcomeReceived(NamedTuple):
+    """An actor is sent the outcome of one of its commands. command: None if its submission was not observed."""
 
     process: str
     system: ControllerSystem
@@ -53,10 +52,10 @@ class Answered(NamedTuple):
     outcome: Outcome
 
 
-class LetIn(NamedTuple):
-    """The dispatcher lets an incarnation write, and none that is older; be it that the dispatcher itself is new.
+class Admitted(NamedTuple):
+    """The dispatcher admits an incarnation: from now on it refuses commands of older ones under that name.
 
-    lost: what was asked for under that name and will not be answered any more.
+    lost: commands submitted under that name that will have no outcome.
     """
 
     process: str
@@ -66,7 +65,7 @@ class LetIn(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A request leaves a process. by_fenced: the actor that sends it had been replaced."""
+    """A request leaves a process. by_fenced: it is sent by an actor that was replaced before."""
 
     process: str
     client: str
@@ -74,8 +73,8 @@ class Sent(NamedTuple):
     by_fenced: bool
 
 
-class CarriedOut(NamedTuple):
-    """The server has handled a request of a process. changes: what it committed for it, as was told just before."""
+class Handled(NamedTuple):
+    """The server has handled a request of a process. changes: what it committed for it (Committed came just before)."""
 
     process: str
     client: str
@@ -90,18 +89,18 @@ class Committed(NamedTuple):
     changes: Sequence[Change]
 
 
-Happening = ProcessStarted | Submitted | Answered | LetIn | Sent | CarriedOut | Committed
-ObjectTo = Callable[[str], None]  # takes what is wrong
+Observation = ProcessStarted | Submitted | OutcomeReceived | Admitted | Sent | Handled | Committed
+Fail = Callable[[str], None]  # records a violation: takes what is wrong
 
 
 class Invariant(Protocol):
-    """Something that must always hold."""
+    """Something that must hold at every moment of a run."""
 
     @property
     def name(self) -> str: ...
 
-    def see(self, happening: Happening, object_to: ObjectTo) -> None:
-        """Look at what happens, and object to what must not."""
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        """Called with everything that happens, in order; calls `fail` with what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,57 +115,57 @@ class Violation:
         return f"at {self.at:.3f} s, {self.invariant}: {self.text}"
 
 
-class Watchman:
-    """See the module. checked: how often each invariant was told of something."""
+class InvariantChecker:
+    """Passes observations to invariants, and keeps their violations. checked: observations passed, by invariant."""
 
     def __init__(self, cluster: SimulatedCluster, invariants: Iterable[Invariant]) -> None:
-        """To be called before any process starts."""
+        """To be made before any process starts."""
         self.violations: list[Violation] = []
         self.checked: Counter[str] = Counter()
         self._cluster = cluster
-        self._posts = [(each.name, each.see, partial(self.object_to, each.name)) for each in invariants]
+        self._invariants = [(each.name, each.observe, partial(self.fail, each.name)) for each in invariants]
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
         cluster.network.witnesses.append(self)
-        self._latest: tuple[float, Sequence[Change]] = (0.0, ())  # when the server committed what at last
+        self._latest: tuple[float, Sequence[Change]] = (0.0, ())  # (when, what) of the last commit
         cluster.disk.observers.append(self._committed)
         cluster.started.append(self._started)
 
-    def _tell(self, happening: Happening) -> None:
-        for name, see, object_to in self._posts:
+    def _pass_on(self, observation: Observation) -> None:
+        for name, observe, fail in self._invariants:
             self.checked[name] += 1
-            see(happening, object_to)
+            observe(observation, fail)
 
     def _committed(self, changes: Sequence[Change]) -> None:
         self._latest = (self._cluster.clock.monotonic(), changes)
-        self._tell(Committed(changes))
+        self._pass_on(Committed(changes))
 
-    def object_to(self, invariant: str, text: str) -> None:
+    def fail(self, invariant: str, text: str) -> None:
         violation = Violation(self._cluster.clock.monotonic(), invariant, text)
         if len(self.violations) < MOST_VIOLATIONS:
             self.violations.append(violation)
             self._cluster.note("", f"VIOLATION {violation}")
 
     def _started(self, process: str, system: ControllerSystem) -> None:
-        self._tell(ProcessStarted(process, system))
+        self._pass_on(ProcessStarted(process, system))
 
         def tap(sender: str, receiver: str, frame: bytes) -> None:
             if self._cluster.processes[process].system is not system:
-                return  # a process that is gone: what its requests are answered reaches nobody
+                return  # the process is gone, and nothing receives the responses to its requests
             if receiver == DISPATCHER:
                 message = decode(frame)
                 if isinstance(message, Submit):
                     for index, command in enumerate(message.commands):
                         self._commands[process, message.sender, message.ticket, index] = command
-                    self._tell(Submitted(process, system, message))
+                    self._pass_on(Submitted(process, system, message))
             elif sender == DISPATCHER:
                 message = decode(frame)
                 if isinstance(message, Settled):
                     asked = (process, receiver, message.ticket, message.index)
                     known = self._commands.pop(asked) if asked in self._commands else None
-                    self._tell(Answered(process, system, receiver, known, message.outcome))
+                    self._pass_on(OutcomeReceived(process, system, receiver, known, message.outcome))
                 elif isinstance(message, Attached):
                     lost = self._lost(process, receiver, message)
-                    self._tell(LetIn(process, receiver, message.incarnation, lost))
+                    self._pass_on(Admitted(process, receiver, message.incarnation, lost))
 
         system.actors.taps.append(tap)
 
@@ -179,10 +178,10 @@ class Watchman:
     def sent(self, process: str, client: str, request: Request) -> None:
         actor = self._cluster.world.current
         fenced = actor is not None and actor.context.fenced
-        self._tell(Sent(process, client, request, fenced))
+        self._pass_on(Sent(process, client, request, fenced))
 
     def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
-        # A request is handled in no time; what was committed before it came was somebody else's.
+        # A request is handled in no virtual time: an earlier commit belongs to another request.
         (when, changes), self._latest = self._latest, (0.0, ())
         mine = changes if when == self._cluster.clock.monotonic() else ()
-        self._tell(CarriedOut(process, client, request, response, mine))
+        self._pass_on(Handled(process, client, request, response, mine))
