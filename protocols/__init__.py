@@ -1,4 +1,11 @@
-"""What is said between actors: messages, their encoding, API resources and the vocabulary over API objects.
+"""What actors say to each other, and the vocabulary over API objects. No I/O, no threads, no clock.
 
-Nothing here does I/O, starts a thread or reads a clock.
+messages/                    the messages, one file a conversation; codec.py encodes them, and alone knows msgpack
+resources.py, routes.py      API resources and their URLs
+objects.py                   keys, owners, metadata of objects
+selectors.py, quantities.py, times.py, conditions.py, percentages.py, hashing.py, tolerations.py
+                             values inside of objects
+semantic.py                  equality of objects as the API means it
+pods.py, nodes.py            what is asked of pods and nodes
+watch_lines.py               a line of a watch's response
 """

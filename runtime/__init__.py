@@ -1,1 +1,9 @@
-"""What actors stand on: spawning, clock, tables, queues, API client, serving, the simulator, the embedded cluster."""
+"""What actors stand on; nothing here knows a controller. From the bottom up, imports point downwards only:
+
+scheduling/ process/         clock, work queue, backoff, rate limits; child processes, signals, files, event loop
+flags/ logs/ metrics/        how flags are declared and read, log lines written, figures counted
+system/ tables/ cloud/       actors: names, incarnations, supervision, journal; what informers see; clouds
+client/                      HTTP to an API server: configuration, credentials, connections, watches
+apiserver/ serving/ faults/  an API server of our own; health and metrics over HTTP; faults and when they strike
+simulation/                  the world: actors without threads, by seed, on a virtual clock
+"""

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -107,6 +108,16 @@ def test_python_in_a_page_is_good_and_imports_public_names_that_exist(page: str)
                 continue
             names = [f"{node.module}.{one.name}" for one in node.names]
             assert [name for name in names if not is_there(name)] == []
+
+
+@pytest.mark.parametrize("package", ["actors", "runtime", "protocols"])
+def test_a_package_with_a_map_in_its_docstring_leaves_no_room_out(package: str) -> None:
+    described = import_module(package).__doc__ or ""
+    inside = [path for path in (ROOT / package).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    rooms = {path.name if path.suffix else f"{path.name}/" for path in inside} - {"__init__.py"}
+    assert [room for room in sorted(rooms) if room not in described] == []
+    named = set(re.findall(r"(?<![\w/])[a-z_]+(?:/(?=[ \n])|\.py)", described))
+    assert [name for name in sorted(named - rooms) if not list((ROOT / package).rglob(name))] == []
 
 
 def test_no_file_tells_of_the_machine_that_it_was_written_on() -> None:
