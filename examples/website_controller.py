@@ -15,6 +15,7 @@ from kcm import (
     Key,
     Object,
     PatchType,
+    Queue,
     Reconciliation,
     Resource,
     Step,
@@ -110,8 +111,8 @@ WEBSITE = ControllerSpec(
     name="website-controller",
     aliases=("website",),
     # A Deployment has its Website's name, and so has one of somebody else's that stands in its way.
-    watches=(Watch(WEBSITES, to=itself), Watch(DEPLOYMENTS, to=itself)),
-    build=lambda surroundings: Websites(tables=surroundings.tables),
+    queues=(Queue(watches=(Watch(WEBSITES, to=itself), Watch(DEPLOYMENTS, to=itself))),),
+    build=lambda context: Websites(tables=context.tables),
 )
 
 

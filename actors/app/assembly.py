@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from actors.engine.controller import Controller, ControllerSettings
+from actors.engine.controller import Controller, ControllerSettings, QueueSettings
 from actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.engine.elector import Election, Elector
 from actors.engine.event_recorder import EventRecorder
@@ -15,10 +15,9 @@ from actors.engine.informer import Informer, InformerLimits
 from actors.engine.manager import ControllerManager
 from actors.engine.manager.plan import ControllerPlan, ManagerPlan, Steering
 from actors.options import Options
-from actors.reconciliation import Reconciler
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, RECORDER, controller_name, informer_name
 from actors.reconciliation.derived import new_table
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec
 from protocols.resources import Resource
 from runtime.client.api import Transport
 from runtime.cloud.calls import CloudCalls
@@ -159,14 +158,26 @@ def _resync(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> float:
     return assembly.options.generic.min_resync_period * (1 + random.Random(seed).random()) if own is None else own
 
 
+def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSettings:
+    name = queue.name or default_name
+    return QueueSettings(
+        name=name,
+        watches=queue.watches,
+        reconcile=queue.reconcile,
+        concurrency=queue.concurrency(assembly.options),
+        max_retries=queue.max_retries,
+        meter=WorkQueueMeter(assembly.metrics, name),
+    )
+
+
 def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
     for resource in spec.resources:
         if resource.id not in assembly.tables:
             assembly.tables[resource.id] = assembly.make_table(resource)
     short = spec.name.removesuffix("-controller")
 
-    def surroundings(tables: Tables) -> Surroundings:
-        return Surroundings(
+    def context(tables: Tables) -> ControllerContext:
+        return ControllerContext(
             tables=tables,
             clock=assembly.clock,
             log=assembly.log.bind(source=spec.name),
@@ -174,13 +185,13 @@ def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> Contr
             options=assembly.options,
         )
 
-    def build(own_tables: Tables) -> Reconciler:
-        return spec.build(surroundings(own_tables))
+    def build(own_tables: Tables) -> Any:
+        return spec.build(context(own_tables))
 
     tables: Mapping[str, Table] = {resource.id: assembly.tables[resource.id] for resource in spec.resources}
 
     def child(kind: str, name: str) -> ActorSpec:
-        return spec.children[kind](name, surroundings(Tables(tables)))
+        return spec.children[kind](name, context(Tables(tables)))
 
     return ControllerPlan(
         child=child,
@@ -192,16 +203,13 @@ def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> Contr
                     name=spec.name,
                     client=spec.client or spec.name,
                     component=spec.component or spec.name,
-                    concurrency=spec.concurrency(assembly.options),
-                    max_retries=spec.max_retries,
+                    queues=tuple(_queue(assembly, queue, short) for queue in spec.queues),
                     first_keys=spec.first_keys,
                     resync=_resync(assembly, spec, seed=seed),
                 ),
                 "tables": tables,
-                "watches": spec.watches,
                 "build": build,
                 "vitals": assembly.vitals,
-                "meter": WorkQueueMeter(assembly.metrics, spec.queue or short),
                 "seed": seed,
             },
         ),

@@ -95,7 +95,7 @@ class ControllerSystem:
             for spec in self.controllers
             if is_enabled(spec.name, self.options.generic.controllers, on_by_default=spec.on_by_default)
         ]
-        self.enabled = tuple(spec.name for spec in chosen if spec.wanted(self.options))
+        self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))
         self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
         self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)

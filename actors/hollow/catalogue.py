@@ -7,7 +7,7 @@ from actors.hollow.kubelet import HollowKubelet, kubelet_watches
 from actors.hollow.nodes import HollowNodes, node_watches
 from actors.hollow.scheduler import SCHEDULER_NAME, HollowScheduler, scheduler_watches
 from actors.options import Options
-from actors.reconciliation.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec, Queue
 
 CONCURRENCY = 64  # keys in work at once: they wait for the server, hardly for the processor
 
@@ -27,27 +27,24 @@ def hollow_specs(
     return (
         ControllerSpec(
             name="hollow-nodes-controller",
-            watches=node_watches(fleet),
+            queues=(Queue(watches=node_watches(fleet), concurrency=_many),),
             first_keys=tuple(fleet),
             build=lambda s: HollowNodes(tables=s.tables, clock=s.clock, fleet=fleet),
             client="hollow-nodes",
             component="kubelet",
-            concurrency=_many,
         ),
         ControllerSpec(
             name="hollow-kubelet-controller",
-            watches=kubelet_watches(fleet),
+            queues=(Queue(watches=kubelet_watches(fleet), concurrency=_many),),
             build=lambda s: HollowKubelet(tables=s.tables, clock=s.clock, fleet=fleet),
             client="hollow-kubelet",
             component="kubelet",
-            concurrency=_many,
         ),
         ControllerSpec(
             name="hollow-scheduler-controller",
-            watches=scheduler_watches(),
+            queues=(Queue(watches=scheduler_watches(), concurrency=_many),),
             build=lambda s: HollowScheduler(tables=s.tables, clock=s.clock),
             client="hollow-scheduler",
             component=SCHEDULER_NAME,
-            concurrency=_many,
         ),
     )

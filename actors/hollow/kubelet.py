@@ -9,7 +9,7 @@ hollow pod is in behaviour.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from actors.hollow import behaviour, pod_status
@@ -30,7 +30,7 @@ from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
 
 
-def kubelet_watches(nodes: Collection[str]) -> tuple[Watch, ...]:
+def kubelet_watches(nodes: Collection[str]) -> tuple[Watch[Key], ...]:
     """nodes: the names of the hollow ones."""
     return (Watch(PODS, to=_bound_to(nodes)), Watch(NODES, to=_pods_of(nodes)))
 
@@ -69,7 +69,6 @@ class HollowKubelet:
     """See the module."""
 
     def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
-        self.watches: Sequence[Watch] = kubelet_watches(fleet)
         self._pods, self._nodes, self._clock, self._fleet = tables[PODS], tables[NODES], clock, fleet
         self._addresses = AddressBook()
         self._stopping: dict[Key, _Stopping] = {}

@@ -12,7 +12,7 @@ there, the Lease is not read: each renewal is a patch, and one that finds nothin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from actors.hollow.behaviour import Silence, heartbeat_interval, says_ready, silence
@@ -55,7 +55,7 @@ JITTER = 0.04  # of an interval
 RETRY = 1.0
 
 
-def node_watches(fleet: Mapping[str, HollowNode]) -> tuple[Watch, ...]:
+def node_watches(fleet: Mapping[str, HollowNode]) -> tuple[Watch[Key], ...]:
     """Those of the fleet whenever they change; others when they come, as they may be left over from an earlier one."""
 
     def keys(change: Change, tables: Tables) -> Iterable[Key]:
@@ -87,7 +87,6 @@ class HollowNodes:
     """See the module."""
 
     def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
-        self.watches: Sequence[Watch] = node_watches(fleet)
         self._nodes, self._clock, self._fleet = tables[NODES], clock, fleet
         self._kubelets: dict[str, _Kubelet] = {}  # those that have registered their node
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -48,7 +48,7 @@ FIRST_BACKOFF, MOST_BACKOFF = 1.0, 10.0
 MOST_WOKEN = 500
 
 
-def scheduler_watches() -> tuple[Watch, ...]:
+def scheduler_watches() -> tuple[Watch[Key], ...]:
     return (Watch(PODS, to=_pod_and_who_waits_for_room), Watch(NODES, to=_who_waits_for_a_node))
 
 
@@ -87,8 +87,6 @@ class _Wait:
 
 class HollowScheduler:
     """See the module."""
-
-    watches: Sequence[Watch] = scheduler_watches()
 
     def __init__(self, *, tables: Tables, clock: Clock) -> None:
         self._pods, self._nodes, self._clock = tables[PODS], tables[NODES], clock

@@ -18,13 +18,14 @@ at what happened. What it raises is logged, counted, and the key retried with ba
 """
 
 from actors.reconciliation.commands import create, delete, get_live, list_live, patch, record, update
-from actors.reconciliation.reconciler import Listening, Reconciler, Reconciliation, RequeueAfter, Step, Tell
+from actors.reconciliation.reconciler import Enqueue, Receiver, Reconciler, Reconciliation, RequeueAfter, Step, Tell
 from actors.reconciliation.steps import must, must_object, perform, slow_start, together
 from actors.reconciliation.watches import Change, Watch, its_controller, itself
 
 __all__ = [
     "Change",
-    "Listening",
+    "Enqueue",
+    "Receiver",
     "Reconciler",
     "Reconciliation",
     "RequeueAfter",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -32,18 +32,26 @@ T = TypeVar("T")
 Step = Generator[Yielded, Any, T]  # a part of a reconciliation that answers a T
 
 
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    """A key to be added to one of the controller's own queues, by the queue's name."""
+
+    queue: str
+    key: Hashable
+
+
 class Reconciler(Protocol):
-    """Drives one kind of key to its wished state."""
+    """What a controller with one queue, whose keys are "namespace/name" or a name, is driven by."""
 
     def reconcile(self, key: Key) -> Reconciliation: ...
 
 
 @runtime_checkable
-class Listening(Protocol):
-    """A reconciler that other actors talk to: its children, or the manager."""
+class Receiver(Protocol):
+    """A reconciler that other actors send messages to: its children, or the manager."""
 
-    def hear(self, message: Any) -> Iterable[Key]:
+    def on_message(self, message: Any) -> Iterable[Enqueue]:
         """A message for this controller that is not the driver's own business (also Restarted, for any peer).
 
-        Answers the keys that it concerns. Raises TypeError on one that it has no business with.
+        Returns the keys that it concerns. Raises TypeError on a message that the reconciler does not handle.
         """

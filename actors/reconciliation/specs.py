@@ -1,19 +1,22 @@
 """How a controller presents itself to the system: its names, what it watches, how its reconciler is built.
 
 GREETER = ControllerSpec(
-    name="greeter-controller", watches=(Watch(CONFIGMAPS, to=itself),), build=lambda s: Greeter(tables=s.tables)
+    name="greeter-controller",
+    queues=(Queue(watches=(Watch(CONFIGMAPS, to=itself),)),),
+    build=lambda context: Greeter(tables=context.tables),
 )
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actors.options import Options
-from actors.reconciliation import Reconciler, Watch
-from protocols.objects import Key
+from actors.reconciliation.reconciler import Reconciliation
+from actors.reconciliation.watches import Watch
+from protocols.objects import Key, Object
 from protocols.resources import Resource
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import Clock
@@ -23,9 +26,12 @@ from runtime.tables.overlay import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+R = TypeVar("R")  # a reconciler
+K = TypeVar("K", bound=Hashable)  # a key
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ControllerContext:
     """All that a reconciler may be built from. Built anew for each incarnation of its actor."""
 
     tables: Tables
@@ -47,42 +53,120 @@ def _always(_options: Options) -> bool:
     return True
 
 
+def call_reconcile(reconciler: Any, key: Any) -> Reconciliation:
+    """What a queue does with its keys where it does not say otherwise."""
+    reconciliation: Reconciliation = reconciler.reconcile(key)
+    return reconciliation
+
+
+@dataclass(frozen=True, slots=True)
+class AnyQueue:
+    """A Queue whose types are not known: what tuples of queues are made of.
+
+    It is a class of its own so that mypy infers each queue's types from the queue, and not from the tuple it is in.
+    """
+
+    name: str = ""
+    _: KW_ONLY
+    watches: tuple[Watch[Any], ...] = ()
+    reconcile: Callable[[Any, Any], Reconciliation] = call_reconcile
+    concurrency: Callable[[Options], int] = _five
+    max_retries: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises TypeError on a single watch in place of a tuple."""
+        _refuse_single(f"watches of queue {self.name!r}", self.watches)
+
+
+@dataclass(frozen=True, slots=True)
+class Queue(AnyQueue, Generic[R, K]):
+    """One work queue of a controller: keys of type K, and the function that reconciles one.
+
+    name: in workqueue_* metrics and logs; empty: the controller's name without "-controller".
+    watches: which changes enqueue which keys. A key is any hashable value with a good str().
+    reconcile: called with the reconciler and a key; empty: the reconciler's own `reconcile`.
+    concurrency: keys in work at once. max_retries: failures in a row after which a key waits for its next event; None
+    is never.
+    """
+
+    _: KW_ONLY
+    watches: tuple[Watch[K], ...] = ()
+    reconcile: Callable[[R, K], Reconciliation] = call_reconcile
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Something that a controller does periodically, without a key.
+
+    It begins once the controller may act, and again `every` seconds after it ended; a pass that returns
+    RequeueAfter(seconds) begins again after so many instead.
+    """
+
+    name: str
+    _: KW_ONLY
+    every: Callable[[Options], float]
+    run: Callable[[Any], Reconciliation]
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index that a controller's lister calls need: which values an object has in it. See Lister.indexed.
+
+    Two controllers that name the same index of a resource share it; `values_of` has to be the same function.
+    """
+
+    resource: Resource
+    name: str
+    values_of: Callable[[Object], Iterable[str]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSpec:
     """One controller.
 
     name: canonical, as --controllers and logs have it. aliases: older names for the same.
-    watches: which changes concern it; reads: further resources whose tables it reads, without being woken by them.
-    first_keys: looked at as soon as it may act, whatever there is: of passes, which RequeueAfter keeps going.
-    wanted: whether the options leave it anything to do; if not it does not run, as if switched off.
-    resync: seconds after which it looks at everything again; None for --min-resync-period and up to twice that.
-    client: the API client in whose name and rate limit it writes; component: the source of its events; queue: its name
-    in workqueue_* metrics; each is the name's first part where left empty. concurrency: keys in work at once.
-    max_retries: failures in a row after which a key waits for its next event; None is never.
-    children: kinds of actors that it may ask the manager for (StartChild): how to build one, by its name. Its
-    surroundings have no overlay in common with the controller's.
+    build: makes what `reconcile` of the queues and `run` of the passes are called with.
+    reads: further resources whose tables it reads, without being woken by them.
+    first_keys: of its first queue; enqueued as soon as it may act.
+    enabled_if: False means skipped, as if disabled.
+    resync: seconds after which it enqueues everything again; None for --min-resync-period and up to twice that.
+    client: the API client in whose name and rate limit it writes; component: the source of its events; each is the
+    controller's name where left empty.
+    children: kinds of actors that it may ask the manager for (StartChild): how to build one, by its name. The context
+    has no overlay in common with the controller's.
     """
 
     name: str
-    watches: tuple[Watch, ...]
-    build: Callable[[Surroundings], Reconciler]
+    build: Callable[[ControllerContext], Any]
+    queues: tuple[AnyQueue, ...] = ()
+    passes: tuple[Pass, ...] = ()
     reads: tuple[Resource, ...] = ()
+    indexes: tuple[Index, ...] = ()
     first_keys: tuple[Key, ...] = ()
-    wanted: Callable[[Options], bool] = _always
+    enabled_if: Callable[[Options], bool] = _always
     resync: Callable[[Options], float | None] = _by_default
     aliases: tuple[str, ...] = ()
     client: str = ""
     component: str = ""
-    queue: str = ""
-    concurrency: Callable[[Options], int] = _five
     on_by_default: bool = True
-    max_retries: int | None = None
-    children: Mapping[str, Callable[[str, Surroundings], ActorSpec]] = field(default_factory=dict)
+    children: Mapping[str, Callable[[str, ControllerContext], ActorSpec]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises TypeError on ("x") for ("x",): each letter of a text would be an alias."""
-        for what, given in (("aliases", self.aliases), ("watches", self.watches), ("reads", self.reads)):
+        several = {
+            "aliases": self.aliases,
+            "queues": self.queues,
+            "passes": self.passes,
+            "reads": self.reads,
+            "indexes": self.indexes,
+        }
+        for what, given in several.items():
             _refuse_single(f"{what} of {self.name}", given)
+
+    @property
+    def watches(self) -> tuple[Watch[Any], ...]:
+        """Those of all its queues."""
+        return tuple(watch for queue in self.queues for watch in queue.watches)
 
     @property
     def resources(self) -> tuple[Resource, ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from protocols.messages.watching import EventType, WatchEvent
 from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from protocols.resources import Resource
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
+
+K_co = TypeVar("K_co", covariant=True)
 
 
 class Change:
@@ -77,13 +80,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
-    """Which keys a change of this resource concerns. `to` runs for every event: it must be cheap and must not raise
+class Watch(Generic[K_co]):
+    """Which keys, of type K_co, a change of this resource concerns.
+
+    `to` runs for every event: it must be cheap and must not raise
     on a malformed object (if it does, that event is reported and skipped).
     """
 
     resource: Resource
-    to: Callable[[Change, Tables], Iterable[Key]]
+    to: Callable[[Change, Tables], Iterable[K_co]]
 
 
 def itself(change: Change, _tables: Tables) -> Iterable[Key]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from runtime.metrics.families import (
     BUILD_INFO,
@@ -42,7 +43,7 @@ class WorkQueueMeter(QueueMeter):
         self._waited = metrics.histogram(WORKQUEUE_QUEUE_DURATION, name)
         self._worked = metrics.histogram(WORKQUEUE_WORK_DURATION, name)
 
-    def follow(self, queue: WorkQueue, clock: Clock) -> None:
+    def follow(self, queue: WorkQueue[Any], clock: Clock) -> None:
         """Report at each scrape how long its keys have been in work, by this clock."""
         self._metrics.gauge(WORKQUEUE_UNFINISHED_WORK, self._name).read_from(
             lambda: queue.unfinished(clock.monotonic())

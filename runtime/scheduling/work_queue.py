@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
 
-from protocols.objects import Key
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.limiters import TokenBucket
@@ -18,10 +18,13 @@ from runtime.scheduling.limiters import TokenBucket
 PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
 
 
+K = TypeVar("K", bound=Hashable)
+
+
 class QueueMeter:
     """What a queue reports; the default says nothing. Times are seconds."""
 
-    def follow(self, queue: WorkQueue, clock: Clock) -> None:
+    def follow(self, queue: WorkQueue[Any], clock: Clock) -> None:
         """This is the queue that reports from now on, by this clock."""
 
     def added(self, depth: int) -> None:
@@ -37,7 +40,7 @@ class QueueMeter:
         """A key was added with a delay."""
 
 
-class WorkQueue:
+class WorkQueue(Generic[K]):
     """client-go's typed rate limiting queue, as a plain value."""
 
     def __init__(
@@ -53,13 +56,14 @@ class WorkQueue:
         self._meter = meter if meter is not None else QueueMeter()
         self._per_key, self._chance = per_key, chance
         self._bucket = TokenBucket(qps=qps, burst=burst, now=now)
-        self._ready: deque[Key] = deque()  # keys to hand out, each in _dirty and in no other place
-        self._dirty: dict[Key, float] = {}  # keys that have to be looked at, since when
-        self._processing: dict[Key, float] = {}  # keys handed out, since when; if dirty too, they come again after done
-        self._delayed: dict[Key, float] = {}  # keys due later, when; the heap may hold outdated times of theirs
-        self._heap: list[tuple[float, Key]] = []
-        self._failures: dict[Key, int] = {}
-        self._backoffs: dict[Key, float] = {}  # of keys that failed, until when
+        self._ready: deque[K] = deque()  # keys to hand out, each in _dirty and in no other place
+        self._dirty: dict[K, float] = {}  # keys that have to be looked at, since when
+        self._processing: dict[K, float] = {}  # keys handed out, since when; if dirty too, they come again after done
+        self._delayed: dict[K, float] = {}  # keys due later, when; the heap may hold outdated times of theirs
+        self._heap: list[tuple[float, int, K]] = []  # the number decides between equal times
+        self._pushed = 0
+        self._failures: dict[K, int] = {}
+        self._backoffs: dict[K, float] = {}  # of keys that failed, until when
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -72,7 +76,7 @@ class WorkQueue:
     def delayed(self) -> int:
         return len(self._delayed)
 
-    def add(self, key: Key, now: float) -> None:
+    def add(self, key: K, now: float) -> None:
         if key in self._dirty:
             return
         self._dirty[key] = now
@@ -80,7 +84,7 @@ class WorkQueue:
             self._ready.append(key)
             self._meter.added(len(self._ready))
 
-    def add_after(self, key: Key, delay: float, now: float) -> None:
+    def add_after(self, key: K, delay: float, now: float) -> None:
         """delay <= 0 is now. An earlier time already set for this key stands."""
         if delay <= 0:
             self.add(key, now)
@@ -90,9 +94,10 @@ class WorkQueue:
         known = self._delayed.get(key)
         if known is None or due < known:
             self._delayed[key] = due
-            heapq.heappush(self._heap, (due, key))
+            self._pushed += 1
+            heapq.heappush(self._heap, (due, self._pushed, key))
 
-    def add_rate_limited(self, key: Key, now: float) -> float:
+    def add_rate_limited(self, key: K, now: float) -> float:
         """Add it after its backoff, and count the failure. Returns the delay in seconds.
 
         Differs: one that failed before its backoff was over, as something changed meanwhile, keeps that backoff, and is
@@ -111,15 +116,15 @@ class WorkQueue:
         self.add_after(key, delay, now)
         return delay
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: K) -> None:
         """It went well: its next failure is its first."""
         self._failures.pop(key, None)
         self._backoffs.pop(key, None)
 
-    def failures(self, key: Key) -> int:
+    def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
-    def take(self, now: float) -> Key | None:
+    def take(self, now: float) -> K | None:
         """The next key, to be given back by done(); None when there is nothing to do now."""
         if self._heap:
             self._release(now)
@@ -131,7 +136,7 @@ class WorkQueue:
         self._meter.taken(len(self._ready), now - since)
         return key
 
-    def done(self, key: Key, now: float) -> None:
+    def done(self, key: K, now: float) -> None:
         self._meter.finished(now - self._processing.pop(key))
         if key in self._dirty:
             self._ready.append(key)
@@ -139,7 +144,7 @@ class WorkQueue:
 
     def next_due(self) -> float | None:
         """When the next delayed key is due; None if none is."""
-        while self._heap and self._delayed.get(self._heap[0][1]) != self._heap[0][0]:
+        while self._heap and self._delayed.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
@@ -155,6 +160,6 @@ class WorkQueue:
 
     def _release(self, now: float) -> None:
         while (due := self.next_due()) is not None and due <= now:
-            _, key = heapq.heappop(self._heap)
+            *_, key = heapq.heappop(self._heap)
             del self._delayed[key]
             self.add(key, now)

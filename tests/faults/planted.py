@@ -17,7 +17,7 @@ from actors.reconciliation import (
     together,
     update,
 )
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from actors.reconciliation.steps import is_done
 from actors.simulation.campaign.scenarios import draw_wishes
 from actors.simulation.campaign.setting import WISHES, Setting
@@ -51,11 +51,10 @@ class Flaws:
 class Ordinals:
     """Pods <set>-0 to <set>-n, as many as the ReplicaSet wants."""
 
-    def __init__(self, surroundings: Surroundings, flaws: Flaws) -> None:
-        tables = surroundings.tables
+    def __init__(self, context: ControllerContext, flaws: Flaws) -> None:
+        tables = context.tables
         if flaws.no_overlay:
             tables = Tables({one.resource.id: tables.overlays()[one.resource.id].table for one in _listers(tables)})
-        self.watches = WATCHES
         self._owners, self._pods, self._flaws = tables[REPLICASETS], tables[PODS], flaws
         self._begun: set[Key] = set()
         self._seen_ending: set[Key] = set()
@@ -149,17 +148,14 @@ def _is_ready(pod: Object) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-WATCHES = (Watch(REPLICASETS, to=itself), Watch(PODS, to=its_controller(REPLICASETS)))
-
-
 def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan) -> Setting:
     """A setting in which this reconciler does the ReplicaSets. draw: makes the plan of faults."""
     # Who believes his own status replaces no pod that somebody has deleted, faults or not.
     changes = ("scale", "anew") if flaws.says_first else ("scale", "kill", "anew")
     built: list[Ordinals] = []
 
-    def build(surroundings: Surroundings) -> Ordinals:
-        built.append(Ordinals(surroundings, flaws))
+    def build(context: ControllerContext) -> Ordinals:
+        built.append(Ordinals(context, flaws))
         return built[-1]
 
     def noticed(change: Change, tables: Tables) -> Sequence[Key]:
@@ -168,7 +164,7 @@ def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan)
         return list(its_controller(REPLICASETS)(change, tables))
 
     watches = (Watch(REPLICASETS, to=itself), Watch(PODS, to=noticed))
-    spec = ControllerSpec(name="replicaset-controller", watches=watches, build=build)
+    spec = ControllerSpec(name="replicaset-controller", queues=(Queue(watches=watches),), build=build)
     return Setting(
         controllers=(spec,),
         wishes=lambda scenario: draw_wishes(scenario, seconds=WISHES, kinds=(REPLICASETS,), changes=changes),

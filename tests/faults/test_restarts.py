@@ -13,7 +13,7 @@ from structlog.testing import LogCapture
 from actors.app.system import ControllerSystem
 from actors.controllers.built_in import BUILT_IN
 from actors.reconciliation import Reconciliation, Watch, itself
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
 from protocols.objects import Key
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS
@@ -116,10 +116,11 @@ def test_an_actor_that_fails_too_often_is_left_stopped_and_the_others_work_on(cl
     assert manager.actors.is_alive("controller:replicationcontroller-controller")
 
 
+REPLICASET_QUEUE = (Queue(watches=(Watch(REPLICASETS, to=itself),)),)
+
+
 class Picky:
     """Raises on one object, and makes a note of each look at the others."""
-
-    watches = (Watch(REPLICASETS, to=itself),)
 
     def __init__(self, looks: list[tuple[float, Key]], monotonic: Callable[[], float]) -> None:
         self._looks, self._monotonic = looks, monotonic
@@ -140,7 +141,7 @@ def looks() -> list[tuple[float, Key]]:
 @pytest.fixture
 def picky(cluster: SimulatedCluster, looks: list[tuple[float, Key]]) -> ControllerSystem:
     spec = ControllerSpec(
-        name="picky-controller", watches=Picky.watches, build=lambda s: Picky(looks, s.clock.monotonic)
+        name="picky-controller", queues=REPLICASET_QUEUE, build=lambda s: Picky(looks, s.clock.monotonic)
     )
     return cluster.manager(controllers=[spec])
 
@@ -168,10 +169,8 @@ def test_a_reconciler_that_raises_on_one_object_serves_the_others_and_retries_th
 class Remembering:
     """Knows which ReplicaSets there are from nothing but being asked to look at them."""
 
-    watches = (Watch(REPLICASETS, to=itself),)
-
-    def __init__(self, surroundings: Surroundings, known: set[Key]) -> None:
-        self._replica_sets, self._known = surroundings.tables[REPLICASETS], known
+    def __init__(self, context: ControllerContext, known: set[Key]) -> None:
+        self._replica_sets, self._known = context.tables[REPLICASETS], known
 
     def reconcile(self, key: Key) -> Reconciliation:
         if self._replica_sets.entry(key) is None:
@@ -190,9 +189,7 @@ def test_what_goes_while_an_informer_is_down_is_looked_at(
     late = Fault(kind=FaultKind.MESSAGE_DELAYED, start=4.9, until=9.0, seconds=5.0, actor=me)
     cluster = make_cluster(faults=[late])
     known: set[Key] = set()
-    spec = ControllerSpec(
-        name="remembering-controller", watches=Remembering.watches, build=lambda s: Remembering(s, known)
-    )
+    spec = ControllerSpec(name="remembering-controller", queues=REPLICASET_QUEUE, build=lambda s: Remembering(s, known))
     manager = cluster.manager(controllers=[spec])
     cluster.run_for(3.0)
     for name in ("gone", "stays"):
@@ -243,7 +240,7 @@ def test_everything_is_looked_at_again_after_the_resync_period(
 ) -> None:
     spec = ControllerSpec(
         name="picky-controller",
-        watches=Picky.watches,
+        queues=REPLICASET_QUEUE,
         build=lambda s: Picky(looks, s.clock.monotonic),
         resync=lambda _options: 30.0,
     )

@@ -17,9 +17,8 @@ import orjson
 from actors.command.journal.stage import Stage
 from actors.command.journal.table import described, message_of
 from actors.options import Options
-from actors.reconciliation import Reconciler
 from actors.reconciliation.actor_names import controller_name, controller_of, is_controller, is_informer
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation.specs import ControllerContext, ControllerSpec
 from protocols.codec import decode
 from protocols.messages.commands import Submit
 from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
@@ -165,10 +164,10 @@ def replay(
 def _absent(name: str) -> ControllerSpec:
     """In place of a controller that is not here: the random choices of the others follow from who came before them."""
 
-    def build(_surroundings: Surroundings) -> Reconciler:
+    def build(_context: ControllerContext) -> Any:
         raise JournalError(f"{name} is not here")
 
-    return ControllerSpec(name=name, watches=(), build=build)
+    return ControllerSpec(name=name, build=build)
 
 
 def last_run(records: Sequence[Record]) -> tuple[Opened, list[MessageSent | MessageHandled | TurnLost]]:

@@ -12,7 +12,8 @@ from actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycleReco
 from actors.controllers.cloud.node_route import PASS, NodeRouteReconciler
 from actors.options import Options
 from actors.options.node_ranges import cluster_ranges
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation import Watch, itself
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.resources import NODES
 from runtime.cloud.loading import has_provider
 from runtime.metrics.registry import Family
@@ -31,25 +32,25 @@ def _has_routes(options: Options) -> bool:
     return _has_cloud(options) and options.cloud.configure_cloud_routes and bool(options.cloud.cluster_cidr.strip())
 
 
-def _cloud_node_lifecycle(surroundings: Surroundings) -> CloudNodeLifecycleReconciler:
+def _cloud_node_lifecycle(context: ControllerContext) -> CloudNodeLifecycleReconciler:
     return CloudNodeLifecycleReconciler(
-        tables=surroundings.tables,
-        clock=surroundings.clock,
-        log=surroundings.log,
-        period=surroundings.options.cloud.node_monitor_period,
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        period=context.options.cloud.node_monitor_period,
     )
 
 
-def _node_route(surroundings: Surroundings) -> NodeRouteReconciler:
-    cloud = surroundings.options.cloud
+def _node_route(context: ControllerContext) -> NodeRouteReconciler:
+    cloud = context.options.cloud
     return NodeRouteReconciler(
-        tables=surroundings.tables,
-        clock=surroundings.clock,
-        log=surroundings.log,
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
         cluster=cloud.cluster_name,
         clusters=cluster_ranges(cloud.cluster_cidr),
         period=cloud.route_reconciliation_period,
-        synced=surroundings.metrics.counter(ROUTE_SYNCS).inc,
+        synced=context.metrics.counter(ROUTE_SYNCS).inc,
     )
 
 
@@ -58,22 +59,19 @@ CLOUD_SERVICES: tuple[ControllerSpec, ...] = (
         name="cloud-node-lifecycle-controller",
         aliases=("cloud-node-lifecycle",),
         client="node-controller",
-        watches=tuple(CloudNodeLifecycleReconciler.watches),
+        queues=(Queue(watches=(Watch(NODES, to=itself),), concurrency=lambda _options: 64),),
         build=_cloud_node_lifecycle,
-        concurrency=lambda _options: 64,
-        wanted=_has_cloud,
+        enabled_if=_has_cloud,
     ),
     ControllerSpec(
         name="node-route-controller",
         aliases=("route",),
         client="route-controller",
         component="route_controller",
-        queue="Routes",
-        watches=(),
+        queues=(Queue("Routes", concurrency=lambda _options: 1),),
         reads=(NODES,),
         first_keys=(PASS,),
         build=_node_route,
-        concurrency=lambda _options: 1,
-        wanted=_has_routes,
+        enabled_if=_has_routes,
     ),
 )

@@ -12,12 +12,11 @@ another that has registered under its name since.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import orjson
 
-from actors.reconciliation import Reconciliation, RequeueAfter, Step, Watch, delete, itself, must, patch, record
+from actors.reconciliation import Reconciliation, RequeueAfter, Step, delete, must, patch, record
 from protocols.messages.cloud import NOT_SUPPORTED, InstanceExists, InstanceIsShutDown
 from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
 from protocols.nodes import NO_SCHEDULE
@@ -37,8 +36,6 @@ MOMENT = 0.001  # seconds: a sum of floats may fall just short of the time that 
 
 class CloudNodeLifecycleReconciler:
     """See the module. period: seconds between two questions about a node."""
-
-    watches: Sequence[Watch] = (Watch(NODES, to=itself),)
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, period: float) -> None:
         self._nodes, self._clock, self._log, self._period = tables[NODES], clock, log, period

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.controllers.cloud.route_plan import Network, RoutePlan, is_ours, network_condition, plan_routes, pod_cidrs
-from actors.reconciliation import Reconciliation, RequeueAfter, Step, Watch, get_live, patch, record, together
+from actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, patch, record, together
 from protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
@@ -37,8 +37,6 @@ AT_ONCE = 200  # calls or patches
 
 class NodeRouteReconciler:
     """See the module. cluster: --cluster-name. clusters: --cluster-cidr. period: seconds. synced: told of each pass."""
-
-    watches: Sequence[Watch] = ()
 
     def __init__(
         self,

@@ -11,29 +11,29 @@ from actors.controllers.nodes.node_lifecycle.reconciler import WATCHES, NodeLife
 from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
 from actors.controllers.nodes.zone_eviction_queue import KIND, ZoneEvictionQueue, zone_queue_name
 from actors.reconciliation.actor_names import controller_name
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.resources import LEASES
 from runtime.system.actor_system import ActorSpec
 
 
-def _node_lifecycle(surroundings: Surroundings) -> NodeLifecycleReconciler:
+def _node_lifecycle(context: ControllerContext) -> NodeLifecycleReconciler:
     return NodeLifecycleReconciler(
-        tables=surroundings.tables,
-        clock=surroundings.clock,
-        log=surroundings.log,
-        metrics=NodeLifecycleMetrics(surroundings.metrics),
-        settings=lifecycle_settings(surroundings.options),
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        metrics=NodeLifecycleMetrics(context.metrics),
+        settings=lifecycle_settings(context.options),
     )
 
 
-def _zone_queue(zone: str, surroundings: Surroundings) -> ActorSpec:
+def _zone_queue(zone: str, context: ControllerContext) -> ActorSpec:
     return ActorSpec(
         name=zone_queue_name(zone),
         actor=ZoneEvictionQueue,
         arguments={
             "zone": zone,
             "owner": controller_name(NODE_LIFECYCLE),
-            "meter": zone_meter(surroundings.metrics, zone),
+            "meter": zone_meter(context.metrics, zone),
         },
     )
 
@@ -44,11 +44,9 @@ NODES: tuple[ControllerSpec, ...] = (
         aliases=("nodelifecycle",),
         client="node-controller",
         component="node-controller",
-        queue="node_lifecycle_controller",
-        watches=WATCHES,
+        queues=(Queue("node_lifecycle_controller", watches=WATCHES, concurrency=lambda _options: 16),),
         reads=(LEASES,),
         build=_node_lifecycle,
-        concurrency=lambda _options: 16,
         children={KIND: _zone_queue},
     ),
 )

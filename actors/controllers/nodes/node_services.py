@@ -12,7 +12,8 @@ from actors.controllers.nodes.pod_garbage_collector import PASS, DeletionMeter, 
 from actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
 from actors.controllers.nodes.ttl import TtlReconciler
 from actors.options.node_ranges import node_ranges
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation import Watch, itself
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.resources import NODES, PODS
 from runtime.metrics.registry import Family, Metrics
 
@@ -41,17 +42,15 @@ FORCE_DELETION_ERRORS = Family(
 )
 
 
-def _taint_eviction(surroundings: Surroundings) -> TaintEvictionReconciler:
-    deletions = surroundings.metrics.counter(EVICTIONS)
-    duration = surroundings.metrics.histogram(EVICTION_DURATION)
+def _taint_eviction(context: ControllerContext) -> TaintEvictionReconciler:
+    deletions = context.metrics.counter(EVICTIONS)
+    duration = context.metrics.histogram(EVICTION_DURATION)
 
     def evicted(seconds: float) -> None:
         deletions.inc()
         duration.observe(seconds)
 
-    return TaintEvictionReconciler(
-        tables=surroundings.tables, clock=surroundings.clock, log=surroundings.log, evicted=evicted
-    )
+    return TaintEvictionReconciler(tables=context.tables, clock=context.clock, log=context.log, evicted=evicted)
 
 
 def deletion_meter(metrics: Metrics) -> DeletionMeter:
@@ -64,22 +63,22 @@ def deletion_meter(metrics: Metrics) -> DeletionMeter:
     return DeletionMeter(attempted=attempted, failed=failed)
 
 
-def _pod_garbage_collector(surroundings: Surroundings) -> PodGarbageCollector:
+def _pod_garbage_collector(context: ControllerContext) -> PodGarbageCollector:
     return PodGarbageCollector(
-        tables=surroundings.tables,
-        clock=surroundings.clock,
-        log=surroundings.log,
-        meter=deletion_meter(surroundings.metrics),
-        threshold=surroundings.options.pod_garbage_collector.terminated_pod_threshold,
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        meter=deletion_meter(context.metrics),
+        threshold=context.options.pod_garbage_collector.terminated_pod_threshold,
     )
 
 
-def _node_ipam(surroundings: Surroundings) -> NodeIpamReconciler:
-    options = surroundings.options
+def _node_ipam(context: ControllerContext) -> NodeIpamReconciler:
+    options = context.options
     return NodeIpamReconciler(
-        tables=surroundings.tables,
-        log=surroundings.log,
-        metrics=surroundings.metrics,
+        tables=context.tables,
+        log=context.log,
+        metrics=context.metrics,
         ranges=node_ranges(options.cloud, options.node_ipam),
     )
 
@@ -89,37 +88,30 @@ NODE_SERVICES: tuple[ControllerSpec, ...] = (
         name="pod-garbage-collector-controller",
         aliases=("podgc",),
         client="pod-garbage-collector",
-        queue="orphaned_pods_nodes",
-        watches=(),
+        queues=(Queue("orphaned_pods_nodes", concurrency=lambda _options: 1),),
         reads=(PODS, NODES),
         first_keys=(PASS,),
         build=_pod_garbage_collector,
-        concurrency=lambda _options: 1,
     ),
     ControllerSpec(
         name="ttl-controller",
         aliases=("ttl",),
-        queue="ttlcontroller",
-        watches=tuple(TtlReconciler.watches),
-        build=lambda surroundings: TtlReconciler(tables=surroundings.tables),
+        queues=(Queue("ttlcontroller", watches=(Watch(NODES, to=itself),)),),
+        build=lambda context: TtlReconciler(tables=context.tables),
     ),
     ControllerSpec(
         name="node-ipam-controller",
         aliases=("nodeipam",),
         client="node-controller",
         component="cidrAllocator",
-        queue="cidrallocator_node",
-        watches=tuple(NodeIpamReconciler.watches),
+        queues=(Queue("cidrallocator_node", watches=(Watch(NODES, to=itself),), concurrency=lambda _options: 30),),
         build=_node_ipam,
-        concurrency=lambda _options: 30,
-        wanted=lambda options: options.cloud.allocate_node_cidrs,
+        enabled_if=lambda options: options.cloud.allocate_node_cidrs,
     ),
     ControllerSpec(
         name="taint-eviction-controller",
         client="node-controller",
-        queue="noexec_taint_pod",
-        watches=taint_eviction.WATCHES,
+        queues=(Queue("noexec_taint_pod", watches=taint_eviction.WATCHES, concurrency=lambda _options: 8),),
         build=_taint_eviction,
-        concurrency=lambda _options: 8,
     ),
 )

@@ -22,7 +22,6 @@ from actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
     Step,
-    Watch,
     delete,
     get_live,
     together,
@@ -90,8 +89,6 @@ def is_out_of_service(node: Object) -> bool:
 
 class PodGarbageCollector:
     """See the module."""
-
-    watches: Sequence[Watch] = ()
 
     def __init__(
         self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, meter: DeletionMeter, threshold: int

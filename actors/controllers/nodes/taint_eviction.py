@@ -108,8 +108,6 @@ class _Eviction:
 class TaintEvictionReconciler:
     """See the module."""
 
-    watches: Sequence[Watch] = WATCHES
-
     def __init__(
         self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, evicted: Callable[[float], None]
     ) -> None:

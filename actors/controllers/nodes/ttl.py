@@ -9,10 +9,9 @@ Source: kubernetes v1.36 pkg/controller/ttl/ttl_controller.go.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from actors.reconciliation import Reconciliation, Watch, itself, must, patch
+from actors.reconciliation import Reconciliation, must, patch
 from protocols.messages.outcomes import NotFound
 from protocols.objects import Key, annotations_of
 from protocols.resources import NODES
@@ -51,8 +50,6 @@ def step_for(nodes: int, *, current: int) -> int:
 
 class TtlReconciler:
     """See the module."""
-
-    watches: Sequence[Watch] = (Watch(NODES, to=itself),)
 
     def __init__(self, *, tables: Tables) -> None:
         self._nodes = tables[NODES]

@@ -6,10 +6,11 @@ Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, 
 from __future__ import annotations
 
 from actors.controllers.workloads.deployment import DeploymentReconciler
+from actors.controllers.workloads.deployment.reconciler import WATCHES
 from actors.controllers.workloads.replicaset import REPLICASET, ReplicaKind, ReplicaSetReconciler, watches
 from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
 from actors.options import Options
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from runtime.metrics.registry import Family
 
 AGE_RATIO = Family(
@@ -20,12 +21,12 @@ AGE_RATIO = Family(
 )
 
 
-def _replicas(surroundings: Surroundings, kind: ReplicaKind) -> ReplicaSetReconciler:
+def _replicas(context: ControllerContext, kind: ReplicaKind) -> ReplicaSetReconciler:
     return ReplicaSetReconciler(
-        tables=surroundings.tables,
-        clock=surroundings.clock,
-        observe_age_ratio=surroundings.metrics.histogram(AGE_RATIO).observe,
-        log=surroundings.log,
+        tables=context.tables,
+        clock=context.clock,
+        observe_age_ratio=context.metrics.histogram(AGE_RATIO).observe,
+        log=context.log,
         kind=kind,
     )
 
@@ -41,31 +42,43 @@ WORKLOADS: tuple[ControllerSpec, ...] = (
         aliases=("replicationcontroller", "replication"),
         client="replication-controller",
         component="replication-controller",
-        queue="replicationmanager",
-        watches=watches(REPLICATION_CONTROLLER),
-        build=lambda surroundings: _replicas(surroundings, REPLICATION_CONTROLLER),
-        concurrency=lambda options: options.replication.concurrent_syncs,
+        queues=(
+            Queue(
+                "replicationmanager",
+                watches=watches(REPLICATION_CONTROLLER),
+                concurrency=lambda options: options.replication.concurrent_syncs,
+            ),
+        ),
+        build=lambda context: _replicas(context, REPLICATION_CONTROLLER),
     ),
     ControllerSpec(
         name="replicaset-controller",
         aliases=("replicaset",),
         client="replicaset-controller",
         component="replicaset-controller",
-        queue="replicaset",
-        watches=watches(REPLICASET),
-        build=lambda surroundings: _replicas(surroundings, REPLICASET),
-        concurrency=lambda options: options.replica_set.concurrent_syncs,
+        queues=(
+            Queue(
+                "replicaset",
+                watches=watches(REPLICASET),
+                concurrency=lambda options: options.replica_set.concurrent_syncs,
+            ),
+        ),
+        build=lambda context: _replicas(context, REPLICASET),
     ),
     ControllerSpec(
         name="deployment-controller",
         aliases=("deployment",),
         client="deployment-controller",
         component="deployment-controller",
-        queue="deployment",
-        watches=tuple(DeploymentReconciler.watches),
-        build=lambda surroundings: DeploymentReconciler(tables=surroundings.tables, clock=surroundings.clock),
-        concurrency=lambda options: options.deployment.concurrent_syncs,
-        max_retries=15,
+        queues=(
+            Queue(
+                "deployment",
+                watches=WATCHES,
+                concurrency=lambda options: options.deployment.concurrent_syncs,
+                max_retries=15,
+            ),
+        ),
+        build=lambda context: DeploymentReconciler(tables=context.tables, clock=context.clock),
         resync=_deployment_resync,
     ),
 )

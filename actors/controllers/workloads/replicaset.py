@@ -182,7 +182,6 @@ class ReplicaSetReconciler:
         burst: int = BURST,
     ) -> None:
         """observe_age_ratio: takes the values of the histogram replicaset_controller_sorting_deletion_age_ratio."""
-        self.watches: Sequence[Watch] = watches(kind)
         self._owners, self._pods = tables[kind.resource], tables[PODS]
         self._clock, self._observe_age_ratio, self._log = clock, observe_age_ratio, log
         self._kind, self._burst = kind, burst
@@ -359,7 +358,7 @@ class ReplicaSetReconciler:
         )
 
 
-def watches(kind: ReplicaKind) -> tuple[Watch, ...]:
+def watches(kind: ReplicaKind) -> tuple[Watch[Key], ...]:
     """What a reconciler of this kind has to hear of."""
     return (
         Watch(kind.resource, to=itself),

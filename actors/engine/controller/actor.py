@@ -12,17 +12,19 @@ was answered under its name.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
 from actors.engine.controller.keys import Keys
 from actors.engine.controller.readiness import Readiness
-from actors.engine.controller.settings import ControllerSettings
+from actors.engine.controller.retries import Traces
+from actors.engine.controller.settings import ControllerSettings, QueueSettings
+from actors.engine.controller.sources import KeyQueue, Sources
 from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
-from actors.reconciliation import Change, Listening, Reconciler, Watch
+from actors.reconciliation import Change, Receiver
 from actors.reconciliation.actor_names import DISPATCHER, informer_name
 from protocols.codec import encode
 from protocols.messages.lifecycle import (
@@ -39,7 +41,7 @@ from protocols.messages.lifecycle import (
 )
 from protocols.messages.outcomes import Settled
 from protocols.messages.watching import Subscribe, Synced, WatchEvent
-from runtime.scheduling.work_queue import QueueMeter, WorkQueue
+from runtime.scheduling.work_queue import WorkQueue
 from runtime.system.actor import WAKE_FRAME, Actor, Context
 from runtime.system.vitals import Vitals
 from runtime.tables.overlay import Tables
@@ -58,21 +60,19 @@ class Controller(Actor):
         *,
         settings: ControllerSettings,
         tables: Mapping[str, Table],
-        watches: Sequence[Watch],
-        build: Callable[[Tables], Reconciler],
+        build: Callable[[Tables], Any],
         vitals: Vitals,
-        meter: QueueMeter,
         seed: int | None = None,
     ) -> None:
         """tables: by Resource.id, all that the reconciler reads; those of its watches among them."""
         super().__init__(context)
         self._settings, self._shared = settings, tables
-        self._watches, self._build, self._vitals = watches, build, vitals
-        self._meter = meter
+        self._build, self._vitals = build, vitals
         self._random = random.Random(seed)
-        self._reconciler: Reconciler
+        self._reconciler: Any
         self._tables: Tables
-        self._queue: WorkQueue
+        self._queues: dict[str, WorkQueue[Any]] = {}
+        self._sources: Sources
         self._keys: Keys
         self._work: Work
         self._timetable: Timetable
@@ -86,17 +86,24 @@ class Controller(Actor):
     def started(self) -> None:
         now = self.clock.monotonic()
         settings, tables = self._settings, Tables(self._shared)
-        queue = WorkQueue(now=now, meter=self._meter, chance=self._random.random)
-        self._meter.follow(queue, self.clock)
-        self._tables, self._queue, self._reconciler = tables, queue, self._build(tables)
+        self._tables, self._reconciler = tables, self._build(tables)
         log = self.log.bind(controller=settings.name)
-        self._keys = Keys(watches=self._watches, tables=tables, queue=queue, clock=self.clock, log=log)
+        self._queues = {queue.name: self._new_queue(queue, now) for queue in settings.queues}
+        traces = Traces()
+        self._sources = Sources(
+            KeyQueue(queue, reconciler=self._reconciler, queue=self._queues[queue.name], traces=traces, log=log)
+            for queue in settings.queues
+        )
+        self._keys = Keys(
+            routes=[(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches],
+            tables=tables,
+            clock=self.clock,
+            log=log,
+        )
         self._work = Work(
             self.context,
             settings=settings,
-            reconciler=self._reconciler,
             tables=tables,
-            queue=queue,
             tell_frame=self.tell_frame,
         )
         self._timetable = Timetable(now=now, resync=settings.resync)
@@ -104,6 +111,11 @@ class Controller(Actor):
             self._peers[peer] = self.context.system.incarnation(peer)
             self._introduce_ourselves(peer)
         self._say_vitals()
+
+    def _new_queue(self, settings: QueueSettings, now: float) -> WorkQueue[Any]:
+        queue = WorkQueue[Any](now=now, meter=settings.meter, chance=self._random.random)
+        settings.meter.follow(queue, self.clock)
+        return queue
 
     def receive(self, message: Any) -> Any:
         answer = None
@@ -120,7 +132,7 @@ class Controller(Actor):
                 self._take_attached(message)
             case Restarted(name=name, incarnation=incarnation):
                 self._peer_restarted(name, incarnation)
-                self._hear(message)
+                self._pass_on(message)
             case Pause():
                 self._paused = True
             case Resume():
@@ -129,10 +141,9 @@ class Controller(Actor):
                 self._draining, self._drained = True, False
             case Describe():
                 answer = encode(Description(self.name, orjson.dumps(self._facts())))
-            case _ if self._hear(message):
-                pass
             case _:
-                super().receive(message)
+                if not self._pass_on(message):
+                    super().receive(message)
         self._since_pump += 1
         if self._since_pump >= BATCH or self.is_last:
             self._since_pump = 0
@@ -145,13 +156,13 @@ class Controller(Actor):
             self._since_pump = 0
             self._pump()
 
-    def _hear(self, message: Any) -> bool:
-        """Let the reconciler have it, if it listens at all; answers whether it does."""
-        if not isinstance(self._reconciler, Listening):
+    def _pass_on(self, message: Any) -> bool:
+        """Give it to the reconciler, and enqueue what that names. Returns False if the reconciler takes no messages."""
+        if not isinstance(self._reconciler, Receiver):
             return False
         now = self.clock.monotonic()
-        for key in self._reconciler.hear(message):
-            self._queue.add(key, now)
+        for enqueue in self._reconciler.on_message(message):
+            self._queues[enqueue.queue].add(enqueue.key, now)
         return True
 
     # Peers.
@@ -198,7 +209,7 @@ class Controller(Actor):
         now = self.clock.monotonic()
         self._keys.add_all()
         for key in self._settings.first_keys:
-            self._queue.add(key, now)
+            self._queues[self._settings.queues[0].name].add(key, now)
         self._begun = True
         self._timetable.begin_resyncs(now)
         self.log.info("controller ready", controller=self._settings.name)
@@ -214,9 +225,9 @@ class Controller(Actor):
         if self._timetable.is_resync_due(now):
             self._keys.add_all()
         for _ in range(BATCH):
-            if not self._may_begin() or (key := self._queue.take(now)) is None:
+            if not self._may_begin() or (task := self._sources.take(now)) is None:
                 break
-            self._work.begin(key, now)
+            self._work.begin(task, now)
         else:
             self.tell_frame(self.name, WAKE_FRAME)  # whoever pings us has had to wait long enough
         if self._timetable.is_tidying_due(now):
@@ -230,15 +241,13 @@ class Controller(Actor):
         self._say_vitals()
 
     def _may_begin(self) -> bool:
-        if not self._begun or self._paused or self._draining or self.context.fenced:
-            return False
-        return len(self._work) < self._settings.concurrency
+        return self._begun and not self._paused and not self._draining and not self.context.fenced
 
     def _ask_for_wake(self, now: float) -> None:
         soonest = self._timetable.next_due()
         if not self._begun and self._readiness.waits_for_versions:
             soonest = min(soonest, now + BARRIER_CHECK)
-        due = self._queue.next_due()
+        due = self._sources.next_due()
         if due is not None and due < soonest and self._may_begin():
             soonest = due  # while nothing may begin, what ends a run, or resumes us, looks at the queue
         self.wake_at(soonest)
@@ -246,16 +255,16 @@ class Controller(Actor):
     # What it says of itself.
 
     def _facts(self) -> dict[str, Any]:
-        now = self.clock.monotonic()
+        now, queues = self.clock.monotonic(), self._queues.values()
         return {
             "ready": self._begun,
             "paused": self._paused,
             "draining": self._draining,
             **self._readiness.facts(),
-            "queued": len(self._queue),
-            "delayed": self._queue.delayed,
-            "in_work": self._queue.processing,
-            "longest_running_seconds": round(self._queue.longest_running(now), 3),
+            "queued": sum(map(len, queues)),
+            "delayed": sum(queue.delayed for queue in queues),
+            "in_work": sum(queue.processing for queue in queues),
+            "longest_running_seconds": round(max((q.longest_running(now) for q in queues), default=0.0), 3),
             "reconciled": self._work.reconciled,
             "failed": self._work.failed,
             "own_writes_unseen": {r: len(o) for r, o in self._tables.overlays().items() if len(o)},
@@ -271,7 +280,7 @@ class Controller(Actor):
                 "paused": self._paused,
                 "moved": self._work.moved,
                 "waiting_for_tables": tuple(self._readiness.unsynced),
-                "queued": len(self._queue),
+                "queued": sum(map(len, self._queues.values())),
                 "reconciled": self._work.reconciled,
                 "failed": self._work.failed,
                 "at": self.clock.monotonic(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.reconciliation import Change, Watch
 from protocols.messages.watching import EventType
@@ -16,24 +16,23 @@ if TYPE_CHECKING:
 
 
 class Keys:
-    """Adds to the work queue, by the watches of a reconciler."""
+    """Adds to the work queues, by the watches of a reconciler."""
 
     def __init__(
         self,
         *,
-        watches: Sequence[Watch],
+        routes: Sequence[tuple[Watch[Any], WorkQueue[Any]]],
         tables: Tables,
-        queue: WorkQueue,
         clock: Clock,
         log: FilteringBoundLogger,
     ) -> None:
-        """log: bound to the controller."""
-        self._watches, self._tables, self._queue = watches, tables, queue
+        """routes: each watch with the queue that its keys go to. log: bound to the controller."""
+        self._routes, self._tables = routes, tables
         self._clock, self._log = clock, log
 
     def add_concerned(self, resource_id: str, change: Change) -> None:
         now = self._clock.monotonic()
-        for watch in self._watches:
+        for watch, queue in self._routes:
             if watch.resource.id != resource_id:
                 continue
             try:
@@ -41,7 +40,7 @@ class Keys:
                 if isinstance(keys, str):
                     raise TypeError(f"`to` answers with keys, as a list, and not with the text {keys!r}")
                 for key in keys:
-                    self._queue.add(key, now)
+                    queue.add(key, now)
             except Exception as err:  # a malformed object concerns nobody else
                 self._log.warning(
                     "malformed object skipped",

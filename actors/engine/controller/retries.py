@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
 
 from actors.engine.controller.readiness import StaleTableError
 from protocols.messages.outcomes import CommandFailed, Conflict, Refused, Unknown
-from protocols.objects import Key
 from runtime.scheduling.work_queue import WorkQueue
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class Traces:
 
 
 def retry(
-    queue: WorkQueue,
-    key: Key,
+    queue: WorkQueue[Any],
+    key: Hashable,
     err: Exception,
     *,
     now: float,
@@ -47,10 +47,10 @@ def retry(
 ) -> None:
     """Enter the key, which is not in work any more, for its next try, if it has one.
 
-    max_retries: see ControllerSettings. now: monotonic seconds. log: bound to the controller.
+    max_retries: see QueueSettings. now: monotonic seconds. log: bound to controller and queue.
     """
     attempt = queue.failures(key) + 1
-    log = log.bind(key=key, attempt=attempt, error=one_line(err))
+    log = log.bind(key=str(key), attempt=attempt, error=one_line(err))
     if isinstance(err, CommandFailed) and isinstance(err.failure, AWAY):
         delay = min(queue.add_rate_limited(key, now), AWAY_RETRY)
         queue.add_after(key, AWAY_RETRY, now)  # the earlier of the two counts

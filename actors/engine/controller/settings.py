@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
+from actors.reconciliation import Reconciliation, Watch
+from actors.reconciliation.specs import call_reconcile
 from protocols.objects import Key
+from runtime.scheduling.work_queue import QueueMeter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """One work queue of a controller; see Queue in actors/reconciliation/specs.py.
+
+    name: in logs and metrics. concurrency: keys in work at once. max_retries: after so many failures in a row a key is
+    dropped until its next event; None never.
+    """
+
+    name: str
+    watches: tuple[Watch[Any], ...] = ()
+    reconcile: Callable[[Any, Any], Reconciliation] = call_reconcile
+    concurrency: int = 5
+    max_retries: int | None = None
+    meter: QueueMeter = field(default_factory=QueueMeter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
     """name: canonical, as --controllers has it. client: whose API client it uses; component: its events' source.
 
-    concurrency: keys in work at once. max_retries: after so many failures in a row a key is dropped until its next
-    event; None never. stale_after: seconds without a sign of life of a table after which nothing is deleted.
-    first_keys: looked at once as soon as it may act. resync: seconds after which it looks at everything again; 0 never.
+    stale_after: seconds without a sign of life of a table after which nothing is deleted. first_keys: of the first
+    queue, enqueued as soon as it may act. resync: seconds after which everything is enqueued again; 0 never.
     """
 
     name: str
     client: str
     component: str
-    concurrency: int = 5
-    max_retries: int | None = None
+    queues: tuple[QueueSettings, ...]
     stale_after: float = 300.0
     first_keys: tuple[Key, ...] = ()
     resync: float = 0.0

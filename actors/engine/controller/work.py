@@ -9,28 +9,26 @@ from typing import Any
 
 from actors.engine.controller.own_writes import look_live, remember, update_from_the_past
 from actors.engine.controller.readiness import check_freshness
-from actors.engine.controller.retries import Traces, one_line, retry
+from actors.engine.controller.retries import one_line
 from actors.engine.controller.settings import ControllerSettings
-from actors.reconciliation import Reconciler, Reconciliation, RequeueAfter, Tell
+from actors.engine.controller.sources import Task
+from actors.reconciliation import Reconciliation, RequeueAfter, Tell
 from actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from protocols.codec import encode
 from protocols.messages.commands import COMMANDS, Command, Submit
 from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
 from protocols.messages.recording import Record
-from protocols.objects import Key
-from runtime.scheduling.work_queue import WorkQueue
 from runtime.system.actor import Context
 from runtime.tables.overlay import Tables
 
 ALONE = (*COMMANDS, Record, Tell)  # what a reconciliation may yield by itself; commands also in a list
-SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
 
 
 @dataclass(slots=True)
 class _Run:
     """One reconciliation in work. While it waits: for how many outcomes, of which commands."""
 
-    key: Key
+    task: Task
     generator: Reconciliation | None = None  # None: not begun
     ticket: int = 0
     commands: list[Command] = field(default_factory=list)
@@ -52,16 +50,13 @@ class Work:
         context: Context,
         *,
         settings: ControllerSettings,
-        reconciler: Reconciler,
         tables: Tables,
-        queue: WorkQueue,
         tell_frame: Callable[[str, bytes], None],
     ) -> None:
-        self._context, self._settings, self._reconciler = context, settings, reconciler
-        self._tables, self._queue, self._tell_frame = tables, queue, tell_frame
-        self._clock, self._log = context.clock, context.log.bind(controller=settings.name)
+        self._context, self._settings = context, settings
+        self._tables, self._tell_frame = tables, tell_frame
+        self._clock = context.clock
         self._waiting: dict[int, _Run] = {}  # by ticket
-        self._traces = Traces()
         self.ticket = context.incarnation * 1_000_000_000
         self.reconciled = self.failed = 0
         self.moved = self._clock.monotonic()
@@ -69,10 +64,9 @@ class Work:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def begin(self, key: Key, now: float) -> None:
-        """Reconcile a key that was taken from the queue."""
+    def begin(self, task: Task, now: float) -> None:
         self.moved = now
-        self._advance(_Run(key), None)
+        self._advance(_Run(task), None)
 
     def settle(self, settled: Settled) -> None:
         """An outcome has come; the run that waits for it goes on once it has all."""
@@ -109,7 +103,7 @@ class Work:
         while True:
             try:
                 if run.generator is None:
-                    run.generator = _generator(self._reconciler, run.key)
+                    run.generator = run.task.begin()
                 yielded = run.generator.send(answer)
                 if (nonsense := _nonsense(yielded)) is not None:
                     run.generator.throw(nonsense)  # there its author sees which yield it is
@@ -161,34 +155,19 @@ class Work:
             return
         now = self._clock.monotonic()
         self.reconciled += 1
-        self._queue.forget(run.key)
-        self._queue.done(run.key, now)
-        if result is not None:
-            self._queue.add_after(run.key, max(result.seconds, SOONEST), now)
+        run.task.succeed(result, now)
 
     def _fail(self, run: _Run, err: Exception) -> None:
         behind = None if run.looked else update_from_the_past(err, self._tables)
         if behind is not None:
-            self._advance(_Run(run.key, look_live(behind, err, self._tables), looked=True), None)
+            self._advance(_Run(run.task, look_live(behind, err, self._tables), looked=True), None)
             return
         now = self._clock.monotonic()
         self.failed += 1
-        self._queue.done(run.key, now)
-        most, traces = self._settings.max_retries, self._traces
-        retry(self._queue, run.key, err, now=now, max_retries=most, traces=traces, log=self._log)
+        run.task.fail(err, now)
 
 
 # What reconcilers get wrong, said so that their authors see it.
-
-
-def _generator(reconciler: Reconciler, key: Key) -> Reconciliation:
-    """Raises TypeError on a `reconcile` that is no generator."""
-    made = reconciler.reconcile(key)
-    if not isinstance(made, Generator):
-        raise TypeError(
-            f"reconcile() of {type(reconciler).__name__} is no generator: it needs a yield, and returned {made!r}"
-        )
-    return made
 
 
 def _nonsense(yielded: Any) -> TypeError | None:

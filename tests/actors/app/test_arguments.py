@@ -8,13 +8,13 @@ from actors.app.arguments import read_options
 from actors.controllers.built_in import BUILT_IN
 from actors.options import InvalidOptions
 from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.resources import PODS
 
 WEBSITE = ControllerSpec(
     name="website-controller",
     aliases=("website",),
-    watches=(Watch(PODS, to=itself),),
+    queues=(Queue(watches=(Watch(PODS, to=itself),)),),
     build=lambda _around: None,  # type: ignore[arg-type, return-value]
 )
 

@@ -15,7 +15,7 @@ import structlog
 
 from actors.app.system import HALT_WITHIN, ControllerSystem
 from actors.reconciliation import Reconciliation, Watch, itself
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.objects import Key
 from protocols.resources import PODS
 from runtime.client.api import Request, Response
@@ -48,14 +48,12 @@ class AppActor(pykka.ThreadingActor):
 
 
 class Idle:
-    watches = (Watch(PODS, to=itself),)
-
     def reconcile(self, key: Key) -> Reconciliation:
         yield from ()
 
 
-def spec(name: str, build: Callable[[Surroundings], Any] = lambda _around: Idle()) -> ControllerSpec:
-    return ControllerSpec(name=name, watches=Idle.watches, build=build)
+def spec(name: str, build: Callable[[ControllerContext], Any] = lambda _around: Idle()) -> ControllerSpec:
+    return ControllerSpec(name=name, queues=(Queue(watches=(Watch(PODS, to=itself),)),), build=build)
 
 
 @pytest.fixture
@@ -125,7 +123,7 @@ def test_our_end_is_not_the_end_of_the_programs_actors(app: pykka.ActorRef[AppAc
 def test_even_an_actor_that_calls_exit_ends_nobody_elses(app: pykka.ActorRef[AppActor]) -> None:
     built = threading.Semaphore(0)
 
-    def exits(_around: Surroundings) -> Idle:
+    def exits(_around: ControllerContext) -> Idle:
         built.release()
         raise SystemExit(3)
 
@@ -179,7 +177,7 @@ def test_an_interrupt_while_it_drains_stops_the_actors_at_once(monkeypatch: pyte
 def test_the_end_is_bounded_although_an_actor_hangs() -> None:
     hanging, released = threading.Event(), threading.Event()
 
-    def hangs(_around: Surroundings) -> Idle:
+    def hangs(_around: ControllerContext) -> Idle:
         hanging.set()
         released.wait(60)
         return Idle()

@@ -13,12 +13,14 @@ import pytest
 from actors.app.installed import GROUP, load_controllers
 from actors.reconciliation import Watch, itself
 from actors.reconciliation.controller_names import UPSTREAM
-from actors.reconciliation.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.resources import PODS
 
 
 def spec(name: str, *aliases: str) -> ControllerSpec:
-    return ControllerSpec(name=name, aliases=aliases, watches=(Watch(PODS, to=itself),), build=lambda _around: None)
+    return ControllerSpec(
+        name=name, aliases=aliases, queues=(Queue(watches=(Watch(PODS, to=itself),)),), build=lambda _around: None
+    )
 
 
 def point(name: str, attribute: str) -> EntryPoint:
@@ -62,7 +64,7 @@ def test_what_is_wrong_with_one_is_told_and_nothing_to_the_others(strangers: Any
         ("raise RuntimeError('not\\ntoday')", "RuntimeError: not today"),
         ("import sys; sys.exit(4)", "SystemExit: 4"),
         (
-            "import kcm; kcm.ControllerSpec(name='x', aliases=('y'), watches=(), build=None)",
+            "import kcm; kcm.ControllerSpec(name='x', aliases=('y'), queues=(), build=None)",
             "TypeError: aliases of x: expected a tuple, got 'y'",
         ),
     ],

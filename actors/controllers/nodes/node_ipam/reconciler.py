@@ -13,7 +13,6 @@ Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/range_allocator.go. Differ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
@@ -23,8 +22,6 @@ from actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
     Step,
-    Watch,
-    itself,
     list_live,
     must_object,
     patch,
@@ -53,8 +50,6 @@ def pod_cidrs(node: Object) -> list[str]:
 
 class NodeIpamReconciler:
     """See the module."""
-
-    watches: Sequence[Watch] = (Watch(NODES, to=itself),)
 
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger, metrics: Metrics, ranges: NodeRanges) -> None:
         self._nodes, self._log = tables[NODES], log

@@ -17,7 +17,7 @@ neighbours of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from actors.controllers.nodes.node_lifecycle.direct_eviction import DirectEviction, deletes_gracefully
@@ -28,7 +28,7 @@ from actors.controllers.nodes.node_lifecycle.pods import mark_not_ready
 from actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
 from actors.controllers.nodes.node_lifecycle.taints import wanted_no_execute
 from actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
-from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch
+from actors.reconciliation import Change, Enqueue, Reconciliation, RequeueAfter, Step, Watch
 from actors.reconciliation.actor_names import MANAGER
 from actors.reconciliation.derived import NODE
 from protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, ZoneQueueReady
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 NAME = "node-lifecycle-controller"
+QUEUE = "node_lifecycle_controller"
 MONITOR = "@monitor"  # no node's name: those are DNS subdomains
 _ZONE = "@zone:"
 _ALL = "@zones"
@@ -86,7 +87,6 @@ class NodeLifecycleReconciler:
         metrics: NodeLifecycleMetrics,
         settings: LifecycleSettings,
     ) -> None:
-        self.watches: Sequence[Watch] = WATCHES
         self._nodes, self._pods = tables[NODES], tables[PODS]
         self._clock, self._log, self._metrics, self._settings = clock, log, metrics, settings
         self._queues = ZoneQueues(manager=MANAGER, controller=NAME, burst=settings.burst)
@@ -97,7 +97,10 @@ class NodeLifecycleReconciler:
         self._next_pass = float("-inf")  # monotonic
         self._tainting: dict[str, str] = {}  # the node of each zone that is being tainted in its turn
 
-    def hear(self, message: Any) -> Iterable[Key]:
+    def on_message(self, message: Any) -> Iterable[Enqueue]:
+        return [Enqueue(QUEUE, key) for key in self._concerned(message)]
+
+    def _concerned(self, message: Any) -> Iterable[Key]:
         match message:
             case NodeDue(node=node):
                 return (node,) if self._queues.let_through(message, self._clock.monotonic()) else ()

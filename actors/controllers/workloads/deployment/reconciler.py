@@ -110,14 +110,15 @@ def selector_of(deployment: Object) -> LabelSelector:
         raise ValueError(f"deployment {key_of(deployment)} has invalid label selector: {err}") from err
 
 
+WATCHES = (
+    Watch(DEPLOYMENTS, to=itself),
+    Watch(REPLICASETS, to=owner_or_adopters),
+    Watch(PODS, to=emptied_recreate),
+)
+
+
 class DeploymentReconciler:
     """See the module. The key is a Deployment's."""
-
-    watches: Sequence[Watch] = (
-        Watch(DEPLOYMENTS, to=itself),
-        Watch(REPLICASETS, to=owner_or_adopters),
-        Watch(PODS, to=emptied_recreate),
-    )
 
     def __init__(self, *, tables: Tables, clock: Clock) -> None:
         self._deployments, self._replica_sets, self._pods = tables[DEPLOYMENTS], tables[REPLICASETS], tables[PODS]

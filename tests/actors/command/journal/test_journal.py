@@ -14,7 +14,7 @@ from actors.command.journal import command as journal_command
 from actors.command.journal.replay import Replay, replay
 from actors.controllers.built_in import BUILT_IN
 from actors.options import Options
-from actors.reconciliation.specs import ControllerSpec, Surroundings
+from actors.reconciliation.specs import ControllerContext, ControllerSpec
 from actors.simulation import SimulatedCluster
 from protocols.codec import encode
 from protocols.messages.commands import Create
@@ -96,7 +96,7 @@ class Spendthrift:
     """A mutant: labels every pod that it creates."""
 
     def __init__(self, inner: Any) -> None:
-        self.watches, self._inner = inner.watches, inner
+        self._inner = inner
 
     def reconcile(self, key: str) -> Iterator[Any]:
         steps, answer = self._inner.reconcile(key), None
@@ -117,7 +117,7 @@ def changed(command: Any) -> Any:
 
 
 def mutated(name: str) -> tuple[ControllerSpec, ...]:
-    def build(spec: ControllerSpec) -> Callable[[Surroundings], Any]:
+    def build(spec: ControllerSpec) -> Callable[[ControllerContext], Any]:
         return lambda around: Spendthrift(spec.build(around))
 
     return tuple(replace(spec, build=build(spec)) if spec.name == name else spec for spec in BUILT_IN)

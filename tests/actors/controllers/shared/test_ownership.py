@@ -26,8 +26,6 @@ def reference(of):
 class Claimer:
     """A reconciler that claims all pods, and remembers what it got."""
 
-    watches = ()
-
     def __init__(self, bench, claiming, **options):
         self.pods = bench.tables[PODS]
         self.claiming, self.options = claiming, options

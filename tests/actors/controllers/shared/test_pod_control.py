@@ -46,8 +46,6 @@ TEMPLATE = {
 class Running:
     """A reconciler of one step, that keeps what the step answers."""
 
-    watches = ()
-
     def __init__(self, step):
         self.step, self.answer = step, None
 

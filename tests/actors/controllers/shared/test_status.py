@@ -18,8 +18,6 @@ STATUS = {"replicas": 1}
 
 
 class Writer:
-    watches = ()
-
     def __init__(self, **options):
         self.options, self.answer = options, None
 

@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.controller import Controller, ControllerSettings
+from actors.engine.controller import Controller, ControllerSettings, QueueSettings
 from actors.reconciliation import Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
 from protocols.messages.commands import Submit
 from protocols.messages.lifecycle import (
@@ -32,7 +32,6 @@ from protocols.messages.outcomes import Done, Outcome, Refused, Settled
 from protocols.messages.watching import EventType, Subscribe, Synced, WatchEvent
 from protocols.objects import Key
 from protocols.resources import Resource
-from runtime.scheduling.work_queue import QueueMeter
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from runtime.system.vitals import Vitals
@@ -52,8 +51,6 @@ def configmap(name: str, version: int) -> dict[str, Any]:
 
 class Greeter:
     """Does with each key what the test says, and remembers which it looked at."""
-
-    watches = (Watch(CONFIGMAPS, to=itself),)
 
     def __init__(self, act: Callable[[Key], Any]) -> None:
         self._act = act
@@ -78,7 +75,14 @@ def looks(_key: Key) -> Reconciliation:
 class Setting:
     """One controller; the test is its informer, its dispatcher and its manager."""
 
-    def __init__(self, log: FilteringBoundLogger, act: Callable[[Key], Any] = greets, **settings: Any) -> None:
+    def __init__(
+        self,
+        log: FilteringBoundLogger,
+        act: Callable[[Key], Any] = greets,
+        *,
+        watches: tuple[Watch[Key], ...] = (Watch(CONFIGMAPS, to=itself),),
+        **settings: Any,
+    ) -> None:
         self.world = World(log=log)
         self.system = self.world.system()
         self.kept: dict[str, list[Any]] = {name: [] for name in PEERS}
@@ -99,12 +103,15 @@ class Setting:
             name=ME,
             actor=Controller,
             arguments={
-                "settings": ControllerSettings(name="greeter", client="greeter", component="greeter", **settings),
+                "settings": ControllerSettings(
+                    name="greeter",
+                    client="greeter",
+                    component="greeter",
+                    queues=(QueueSettings(name="greeter", watches=watches, **settings),),
+                ),
                 "tables": {CONFIGMAPS.id: self.table},
-                "watches": Greeter.watches,
                 "build": build,
                 "vitals": self.vitals,
-                "meter": QueueMeter(),
                 "seed": 1,
             },
         )
@@ -346,10 +353,7 @@ def test_nonsense_that_is_caught_where_it_was_yielded_fails_all_the_same(log: Fi
 
 
 def test_a_watch_that_answers_with_a_text_adds_no_letters(log: FilteringBoundLogger, logs: LogCapture) -> None:
-    setting = Setting(log)
-    setting.spec.arguments["watches"] = (Watch(CONFIGMAPS, to=lambda change, _: change.key),)  # type: ignore[index]
-    setting.system.spawn(setting.spec)
-    setting.settle()
+    setting = Setting(log, watches=(Watch(CONFIGMAPS, to=lambda change, _: change.key),))
     setting.begin("a")
     assert setting.greeter.seen == []
     (entry,) = [e for e in logs.entries if e["event"] == "malformed object skipped"]
@@ -362,10 +366,7 @@ def test_an_object_that_a_watch_cannot_be_asked_about_is_skipped(log: FilteringB
             raise KeyError("spec")
         return [change.key]
 
-    setting = Setting(log)
-    setting.spec.arguments["watches"] = (Watch(CONFIGMAPS, to=picky),)  # type: ignore[index]
-    setting.system.spawn(setting.spec)
-    setting.settle()
+    setting = Setting(log, watches=(Watch(CONFIGMAPS, to=picky),))
     setting.begin("bad", "good")
     assert setting.greeter.seen == ["d/good"]
     assert any(e["event"] == "malformed object skipped" and e["key"] == "d/bad" for e in logs.entries)
@@ -487,7 +488,7 @@ def deletes(key: Key) -> Reconciliation:
 
 
 def test_nothing_is_deleted_on_the_word_of_a_table_that_is_too_stale(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, deletes, stale_after=300.0)
+    setting = Setting(log, deletes)
     setting.begin()
     setting.settle(301.0)
     setting.tell(event("a"))

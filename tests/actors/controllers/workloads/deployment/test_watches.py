@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler, emptied_recreate, owner_or_adopters
+from actors.controllers.workloads.deployment.reconciler import WATCHES, emptied_recreate, owner_or_adopters
 from actors.reconciliation import Change
 from actors.simulation.driving import Bench
 from protocols.messages.watching import EventType
@@ -124,4 +124,4 @@ def test_only_the_last_pod_of_a_recreated_deployment_wakes_it(type, gone, the_de
 
 
 def test_what_is_watched():
-    assert [watch.resource for watch in DeploymentReconciler.watches] == [DEPLOYMENTS, REPLICASETS, PODS]
+    assert [watch.resource for watch in WATCHES] == [DEPLOYMENTS, REPLICASETS, PODS]
