@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -118,6 +119,17 @@ def test_a_package_with_a_map_in_its_docstring_leaves_no_room_out(package: str) 
     assert [room for room in sorted(rooms) if room not in described] == []
     named = set(re.findall(r"(?<![\w/])[a-z_]+(?:/(?=[ \n])|\.py)", described))
     assert [name for name in sorted(named - rooms) if not list((ROOT / package).rglob(name))] == []
+
+
+@pytest.mark.parametrize("package", ["actors", "runtime"])
+def test_the_picture_of_the_rooms_shows_the_layers_of_the_contracts(package: str) -> None:
+    contracts = configparser.ConfigParser()
+    contracts.read(ROOT / "setup.cfg")
+    layers = contracts[f"importlinter:contract:floors-of-{package}"]["layers"].split("\n")
+    picture = read("docs/architecture.md").partition("## The rooms")[2].split("```")[1]
+    lines = picture.partition(f"\n {package} ")[2].partition("\n  │\n")[0].splitlines()
+    shown = [set(re.split(r" {3,}", line.strip(" │"))[0].split(" · ")) for line in lines]
+    assert shown == [set(layer.split(" | ")) for layer in layers if layer]
 
 
 def test_no_file_tells_of_the_machine_that_it_was_written_on() -> None:
