@@ -48,14 +48,14 @@ class RealServer:
 
 
 @contextmanager
-def real_server(directory: Path, assets: Path) -> Iterator[RealServer]:
-    """Ready to serve; ended with the block."""
+def real_server(directory: Path, assets: Path, *flags: str) -> Iterator[RealServer]:
+    """Ready to serve; ended with the block. flags: more of kube-apiserver's."""
     server = RealServer(directory, assets)
     port = free_port()
     _write_keys(directory)
     (directory / "tokens.csv").write_text(f'{TOKEN},admin,admin-uid,"system:masters"\n')
     _write_kubeconfig(server, port)
-    with _etcd(server) as client_url, ending(_apiserver(server, client_url, port)) as apiserver:
+    with _etcd(server) as client_url, ending(_apiserver(server, client_url, port, *flags)) as apiserver:
         until(server.readyz, "the kube-apiserver is ready", why=apiserver.text)
         yield server
 
@@ -95,7 +95,7 @@ def _etcd(server: RealServer) -> Iterator[str]:
         yield client
 
 
-def _apiserver(server: RealServer, etcd: str, port: int) -> Program:
+def _apiserver(server: RealServer, etcd: str, port: int, *flags: str) -> Program:
     keys = server.directory
     command = [
         str(server.binaries / "kube-apiserver"),
@@ -114,6 +114,7 @@ def _apiserver(server: RealServer, etcd: str, port: int) -> Program:
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--endpoint-reconciler-type=none",
+        *flags,
     ]
     return spawn(command, keys / "kube-apiserver.log")
 
