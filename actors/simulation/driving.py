@@ -124,7 +124,8 @@ class Bench:
                 known = self._known(resource, key)
                 if known is None:
                     return NotFound(f'"{key}" not found')
-                schema = merge_schema_of(self._by_id[resource].resource.kind)
+                of = self._by_id[resource].resource
+                schema = merge_schema_of(of.group, of.version, of.kind)
                 patched = apply_strategic_merge(known, decode_object(body), schema=schema)
                 return Done(encode_object(self._newer(patched)))
             case Delete(resource, key):

@@ -31,8 +31,9 @@ from runtime.apiserver.http.request_bodies import json_body
 from runtime.apiserver.http.streams import WatchStream
 from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.descriptions import installed_descriptions
 from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
-from runtime.apiserver.schema.models import Models
 from runtime.apiserver.schema.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
 from runtime.apiserver.server import ApiServer
@@ -60,14 +61,14 @@ class ApiHttp:
         api: ApiServer,
         *,
         authenticator: Authenticator,
-        models: Models,
         version: Version,
         clock: Now,
         log: FilteringBoundLogger,
     ) -> None:
         self._api, self._authenticator, self._clock, self._log = api, authenticator, clock, log
-        self._validator, self._openapi = FieldValidator(models), OpenApi(api.registry, models)
-        self._protobuf, self._version = ProtobufDecoder(models), version
+        types = built_in_types()
+        self._validator, self._protobuf = FieldValidator(types), ProtobufDecoder(types)
+        self._openapi, self._version = OpenApi(api.registry, types, installed_descriptions()), version
         self._streams: set[WatchStream] = set()
         self._waiting: set[asyncio.Future[None]] = set()  # for what they did to be durable
         self._given_up: StatusError | None = None

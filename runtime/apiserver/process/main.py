@@ -28,7 +28,6 @@ from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
 from runtime.apiserver.process.kubeconfig import admin_token, write_kubeconfig
-from runtime.apiserver.schema.models import installed_models
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusable
 from runtime.logs.configuration import configure_logging, logger_for
@@ -158,7 +157,6 @@ def _front(api: ApiServer, token: str, *, clock: SystemClock, log: FilteringBoun
     return ApiHttp(
         api,
         authenticator=Authenticator({token: ADMIN}),
-        models=installed_models(),
         version=this_version(),
         clock=clock,
         log=log,

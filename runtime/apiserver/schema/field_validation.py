@@ -14,16 +14,16 @@ import orjson
 
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
-from runtime.apiserver.schema.models import Model, Models, model_of
+from runtime.apiserver.schema.api_types import ApiTypes, Form, Type
 
 STRICT, WARN = "Strict", "Warn"
 
 
 class FieldValidator:
-    """Compares bodies with the types of models."""
+    """Compares bodies with the types of built-in kinds."""
 
-    def __init__(self, models: Models) -> None:
-        self._models = models
+    def __init__(self, types: ApiTypes) -> None:
+        self._types = types
 
     def check(
         self, body: bytes, *, group: str, version: str, kind: str, directive: str, patch: bool = False
@@ -37,32 +37,39 @@ class FieldValidator:
             obj = orjson.loads(body)
         except ValueError:
             return []
-        model = self._models.find(model_of(group, version, kind))
-        if not isinstance(obj, dict) or model is None:
+        type_ = self._types.of_kind(group, version, kind)
+        if not isinstance(obj, dict) or type_ is None:
             return []
-        strays = [f'unknown field "{path}"' for path in self._unknown(obj, model, "", patch)]
+        strays = [f'unknown field "{path}"' for path in self._unknown(obj, type_, "", patch)]
         strays += [f'duplicate field "{path}"' for path in duplicate_fields(body)]
         if strays and directive == STRICT:
             raise _refusal(f"strict decoding error: {', '.join(strays)}", kind, version, body, patch)
         return strays
 
-    def _unknown(self, obj: dict[str, Any], model: Model, path: str, patch: bool) -> Iterator[str]:
+    def _unknown(self, obj: dict[str, Any], type_: Type, path: str, patch: bool) -> Iterator[str]:
         for name, value in obj.items():
             here = f"{path}.{name}" if path else name
-            field = model.fields.get(name)
+            field = type_.fields.get(name)
             if field is None:
                 if not (patch and name.startswith("$")):  # a directive: $patch, $setElementOrder/…
                     yield here
                 continue
-            inner = None if field.type.model is None else self._models.find(field.type.model)
+            inner = self._types.find(field.struct) if field.struct else None
             if inner is None:
                 continue
-            if isinstance(value, dict):
-                yield from self._unknown(value, inner, here, patch)
-            elif isinstance(value, list):
-                for i, item in enumerate(value):
-                    if isinstance(item, dict):
-                        yield from self._unknown(item, inner, f"{here}[{i}]", patch)
+            for place, one in _structs_in(value, field.form, here):
+                yield from self._unknown(one, inner, place, patch)
+
+
+def _structs_in(value: Any, form: Form, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(path, struct) for all that a field has; what is of another form is left out."""
+    match form, value:
+        case "one", dict():
+            yield path, value
+        case "list", list():
+            yield from ((f"{path}[{i}]", one) for i, one in enumerate(value) if isinstance(one, dict))
+        case "map", dict():
+            yield from ((f"{path}.{key}", one) for key, one in value.items() if isinstance(one, dict))
 
 
 def duplicate_fields(body: bytes) -> list[str]:

@@ -1,7 +1,6 @@
-"""OpenAPI v3, one document a group and version: what `kubectl explain`, apply and --dry-run=server look into.
+"""OpenAPI v3, one document a group and version: what `kubectl explain`, apply and --dry-run=server read.
 
-Types and descriptions are those of models; how lists merge is merge_schemas'. A document is made when
-it is first asked for.
+A document is made when it is first asked for.
 
 Of version 2 there is but an empty document: kubectl reads it before it applies a v1 List, which it cannot have the
 server validate, and assumes the best of kinds that are not in it.
@@ -20,13 +19,13 @@ import orjson
 from protocols.messages.commands import PatchType
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.subresources import subresource_of
-from runtime.apiserver.schema.models import Models, model_of
+from runtime.apiserver.schema.api_types import ApiTypes
+from runtime.apiserver.schema.descriptions import Descriptions
 from runtime.apiserver.schema.openapi_schemas import (
     GROUP_VERSION_KIND,
     foreign_name,
     kind_of,
     reference,
-    schema_name,
     schemas_of,
 )
 
@@ -42,8 +41,8 @@ _LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "reso
 class OpenApi:
     """The documents, made once for as long as the same resources are served."""
 
-    def __init__(self, registry: Registry, models: Models) -> None:
-        self._registry, self._models = registry, models
+    def __init__(self, registry: Registry, types: ApiTypes, descriptions: Descriptions) -> None:
+        self._registry, self._types, self._descriptions = registry, types, descriptions
         self._documents: dict[str, tuple[str, bytes]] = {}
 
     def index(self) -> dict[str, Any]:
@@ -66,8 +65,8 @@ class OpenApi:
             document = {
                 "openapi": "3.0.0",
                 "info": {"title": "Kubernetes", "version": "unversioned"},
-                "paths": dict(_paths(path, definitions)),
-                "components": {"schemas": schemas_of(definitions, self._models)},
+                "paths": dict(_paths(path, definitions, self._types)),
+                "components": {"schemas": schemas_of(definitions, self._types, self._descriptions)},
             }
             kept = self._documents[path] = (version, orjson.dumps(document))
         return kept[1]
@@ -85,25 +84,31 @@ def _hash(definitions: Sequence[ResourceDefinition]) -> str:
     return hashlib.sha256(orjson.dumps(rows)).hexdigest()[:32]
 
 
-def _paths(root: str, definitions: Iterable[ResourceDefinition]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _paths(
+    root: str, definitions: Iterable[ResourceDefinition], types: ApiTypes
+) -> Iterator[tuple[str, dict[str, Any]]]:
     for definition in definitions:
         inside = f"/{root}/namespaces/{{namespace}}" if definition.namespaced else f"/{root}"
         collection = f"{inside}/{definition.plural}"
         verbs = {"list": "get", "create": "post", "deletecollection": "delete"}
-        yield collection, _operations(definition, verbs, definition.verbs)
+        yield collection, _operations(types, definition, verbs, definition.verbs)
         if definition.namespaced and "list" in definition.verbs:
-            yield f"/{root}/{definition.plural}", _operations(definition, {"list": "get"}, definition.verbs)
+            yield f"/{root}/{definition.plural}", _operations(types, definition, {"list": "get"}, definition.verbs)
         verbs = {"get": "get", "update": "put", "patch": "patch", "delete": "delete"}
         if set(verbs) & set(definition.verbs):
-            yield f"{collection}/{{name}}", _operations(definition, verbs, definition.verbs)
+            yield f"{collection}/{{name}}", _operations(types, definition, verbs, definition.verbs)
         for name in definition.subresources:
             of = {"get": "get", "update": "put", "patch": "patch", "create": "post"}
             path = f"{collection}/{{name}}/{name}"
-            yield path, _operations(definition, of, subresource_of(name).verbs, name)
+            yield path, _operations(types, definition, of, subresource_of(name).verbs, name)
 
 
 def _operations(
-    definition: ResourceDefinition, methods: Mapping[str, str], verbs: Iterable[str], subresource: str = ""
+    types: ApiTypes,
+    definition: ResourceDefinition,
+    methods: Mapping[str, str],
+    verbs: Iterable[str],
+    subresource: str = "",
 ) -> dict[str, Any]:
     kind = kind_of(definition, subresource)
     return {
@@ -114,7 +119,7 @@ def _operations(
                 {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
                 for name in _parameters(verb)
             ],
-            **_body(verb, kind, definition),
+            **_body(types, verb, kind, definition),
             "responses": {"200": {"description": "OK"}},
         }
         for verb in verbs
@@ -132,11 +137,11 @@ def _parameters(verb: str) -> Sequence[str]:
     return ("dryRun", "gracePeriodSeconds", "propagationPolicy") if verb == "delete" else ()
 
 
-def _body(verb: str, kind: Mapping[str, str], definition: ResourceDefinition) -> dict[str, Any]:
+def _body(types: ApiTypes, verb: str, kind: dict[str, str], definition: ResourceDefinition) -> dict[str, Any]:
     if verb == "patch":
-        types = [one for one in PatchType if not (definition.dynamic and one == PatchType.STRATEGIC)]
-        return {"requestBody": {"content": {str(one): {"schema": {"type": "object"}} for one in types}}}
+        patches = [one for one in PatchType if not (definition.dynamic and one == PatchType.STRATEGIC)]
+        return {"requestBody": {"content": {str(one): {"schema": {"type": "object"}} for one in patches}}}
     if verb not in ("create", "update"):
         return {}
-    name = foreign_name(kind) if definition.dynamic else schema_name(model_of(**kind))
+    name = types.name_of(**kind) or foreign_name(kind)
     return {"requestBody": {"content": {"*/*": {"schema": reference(name)}}}}

@@ -1,7 +1,7 @@
 """Request bodies in Kubernetes' protobuf encoding, made JSON.
 
 kubectl's `create deployment` and its kin, and all typed Go clients, send this to built-in resources and do not fall
-back; answers they take in JSON. Types come from models, field numbers from protobuf_numbers.
+back; they accept JSON in responses.
 
 Source: apimachinery pkg/runtime/serializer/protobuf/protobuf.go, pkg/runtime/types.go, Unknown (v1.36).
 """
@@ -9,41 +9,36 @@ Source: apimachinery pkg/runtime/serializer/protobuf/protobuf.go, pkg/runtime/ty
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import Any, NamedTuple
+import struct
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import orjson
 
 from protocols.objects import Object
 from protocols.times import format_micro_time, format_time
-from runtime.apiserver.schema.models import QUANTITY_MAPS, Field, Model, ModelName, Models, model_of
-from runtime.apiserver.schema.protobuf_numbers import NUMBERS
+from runtime.apiserver.schema.api_types import META, ApiTypes, Field
 
 MAGIC = b"k8s\x00"
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _UNIX_OF_YEAR_1 = -62135596800  # seconds; a Go time that was never set
+_IN_ANY_VERSION = frozenset({"DeleteOptions"})  # sent in the version of the resource that they are sent to
+
+# What each number of a message is: a field, or a message whose fields JSON has in the type itself.
+Numbers: TypeAlias = "dict[int, Field | Numbers]"
 
 
 class UnknownType(ValueError):
     """A kind whose field numbers are not known here."""
 
 
-class NumberedField(NamedTuple):
-    """One word of protobuf_numbers. inline: name is that of a part whose fields JSON has in the type itself."""
-
-    name: str
-    pointer: bool
-    is_bytes: bool
-    inline: bool
-
-
 class ProtobufDecoder:
-    """Turns bodies into objects. The table of numbers is read when the first one comes."""
+    """Turns bodies into objects. A type's numbers are put in order when the first body has one of that type."""
 
-    def __init__(self, models: Models) -> None:
-        self._models = models
+    def __init__(self, types: ApiTypes) -> None:
+        self._types = types
+        self._numbers: dict[str, Numbers] = {}
 
     def decode(self, body: bytes) -> Object:
         """The object. Raises ValueError if this is not Kubernetes' protobuf; UnknownType, see there."""
@@ -53,104 +48,114 @@ class ProtobufDecoder:
         type_meta = {number: _text(value) for number, value in _fields(envelope.get(1, b""))}
         api_version, kind = type_meta.get(1, ""), type_meta.get(2, "")
         group, _, version = api_version.rpartition("/")
-        # DeleteOptions and their like are sent in the version of whatever they are sent to.
-        of_meta = ModelName("meta_v1", kind)
-        name = of_meta if of_meta in self.numbers else model_of(group, version, kind)
-        model = self._models.find(name)
-        if model is None or name not in self.numbers:
+        name = f"{META}.{kind}" if kind in _IN_ANY_VERSION else self._types.name_of(group, version, kind)
+        if name is None:
             raise UnknownType(f'no kind "{kind}" is known in version "{api_version}"')
-        return {"apiVersion": api_version, "kind": kind, **self._message(_bytes(envelope.get(2, b"")), name, model)}
-
-    @cached_property
-    def numbers(self) -> Mapping[ModelName, Mapping[int, NumberedField]]:
-        return dict(_parse(NUMBERS))
-
-    def _message(self, data: bytes, name: ModelName, model: Model) -> Object:
-        """name: whose numbers; model: whose fields, which for an inlined part are those of the type around it."""
-        numbers = self.numbers[name]
-        obj: Object = {}
-        for number, raw in _fields(data):
-            numbered = numbers.get(number)
-            if numbered is None:
-                continue
-            if numbered.inline:
-                obj.update(self._message(_bytes(raw), ModelName(name.module, numbered.name), model))
-                continue
-            field = model.fields.get(numbered.name)
-            if field is None:
-                continue
-            if field.type.kind == "map":
-                obj.setdefault(field.name, {}).update([self._map_entry(_bytes(raw), field, numbered)])
-            elif field.type.many:
-                obj.setdefault(field.name, []).extend(self._items(raw, field, numbered))
-            else:
-                value = self._value(raw, field, numbered)
-                # What is no pointer is sent even when it was never set.
-                if numbered.pointer or value not in ("", 0, {}, None):
-                    obj[field.name] = value
+        obj: Object = {"apiVersion": api_version, "kind": kind}
+        try:
+            self._add(obj, _bytes(envelope.get(2, b"")), self._numbers_of(name))
+        except RecursionError as err:
+            raise ValueError("protobuf: nested too deeply") from err
         return obj
 
-    def _items(self, raw: int | bytes, field: Field, numbered: NumberedField) -> Iterator[Any]:
-        if field.type.kind == "integer" and isinstance(raw, bytes):  # packed
+    def _numbers_of(self, name: str) -> Numbers:
+        numbers = self._numbers.get(name)
+        if numbers is None:
+            numbers = self._numbers[name] = {}
+            found = self._types.find(name)
+            for field in () if found is None else found.fields.values():
+                level = numbers
+                for number in field.number[:-1]:
+                    inner = level.setdefault(number, {})
+                    assert isinstance(inner, dict)
+                    level = inner
+                if field.number:
+                    level[field.number[-1]] = field
+        return numbers
+
+    def _add(self, obj: Object, data: bytes, numbers: Numbers) -> None:
+        """Set what a message has in an object."""
+        for number, raw in _fields(data):
+            match numbers.get(number):
+                case None:
+                    continue
+                case dict() as inlined:
+                    self._add(obj, _bytes(raw), inlined)
+                case field:
+                    self._add_field(obj, raw, field)
+
+    def _add_field(self, obj: Object, raw: int | bytes, field: Field) -> None:
+        match field.form:
+            case "map" | "map of lists":
+                key, value = self._map_entry(_bytes(raw), field)
+                obj.setdefault(field.name, {})[key] = value
+            case "list":
+                obj.setdefault(field.name, []).extend(self._items(raw, field))
+            case _:
+                value = self._value(raw, field)
+                # What is no pointer is sent even when it was never set.
+                if field.pointer or value not in ("", 0, {}, None):
+                    obj[field.name] = value
+
+    def _items(self, raw: int | bytes, field: Field) -> Iterator[Any]:
+        if field.kind in ("int32", "int64") and isinstance(raw, bytes):  # packed
             at = 0
             while at < len(raw):
                 number, at = _varint(raw, at)
                 yield _signed(number)
         else:
-            yield self._value(raw, field, numbered)
+            yield self._value(raw, field)
 
-    def _value(self, raw: int | bytes, field: Field, numbered: NumberedField) -> Any:
-        match field.type.kind:
-            case "integer":
+    def _map_entry(self, data: bytes, field: Field) -> tuple[str, Any]:
+        entry = dict(_fields(data))
+        key, raw = _text(entry.get(1, b"")), entry.get(2, b"")
+        if field.form == "map of lists":  # each list is a message with nothing but items
+            return key, [self._value(item, field) for _, item in _fields(raw)]
+        return key, self._value(raw, field)
+
+    def _value(self, raw: int | bytes, field: Field) -> Any:
+        match field.kind:
+            case "string":
+                return _text(raw)
+            case "bytes":
+                return _encoded(_bytes(raw))
+            case "int32" | "int64":
                 return _signed(_int(raw))
             case "boolean":
                 return bool(_int(raw))
+            case "double":
+                return _double(_bytes(raw))
             case "time" | "micro_time":
-                return _time(_bytes(raw), micro=field.type.kind == "micro_time")
+                return _time(_bytes(raw), micro=field.kind == "micro_time")
             case "quantity":
                 return _quantity(_bytes(raw))
             case "int_or_string":
                 return _int_or_string(_bytes(raw))
-            case "object":
+            case "raw":
                 return orjson.loads(_bytes(dict(_fields(_bytes(raw))).get(1, b"null")))
-            case "model":
-                assert field.type.model is not None
-                inner = self._models.find(field.type.model)
-                return self._message(_bytes(raw), field.type.model, inner) if inner is not None else None
-            case _:
-                return _encoded(_bytes(raw)) if numbered.is_bytes else _text(raw)
+            case "any":
+                return self._any(_bytes(raw), field.type)
+            case "struct":
+                obj: Object = {}
+                self._add(obj, _bytes(raw), self._numbers_of(field.type))
+                return obj
 
-    def _map_entry(self, data: bytes, field: Field, numbered: NumberedField) -> tuple[str, Any]:
-        entry = dict(_fields(data))
-        key, value = _text(entry.get(1, b"")), _bytes(entry.get(2, b""))
-        if numbered.is_bytes:
-            return key, _encoded(value)
-        if field.name in QUANTITY_MAPS:
-            return key, _quantity(value)
-        if field.name == "disruptedPods":
-            return key, _time(value, micro=False)
-        if field.name == "extra":
-            return key, [_text(text) for _, text in _fields(value)]
-        return key, _text(value)
-
-
-def _parse(table: str) -> Iterator[tuple[ModelName, Mapping[int, NumberedField]]]:
-    module = ""
-    for line in table.replace("\n  ", " ").splitlines():
-        if line.startswith("["):
-            module = line.strip("[]")
-        elif line:
-            name, _, words = line.partition(":")
-            fields: dict[int, NumberedField] = {}
-            number = 1
-            for word in words.split():
-                if word.startswith("@"):
-                    number = int(word[1:])
-                    continue
-                text = word.strip("=*~")
-                fields[number] = NumberedField(text, "*" in word, "~" in word, word.startswith("="))
-                number += 1
-            yield ModelName(module, name), fields
+    def _any(self, data: bytes, type_: str) -> Any:
+        """Types of apiextensions.k8s.io that JSON has in one of several forms."""
+        package, _, name = type_.rpartition(".")
+        schemas = Field(name="", kind="struct", type=f"{package}.JSONSchemaProps")
+        fields = list(_fields(data))
+        of = dict(fields)
+        match name:
+            case "JSON":
+                return orjson.loads(_bytes(of.get(1, b"null")))
+            case "JSONSchemaPropsOrArray":
+                return self._value(of[1], schemas) if 1 in of else [self._value(one, schemas) for _, one in fields]
+            case "JSONSchemaPropsOrBool":
+                return self._value(of[2], schemas) if 2 in of else bool(_int(of.get(1, 0)))
+            case "JSONSchemaPropsOrStringArray":
+                return self._value(of[1], schemas) if 1 in of else [_text(one) for _, one in fields]
+        raise AssertionError(f"{type_} has no encoding here")
 
 
 # --- the wire
@@ -213,6 +218,13 @@ def _text(value: int | bytes) -> str:
 
 def _encoded(value: bytes) -> str:
     return base64.b64encode(value).decode()
+
+
+def _double(value: bytes) -> float:
+    if len(value) != 8:
+        raise ValueError("protobuf: expected 64 bits")
+    number: float = struct.unpack("<d", value)[0]
+    return number
 
 
 # --- types with an encoding of their own

@@ -1,8 +1,7 @@
 """The types of built-in kinds' fields, checked, so that all code behind the decoder can trust what it is handed.
 
-A shape goes over an object in place: nulls and fields that the kind does not have go, as upstream's decoder drops them;
-quantities are written canonically; a value of another type is a ShapeError that names the field as Go's decoder
-would. What a kind's fields are is known to models.
+A check works in place: it removes nulls and fields that the kind does not have, as upstream's decoder drops them, and
+writes quantities canonically. A value of another type is a ShapeError that names the field as Go's decoder would.
 """
 
 from __future__ import annotations
@@ -15,59 +14,11 @@ from typing import Any
 from protocols.objects import Object
 from protocols.quantities import canonical_quantity
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.models import Field, ModelName, Models, installed_models, model_of
+from runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Field, Kind, Type, built_in_types, go_name
 
 Check = Callable[[Any], None]
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
-# The models say only that a number is whole. These have 64 bits in upstream's schema, in some kind at least.
-_INT64 = {
-    "activeDeadlineSeconds",
-    "count",
-    "deletionGracePeriodSeconds",
-    "expirationSeconds",
-    "fsGroup",
-    "generation",
-    "gid",
-    "gracePeriodSeconds",
-    "maxItems",
-    "maxLength",
-    "maxProperties",
-    "minItems",
-    "minLength",
-    "minProperties",
-    "nodeAllocatableUpdatePeriodSeconds",
-    "observedGeneration",
-    "remainingItemCount",
-    "resourceSliceCount",
-    "revision",
-    "runAsGroup",
-    "runAsUser",
-    "seconds",
-    "sizeBytes",
-    "startingDeadlineSeconds",
-    "supplementalGroups",
-    "terminationGracePeriodSeconds",
-    "tolerationSeconds",
-    "uid",
-}
-# The models say only that these are maps; all other maps are of strings.
-_QUANTITY_MAPS = {
-    "allocatable",
-    "allocatedResources",
-    "capacity",
-    "default",
-    "defaultRequest",
-    "hard",
-    "limits",
-    "max",
-    "maxLimitRequestRatio",
-    "min",
-    "overhead",
-    "requests",
-    "used",
-}
-_OTHER_MAPS = {"definitions", "dependencies", "disruptedPods", "extra", "patternProperties", "properties"}
 
 
 class ShapeError(ValueError):
@@ -91,16 +42,16 @@ class ShapeError(ValueError):
 
 
 class Shapes:
-    """The checks of all kinds; each type is looked up when an object first has it."""
+    """The checks of all kinds; each type's is made when an object first has a field of it."""
 
-    def __init__(self, models: Models) -> None:
-        self._models = models
-        self._structs: dict[ModelName, Check] = {}
+    def __init__(self, types: ApiTypes) -> None:
+        self._types = types
+        self._structs: dict[str, Check] = {}
         self._kinds: dict[tuple[str, str, str], tuple[Check, bool] | None] = {}  # (group, version, kind) → see _kind
-        self._metadata = self._struct(ModelName("meta_v1", "ObjectMeta"))
+        self._metadata = self._struct(OBJECT_META)
 
     def check(self, definition: ResourceDefinition, obj: Object) -> None:
-        """Raises ShapeError. Of a kind without a model, as a custom resource's, only the metadata is looked at."""
+        """Raises ShapeError. Of a kind that upstream does not define only the metadata is checked."""
         kind = None if definition.dynamic else self._kind(definition)
         if kind is None:
             self._metadata(obj["metadata"])
@@ -111,35 +62,34 @@ class Shapes:
             obj.setdefault("spec", {})
 
     def _kind(self, definition: ResourceDefinition) -> tuple[Check, bool] | None:
-        """The check of a kind, and whether it has a spec; None without a model.
+        """The check of a kind, and whether it has a spec; None for a kind that upstream does not define.
 
         A spec is always there, even if nothing is specified: upstream's encoder never leaves it out.
         """
         place = definition.group, definition.version, definition.kind
         if place not in self._kinds:
-            name = model_of(*place)
-            model = self._models.find(name)
-            if model is None:
+            found = self._types.of_kind(*place)
+            if found is None:
                 self._kinds[place] = None
             else:
-                has_spec = "spec" in model.fields and model.fields["spec"].type.model is not None
-                self._kinds[place] = self._struct(name), has_spec
+                has_spec = "spec" in found.fields and bool(found.fields["spec"].struct)
+                self._kinds[place] = self._struct(found.name), has_spec
         return self._kinds[place]
 
-    def _struct(self, name: ModelName) -> Check:
+    def _struct(self, name: str) -> Check:
         """The check of a type; it may be asked for inside its own fields (JSONSchemaProps has some)."""
         check = self._structs.get(name)
         if check is None:
-            model = self._models.find(name)
-            check = _anything if model is None else self._compile(name, dict(model.fields))
-            self._structs[name] = check
+            found = self._types.find(name)
+            check = self._structs[name] = _anything if found is None else self._compile(found)
         return check
 
-    def _compile(self, name: ModelName, fields: dict[str, Field]) -> Check:
-        struct, wanted = name.name, _go_name(name)
+    def _compile(self, type_: Type) -> Check:
+        fields = type_.fields
+        struct, wanted = type_.name.rpartition(".")[2], type_.go_name
         checks: dict[str, Check] = {}
-        plain = {field: _PLAIN[described.type.kind] for field, described in fields.items() if _is_plain(described)}
-        quantities = {field for field, described in fields.items() if described.type.kind == "quantity"}
+        plain = {name: _PLAIN[field.kind] for name, field in fields.items() if _is_plain(field)}
+        quantities = {name for name, field in fields.items() if field.kind == "quantity" and field.form == "one"}
 
         def check(value: Any) -> None:
             if type(value) is not dict:
@@ -167,22 +117,30 @@ class Shapes:
         return check
 
     def _field(self, field: Field) -> Check:
-        kind, model = field.type.kind, field.type.model
-        if model is not None:
-            one, wanted = self._struct(model), _go_name(model)
-        elif kind == "integer":
-            one, wanted = (_int64, "int64") if field.name in _INT64 else (_int32, "int32")
-        elif kind == "map":
-            one, wanted = _map(field.name), "map[string]string"
+        if field.kind == "quantity":
+            match field.form:
+                case "list":
+                    return _quantity_list
+                case "map":
+                    return _quantity_map
+        if field.struct:
+            one, wanted = self._struct(field.struct), go_name(field.struct)
         else:
-            one, wanted = _KINDS[kind], kind
-        return _list_of(one, f"[]{wanted}") if field.type.many else one
+            one, wanted = _KINDS[field.kind]
+        match field.form:
+            case "list":
+                return _list_of(one, f"[]{wanted}")
+            case "map":
+                return _map_of(one, f"map[string]{wanted}")
+            case "map of lists":
+                return _map_of(_list_of(one, f"[]{wanted}"), f"map[string][]{wanted}")
+        return one
 
 
 @cache
 def built_in_shapes() -> Shapes:
-    """Of the installed models; all servers of a process share them. Raises ModuleNotFoundError without models."""
-    return Shapes(installed_models())
+    """Those of the built-in kinds; all servers of a process share them."""
+    return Shapes(built_in_types())
 
 
 def json_type(value: Any) -> str:
@@ -201,10 +159,6 @@ def json_type(value: Any) -> str:
         case dict():
             return "object"
     return "null"
-
-
-def _go_name(name: ModelName) -> str:
-    return f"{name.module.rpartition('_')[2]}.{name.name}"
 
 
 def _one_of(wanted: str, *types: type) -> Check:
@@ -236,51 +190,55 @@ def _time(value: Any) -> None:
         raise ShapeError(json_type(value), "v1.Time")
 
 
-_string, _int32, _int64 = _one_of("string", str), _integer("int32", bits=32), _integer("int64", bits=64)
 _quantity = _one_of("resource.Quantity", str, int, float)
-_KINDS: dict[str, Check] = {
-    "string": _string,
-    "boolean": _one_of("bool", bool),
-    "number": _one_of("float64", int, float),
-    "quantity": _quantity,
-    "int_or_string": _one_of("intstr.IntOrString", int, str),
-    "time": _time,
-    "micro_time": _time,
-    "object": _one_of("runtime.RawExtension", dict),
-    "any": _anything,
+_KINDS: dict[Kind, tuple[Check, str]] = {
+    "string": (_one_of("string", str), "string"),
+    "bytes": (_one_of("string", str), "string"),
+    "boolean": (_one_of("bool", bool), "bool"),
+    "int32": (_integer("int32", bits=32), "int32"),
+    "int64": (_integer("int64", bits=64), "int64"),
+    "double": (_one_of("float64", int, float), "float64"),
+    "quantity": (_quantity, "resource.Quantity"),
+    "int_or_string": (_one_of("intstr.IntOrString", int, str), "intstr.IntOrString"),
+    "time": (_time, "v1.Time"),
+    "micro_time": (_time, "v1.MicroTime"),
+    "raw": (_one_of("runtime.RawExtension", dict), "runtime.RawExtension"),
+    "any": (_anything, "interface {}"),
 }
-
-
 # The kinds all of whose values of one type are right.
-_PLAIN = {"string": str, "boolean": bool}
+_PLAIN: dict[Kind, type] = {"string": str, "bytes": str, "boolean": bool}
 
 
 def _is_plain(field: Field) -> bool:
-    return field.type.kind in _PLAIN and field.type.model is None and not field.type.many
+    return field.kind in _PLAIN and field.form == "one"
 
 
-def _list_of(item: Check, wanted: str) -> Check:
+def _list_of(element: Check, wanted: str) -> Check:
     def check(value: Any) -> None:
         if type(value) is not list:
             raise ShapeError(json_type(value), wanted)
         for one in value:
+            element(one)
+
+    return check
+
+
+def _map_of(item: Check, wanted: str) -> Check:
+    def check(value: Any) -> None:
+        if type(value) is not dict:
+            raise ShapeError(json_type(value), wanted)
+        for one in value.values():
             item(one)
 
     return check
 
 
-def _map(field: str) -> Check:
-    if field in _OTHER_MAPS:
-        return _one_of("map[string]interface {}", dict)
-    return _quantity_map if field in _QUANTITY_MAPS else _string_map
-
-
-def _string_map(value: Any) -> None:
-    if type(value) is not dict:
-        raise ShapeError(json_type(value), "map[string]string")
-    for one in value.values():
-        if type(one) is not str:
-            raise ShapeError(json_type(one), "string")
+def _quantity_list(value: Any) -> None:
+    if type(value) is not list:
+        raise ShapeError(json_type(value), "[]resource.Quantity")
+    for i, amount in enumerate(value):
+        _quantity(amount)
+        value[i] = _canonical(amount)
 
 
 def _quantity_map(value: Any) -> None:

@@ -1,7 +1,7 @@
 """Strategic merge patches: a merge patch that knows by which key the elements of a list are told apart.
 
 What no schema names behaves as in a JSON merge patch: maps are merged, lists and all else replaced. Which lists merge,
-and by which key, are facts about each built-in type; merge_schemas.py has them. Directives, in the patch:
+and by which key, are facts about each built-in type: merge_schemas.py. Directives, in the patch:
 
     $patch: replace                    in a map: the map becomes what the patch has; in a list's element: the whole list
     $patch: delete                     in a map: emptied; in a list's element: those with the same merge key go
@@ -20,7 +20,7 @@ kinds of $setElementOrder that make upstream answer 500 are applied here: for an
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from protocols.objects import Object
@@ -31,11 +31,17 @@ _SET_ORDER = "$setElementOrder/"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 
 
-@dataclass(frozen=True, slots=True)
 class MergeSchema:
     """How the fields of one type merge. One that is not named merges as a map if it is one, and is else replaced."""
 
-    fields: Mapping[str, MergeField] = field(default_factory=dict)
+    def __init__(self, fields: Mapping[str, MergeField] | None = None) -> None:
+        self._fields = fields or {}
+
+    def field(self, name: str) -> MergeField:
+        return self._fields.get(name, _UNNAMED)
+
+
+_NO_FIELDS = MergeSchema()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ class MergeField:
     of strings or numbers. merge: the list is merged; else it is replaced (a map merges unless replace is set).
     """
 
-    schema: MergeSchema = MergeSchema()
+    schema: MergeSchema = _NO_FIELDS
     merge: bool = False
     merge_key: str = ""
     replace: bool = False
@@ -85,7 +91,7 @@ def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: M
             if patch.get(name) is None and (name in patch or result.get(name) is None):
                 continue  # removed below, or nowhere to be found
             ordered.add(name)
-            rule = schema.fields.get(name, _UNNAMED)
+            rule = schema.field(name)
             result[name] = _merged_in_order(result.get(name), patch.get(name), order, name, rule)
     for name, value in patch.items():
         if name in ordered or name in directives:
@@ -93,7 +99,7 @@ def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: M
         if value is None:
             result.pop(name, None)
         else:
-            _set_merged(result, name, value, schema.fields.get(name, _UNNAMED))
+            _set_merged(result, name, value, schema.field(name))
     for directive in directives:
         if directive.startswith(_DELETE_FROM):
             name, values = directive.removeprefix(_DELETE_FROM), patch[directive]

@@ -80,7 +80,9 @@ def apply(definition: ResourceDefinition, obj: Object, body: Any, patch_type: st
             return _apply_json(obj, body)
         if patch_type == PatchType.MERGE or definition.dynamic:
             return apply_merge_patch(obj, body)
-        return apply_strategic_merge(obj, body, schema=merge_schema_of(definition.kind))
+        return apply_strategic_merge(
+            obj, body, schema=merge_schema_of(definition.group, definition.version, definition.kind)
+        )
     except ValueError as err:
         raise status_errors.unprocessable(str(err)) from err
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from runtime.apiserver.kinds.built_in import BUILT_IN
-from runtime.apiserver.schema.models import installed_models, model_of
+from runtime.apiserver.schema.api_types import built_in_types
 
 
 @pytest.mark.parametrize("definition", BUILT_IN, ids=lambda one: one.name)
 def test_every_built_in_kind_has_types(definition):
     """Else a wrong type would reach code that trusts it."""
-    assert installed_models().find(model_of(definition.group, definition.version, definition.kind))
+    assert built_in_types().of_kind(definition.group, definition.version, definition.kind)
 
 
 @pytest.mark.parametrize("definition", BUILT_IN, ids=lambda one: one.name)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.models import installed_models
+from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.shapes import ShapeError, Shapes
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5)
@@ -248,7 +248,7 @@ WRONG = (7, "x", [], {}, True, 1.5)
 
 
 def test_a_value_of_a_wrong_type_is_refused_wherever_it_stands():
-    shapes = Shapes(installed_models())
+    shapes = Shapes(built_in_types())
     definition = ResourceDefinition(plural="pods", kind="Pod")
     accepted = set()
     for path in places(FULL_POD):

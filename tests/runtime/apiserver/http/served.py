@@ -17,7 +17,6 @@ from structlog.testing import LogCapture
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.models import installed_models
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import Change, MemoryStore, Store, Stored
 from runtime.process.version import Version
@@ -113,7 +112,6 @@ async def serving(store: Store) -> AsyncIterator[Served]:
     front = ApiHttp(
         api,
         authenticator=Authenticator({TOKEN: "admin"}),
-        models=installed_models(),
         version=Version(kubernetes="1.36.2", kcm="1"),
         clock=clock,
         log=structlog.wrap_logger(None, processors=[logs]),

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.schema.api_types import ApiTypes, built_in_types
 from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator, duplicate_fields
-from runtime.apiserver.schema.models import Models, installed_models
 
 
 @pytest.fixture(scope="module")
-def models() -> Models:
-    return installed_models()
+def types() -> ApiTypes:
+    return built_in_types()
 
 
 def deployment(**spec: Any) -> dict[str, Any]:
@@ -28,15 +28,15 @@ def deployment(**spec: Any) -> dict[str, Any]:
     }
 
 
-def check(models: Models, body: bytes, *, directive: str = STRICT, patch: bool = False) -> list[str]:
-    return FieldValidator(models).check(
+def check(types: ApiTypes, body: bytes, *, directive: str = STRICT, patch: bool = False) -> list[str]:
+    return FieldValidator(types).check(
         body, group="apps", version="v1", kind="Deployment", directive=directive, patch=patch
     )
 
 
-def test_an_object_of_known_fields_passes(models: Models) -> None:
+def test_an_object_of_known_fields_passes(types: ApiTypes) -> None:
     body = deployment(replicas=3, strategy={"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}, paused=None)
-    assert check(models, json.dumps(body).encode()) == []
+    assert check(types, json.dumps(body).encode()) == []
 
 
 @pytest.mark.parametrize(
@@ -49,30 +49,30 @@ def test_an_object_of_known_fields_passes(models: Models) -> None:
         ({"$patch": "replace"}, "spec.$patch"),
     ],
 )
-def test_an_unknown_field_is_refused_by_its_path(models: Models, spec: dict[str, Any], field: str) -> None:
+def test_an_unknown_field_is_refused_by_its_path(types: ApiTypes, spec: dict[str, Any], field: str) -> None:
     body = json.dumps(deployment(**spec)).encode()
     with pytest.raises(StatusError) as refused:
-        check(models, body)
+        check(types, body)
     assert refused.value.code == 400
     assert refused.value.message == (
         f'Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: unknown field "{field}"'
     )
-    assert check(models, body, directive=WARN) == [f'unknown field "{field}"']
+    assert check(types, body, directive=WARN) == [f'unknown field "{field}"']
 
 
-def test_all_strays_are_named_at_once(models: Models) -> None:
+def test_all_strays_are_named_at_once(types: ApiTypes) -> None:
     body = b'{"metadata": {"name": "a", "name": "b"}, "spek": {}, "spec": {"x": 1}}'
-    assert check(models, body, directive=WARN) == [
+    assert check(types, body, directive=WARN) == [
         'unknown field "spek"',
         'unknown field "spec.x"',
         'duplicate field "metadata.name"',
     ]
 
 
-def test_a_patch_may_hold_directives_and_is_refused_as_a_patch(models: Models) -> None:
-    assert check(models, b'{"spec":{"$retainKeys":["x"],"$setElementOrder/y":[]}}', patch=True) == []
+def test_a_patch_may_hold_directives_and_is_refused_as_a_patch(types: ApiTypes) -> None:
+    assert check(types, b'{"spec":{"$retainKeys":["x"],"$setElementOrder/y":[]}}', patch=True) == []
     with pytest.raises(StatusError) as refused:
-        check(models, b'{"spec":{"x":1}}', patch=True)
+        check(types, b'{"spec":{"x":1}}', patch=True)
     assert refused.value.code == 422
     assert refused.value.message == (
         ' "" is invalid: patch: Invalid value: "{\\"spec\\":{\\"x\\":1}}": '
@@ -81,12 +81,12 @@ def test_a_patch_may_hold_directives_and_is_refused_as_a_patch(models: Models) -
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b'{"spec": [], "metadata": 1}'])
-def test_what_is_not_of_its_type_is_left_to_others(models: Models, body: bytes) -> None:
-    assert check(models, body) == []
+def test_what_is_not_of_its_type_is_left_to_others(types: ApiTypes, body: bytes) -> None:
+    assert check(types, body) == []
 
 
-def test_kinds_that_upstream_does_not_define_are_not_checked(models: Models) -> None:
-    validator = FieldValidator(models)
+def test_kinds_that_upstream_does_not_define_are_not_checked(types: ApiTypes) -> None:
+    validator = FieldValidator(types)
     assert validator.check(b'{"x":1}', group="example.com", version="v1", kind="Widget", directive=STRICT) == []
 
 

@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 
+from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
-from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
+from runtime.apiserver.schema.strategic_merge import MergeSchema, apply_strategic_merge
 
 
 def named(*names: str) -> list[dict[str, Any]]:
     return [{"name": name} for name in names]
+
+
+def schema_of(kind: str) -> MergeSchema:
+    """Of version v1 of a built-in kind."""
+    *_, found = sorted(each for each in built_in_types().kinds if each.endswith(f"v1/{kind}"))
+    group, _, version = found.rpartition("/")[0].rpartition("/")
+    return merge_schema_of(group, version, kind)
 
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u1", "controller": True}
@@ -21,7 +29,7 @@ OTHER = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u2"}
 def test_adopting_adds_an_owner_and_a_finalizer() -> None:
     pod = {"metadata": {"name": "p", "ownerReferences": [OTHER], "finalizers": ["example.com/a"]}}
     patch = {"metadata": {"uid": "p1", "ownerReferences": [OWNER], "finalizers": ["batch.kubernetes.io/job-tracking"]}}
-    patched = apply_strategic_merge(pod, patch, schema=merge_schema_of("Pod"))
+    patched = apply_strategic_merge(pod, patch, schema=schema_of("Pod"))
     assert patched["metadata"]["ownerReferences"] == [OWNER, OTHER]
     assert patched["metadata"]["finalizers"] == ["batch.kubernetes.io/job-tracking", "example.com/a"]
 
@@ -35,7 +43,7 @@ def test_releasing_removes_the_owner_and_the_finalizer() -> None:
             "$deleteFromPrimitiveList/finalizers": ["tracking"],
         }
     }
-    patched = apply_strategic_merge(pod, patch, schema=merge_schema_of("Pod"))
+    patched = apply_strategic_merge(pod, patch, schema=schema_of("Pod"))
     assert patched["metadata"] == {"uid": "p1", "ownerReferences": [OTHER], "finalizers": ["example.com/a"]}
 
 
@@ -58,7 +66,7 @@ def test_setting_an_image_touches_one_container_only() -> None:
             }
         }
     }
-    patched = apply_strategic_merge(deployment, patch, schema=merge_schema_of("Deployment"))
+    patched = apply_strategic_merge(deployment, patch, schema=schema_of("Deployment"))
     assert patched["spec"]["template"]["spec"]["containers"] == [
         {"name": "a", "image": "a:1", "ports": []},
         {"name": "b", "image": "b:2"},
@@ -69,14 +77,14 @@ def test_setting_an_image_touches_one_container_only() -> None:
 def test_changing_the_strategy_drops_the_parameters_of_the_former() -> None:
     deployment = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
-    patched = apply_strategic_merge(deployment, patch, schema=merge_schema_of("Deployment"))
+    patched = apply_strategic_merge(deployment, patch, schema=schema_of("Deployment"))
     assert patched == {"spec": {"strategy": {"type": "Recreate"}}}
 
 
 def test_changing_a_volume_s_source_drops_the_former_source() -> None:
     pod = {"spec": {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "emptyDir": {}}]}}
     volume = {"$retainKeys": ["name", "configMap"], "name": "v", "configMap": {"name": "c"}}
-    patched = apply_strategic_merge(pod, {"spec": {"volumes": [volume]}}, schema=merge_schema_of("Pod"))
+    patched = apply_strategic_merge(pod, {"spec": {"volumes": [volume]}}, schema=schema_of("Pod"))
     assert patched["spec"]["volumes"] == [{"name": "v", "configMap": {"name": "c"}}, {"name": "w", "emptyDir": {}}]
 
 
@@ -85,7 +93,7 @@ def test_a_node_condition_is_replaced_and_the_others_stay() -> None:
         "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "False"}]}
     }
     patch = {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}
-    conditions = apply_strategic_merge(node, patch, schema=merge_schema_of("Node"))["status"]["conditions"]
+    conditions = apply_strategic_merge(node, patch, schema=schema_of("Node"))["status"]["conditions"]
     assert {condition["type"]: condition["status"] for condition in conditions} == {
         "Ready": "Unknown",
         "DiskPressure": "False",
@@ -124,13 +132,13 @@ MERGED = [
 
 @pytest.mark.parametrize(("kind", "part", "name", "former", "new"), REPLACED)
 def test_lists_that_are_replaced(kind: str, part: str, name: str, former: list[Any], new: list[Any]) -> None:
-    patched = apply_strategic_merge({part: {name: former}}, {part: {name: new}}, schema=merge_schema_of(kind))
+    patched = apply_strategic_merge({part: {name: former}}, {part: {name: new}}, schema=schema_of(kind))
     assert patched == {part: {name: new}}
 
 
 @pytest.mark.parametrize(("kind", "part", "name", "former", "new"), MERGED)
 def test_lists_that_are_merged(kind: str, part: str, name: str, former: list[Any], new: list[Any]) -> None:
-    patched = apply_strategic_merge({part: {name: former}}, {part: {name: new}}, schema=merge_schema_of(kind))
+    patched = apply_strategic_merge({part: {name: former}}, {part: {name: new}}, schema=schema_of(kind))
     assert patched == {part: {name: new + former}}
 
 
@@ -166,7 +174,7 @@ def test_containers_merge_wherever_a_pod_template_is(
             obj = {step: obj}
         return obj
 
-    patched = apply_strategic_merge(holding(former), holding(new), schema=merge_schema_of(kind))
+    patched = apply_strategic_merge(holding(former), holding(new), schema=schema_of(kind))
     for step in path:
         patched = patched[step]
     assert patched["spec"]["containers"] == [{"name": "c", name: [new, former]}]
@@ -176,6 +184,6 @@ def test_the_selector_of_a_disruption_budget_is_replaced() -> None:
     patched = apply_strategic_merge(
         {"spec": {"selector": {"matchLabels": {"a": "1"}}}},
         {"spec": {"selector": {"matchLabels": {"b": "2"}}}},
-        schema=merge_schema_of("PodDisruptionBudget"),
+        schema=schema_of("PodDisruptionBudget"),
     )
     assert patched == {"spec": {"selector": {"matchLabels": {"b": "2"}}}}

@@ -5,7 +5,8 @@ import orjson
 import pytest
 
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from runtime.apiserver.schema.models import Models, installed_models
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.descriptions import installed_descriptions
 from runtime.apiserver.schema.openapi import OpenApi
 
 DEPLOYMENTS = ResourceDefinition(
@@ -16,13 +17,16 @@ WIDGETS = ResourceDefinition(group="example.com", plural="widgets", kind="Widget
 
 
 @pytest.fixture(scope="module")
-def models() -> Models:
-    return installed_models()
+def apps() -> dict[str, Any]:
+    return document(openapi_of(DEPLOYMENTS), "apis/apps/v1")
 
 
-@pytest.fixture(scope="module")
-def apps(models: Models) -> dict[str, Any]:
-    return document(OpenApi(Registry([DEPLOYMENTS]), models), "apis/apps/v1")
+def openapi_of(*definitions: ResourceDefinition) -> OpenApi:
+    return openapi_with(Registry(definitions))
+
+
+def openapi_with(registry: Registry) -> OpenApi:
+    return OpenApi(registry, built_in_types(), installed_descriptions())
 
 
 def document(openapi: OpenApi, path: str) -> dict[str, Any]:
@@ -37,16 +41,16 @@ def schema(found: dict[str, Any], name: str) -> dict[str, Any]:
     return result
 
 
-def test_the_index_names_a_document_for_each_group_and_version(models: Models) -> None:
-    index = OpenApi(Registry([DEPLOYMENTS, NAMESPACES, WIDGETS]), models).index()
+def test_the_index_names_a_document_for_each_group_and_version() -> None:
+    index = openapi_of(DEPLOYMENTS, NAMESPACES, WIDGETS).index()
     assert set(index["paths"]) == {"api/v1", "apis/apps/v1", "apis/example.com/v1"}
     url = index["paths"]["apis/apps/v1"]["serverRelativeURL"]
     assert re.fullmatch(r"/openapi/v3/apis/apps/v1\?hash=[0-9a-f]{32}", url)
 
 
-def test_a_document_and_its_hash_change_with_what_is_served(models: Models) -> None:
+def test_a_document_and_its_hash_change_with_what_is_served() -> None:
     registry = Registry([DEPLOYMENTS])
-    openapi = OpenApi(registry, models)
+    openapi = openapi_with(registry)
     before, paths = openapi.index()["paths"]["apis/apps/v1"], document(openapi, "apis/apps/v1")["paths"]
     assert openapi.document("apis/apps/v1") is openapi.document("apis/apps/v1")
     registry.add(ResourceDefinition(group="apps", plural="replicasets", kind="ReplicaSet"))
@@ -54,8 +58,8 @@ def test_a_document_and_its_hash_change_with_what_is_served(models: Models) -> N
     assert set(paths) < set(document(openapi, "apis/apps/v1")["paths"])
 
 
-def test_nothing_is_documented_that_is_not_served(models: Models) -> None:
-    assert OpenApi(Registry([DEPLOYMENTS]), models).document("apis/batch/v1") is None
+def test_nothing_is_documented_that_is_not_served() -> None:
+    assert openapi_of(DEPLOYMENTS).document("apis/batch/v1") is None
 
 
 def test_every_reference_leads_to_a_schema(apps: dict[str, Any]) -> None:
@@ -79,9 +83,11 @@ def test_a_schema_tells_types_descriptions_and_what_is_required(apps: dict[str, 
     assert spec["properties"]["replicas"]["type"] == "integer"
     assert spec["properties"]["strategy"] == {
         "allOf": [{"$ref": "#/components/schemas/io.k8s.api.apps.v1.DeploymentStrategy"}],
+        "default": {},
         "description": "The deployment strategy to use to replace existing pods with new ones.",
         "x-kubernetes-patch-strategy": "retainKeys",
     }
+    assert spec["properties"]["minReadySeconds"]["format"] == "int32"
     limits = schema(apps, "io.k8s.api.core.v1.ResourceRequirements")["properties"]["limits"]
     assert limits["additionalProperties"] == {
         "$ref": "#/components/schemas/io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -117,13 +123,13 @@ def test_writes_can_be_validated_and_run_dry(apps: dict[str, Any]) -> None:
     assert scale["put"]["x-kubernetes-group-version-kind"]["kind"] == "Scale"
 
 
-def test_cluster_scoped_resources_have_no_namespace_in_their_paths(models: Models) -> None:
-    paths = document(OpenApi(Registry([NAMESPACES]), models), "api/v1")["paths"]
+def test_cluster_scoped_resources_have_no_namespace_in_their_paths() -> None:
+    paths = document(openapi_of(NAMESPACES), "api/v1")["paths"]
     assert set(paths) == {"/api/v1/namespaces", "/api/v1/namespaces/{name}"}
 
 
-def test_custom_resources_take_any_field_and_no_strategic_patch(models: Models) -> None:
-    found = document(OpenApi(Registry([WIDGETS]), models), "apis/example.com/v1")
+def test_custom_resources_take_any_field_and_no_strategic_patch() -> None:
+    found = document(openapi_of(WIDGETS), "apis/example.com/v1")
     assert schema(found, "com.example.v1.Widget")["x-kubernetes-preserve-unknown-fields"] is True
     patch = found["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
     assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]

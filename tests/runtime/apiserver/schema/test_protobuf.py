@@ -1,11 +1,12 @@
 import base64
+import struct
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.apiserver.schema.models import installed_models, model_of
+from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.protobuf import MAGIC, ProtobufDecoder, UnknownType
 
 # What kubectl 1.32 sends for `create deployment web --image=nginx --replicas=0 --port=80`, and so on.
@@ -32,7 +33,7 @@ QUOTA = "azhzAAoTCgJ2MRINUmVzb3VyY2VRdW90YRIxChIKAnEyEgAaACIAKgAyADgAQgASGQoKCgN
 
 @pytest.fixture(scope="module")
 def decoder() -> ProtobufDecoder:
-    return ProtobufDecoder(installed_models())
+    return ProtobufDecoder(built_in_types())
 
 
 @pytest.mark.parametrize(
@@ -226,28 +227,59 @@ def test_broken_bodies_are_value_errors(decoder: ProtobufDecoder, tail: bytes) -
         assert broken.startswith(MAGIC)
 
 
-def test_every_numbered_type_names_fields_that_its_model_has(decoder: ProtobufDecoder) -> None:
-    """But for the parts that JSON inlines, which have no model."""
-    models = installed_models()
-    without = set()
-    for name, numbers in decoder.numbers.items():
-        model = models.find(name)
-        if model is None:
-            without.add(name.name)
-            continue
-        strays = {one.name for one in numbers.values() if not one.inline} - set(model.fields)
-        assert not strays, f"{name}: {strays}"
-    assert without == {
-        "EphemeralContainerCommon",
-        "IngressRuleValue",
-        "PersistentVolumeSource",
-        "ProbeHandler",
-        "VolumeSource",
+def test_every_field_has_a_number_but_those_that_the_envelope_has() -> None:
+    types = built_in_types()
+    without = {
+        (name.rpartition(".")[2], field.name)
+        for name in types
+        if (found := types.find(name)) is not None
+        for field in found.fields.values()
+        if not field.number
+    }
+    assert {field for type_, field in without if type_ != "Info"} == {"apiVersion", "kind"}
+
+
+def entry(key: str, value: bytes) -> bytes:
+    """Of a map."""
+    return message(f1=key, f2=value)
+
+
+def test_maps_of_structs_and_of_lists(decoder: ProtobufDecoder) -> None:
+    cores, memory = entry("cores", message(f2=8)), entry("memory", message(f1=message(f1="1Gi")))
+    device = message(f1="gpu-0", f2=message(f1=cores, f2=memory))
+    found = decoder.decode(body("resource.k8s.io/v1beta1", "ResourceSlice", message(f2=message(f6=device))))
+    assert found["spec"]["devices"] == [
+        {"name": "gpu-0", "basic": {"attributes": {"cores": {"int": 8}}, "capacity": {"memory": {"value": "1Gi"}}}}
+    ]
+    scopes = message(f1="a") + message(f1="b")
+    review = message(f2=message(f5=entry("scopes", scopes)))
+    found = decoder.decode(body("authorization.k8s.io/v1", "SubjectAccessReview", review))
+    assert found["spec"] == {"extra": {"scopes": ["a", "b"]}}
+
+
+def test_the_schema_of_a_custom_resource(decoder: ProtobufDecoder) -> None:
+    count = message(f5="integer") + varint(11 << 3 | 1) + struct.pack("<d", 1.5)
+    names = message(f1=message(f5="string"))  # items: one schema for all
+    schema = message(f5="object", f8=message(f1=b'{"count":3}'), f24=names, f29=entry("count", count))
+    schema += message(f30=message(f1=1)) + message(f32=entry("a", message(f2="b") + message(f2="c")))
+    version = message(f1="v1", f2=1, f4=message(f1=schema))
+    definition = message(f2=message(f1="example.com", f7=version))
+    found = decoder.decode(body("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition))
+    (shown,) = found["spec"]["versions"]
+    assert shown["schema"]["openAPIV3Schema"] == {
+        "type": "object",
+        "default": {"count": 3},
+        "items": {"type": "string"},
+        "properties": {"count": {"type": "integer", "minimum": 1.5}},
+        "additionalProperties": True,
+        "dependencies": {"a": ["b", "c"]},
     }
 
 
-def test_every_type_inside_a_numbered_type_is_numbered(decoder: ProtobufDecoder) -> None:
-    models = installed_models()
-    pods = model_of("", "v1", "Pod")
-    numbered = decoder.numbers
-    assert {model.name for model in models.closure([pods])} <= set(numbered)
+def test_a_schema_without_a_bottom_is_a_value_error(decoder: ProtobufDecoder) -> None:
+    schema = message(f5="object")
+    for _ in range(3000):
+        schema = message(f28=schema)
+    definition = message(f2=message(f7=message(f4=message(f1=schema))))
+    with pytest.raises(ValueError, match="nested too deeply"):
+        decoder.decode(body("apiextensions.k8s.io/v1", "CustomResourceDefinition", definition))

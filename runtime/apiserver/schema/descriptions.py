@@ -1,0 +1,87 @@
+"""What API types and their fields are for, in words: for `kubectl explain`.
+
+The words are those of the library lightkube-models, which is generated from upstream's OpenAPI. Its sources are read,
+not imported: they are a thousand dataclasses whose docstrings are all that is wanted. Without the library there are no
+descriptions.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+LIBRARY = "lightkube.models"
+
+_PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]+`` - ?(.*)")
+
+
+@dataclass(frozen=True)
+class Description:
+    """Of one type; doc: its docstring in the library."""
+
+    doc: str = ""
+
+    @cached_property
+    def text(self) -> str:
+        return _joined(self.doc.partition("**parameters**")[0].splitlines())
+
+    def of_field(self, name: str) -> str:
+        return self._fields.get(name) or self._fields.get(f"{name}_", "")  # that of a Python keyword ends in "_"
+
+    @cached_property
+    def _fields(self) -> Mapping[str, str]:
+        described: dict[str, list[str]] = {}
+        lines: list[str] = []
+        for line in self.doc.partition("**parameters**")[2].splitlines():
+            begin = _PARAMETER.match(line)
+            if begin:
+                lines = described[begin[1]] = [begin[2]]
+            else:
+                lines.append(line)
+        return {name: _joined(text) for name, text in described.items()}
+
+
+_NONE = Description()
+
+
+class Descriptions:
+    """A module of the library is read when a type of it is asked for."""
+
+    def __init__(self, directory: Path | None) -> None:
+        """directory: the library's modules; None without the library."""
+        self._directory = directory
+        self._modules: dict[str, Mapping[str, Description]] = {}
+
+    def of(self, type_: str) -> Description:
+        """type_: its name in OpenAPI. Without a description, all texts are empty."""
+        package, _, name = type_.rpartition(".")
+        module = "_".join(package.split(".")[-2:])
+        if module not in self._modules:
+            self._modules[module] = self._read(module)
+        return self._modules[module].get(name, _NONE)
+
+    def _read(self, module: str) -> Mapping[str, Description]:
+        path = None if self._directory is None else self._directory / f"{module}.py"
+        if path is None or not path.is_file():
+            return {}
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+        return {node.name: Description(ast.get_docstring(node) or "") for node in classes}
+
+
+def installed_descriptions() -> Descriptions:
+    try:
+        spec = importlib.util.find_spec(LIBRARY)
+    except ModuleNotFoundError:  # of the package around it
+        spec = None
+    places = None if spec is None else spec.submodule_search_locations
+    return Descriptions(Path(places[0]) if places else None)
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return " ".join(stripped for line in lines if (stripped := line.strip()))

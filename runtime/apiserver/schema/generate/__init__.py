@@ -1,0 +1,1 @@
+"""Makes api_types.json, the facts about the API's types: `python -m runtime.apiserver.schema.generate --help`."""

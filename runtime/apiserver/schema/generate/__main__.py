@@ -1,0 +1,68 @@
+"""Make api_types.json anew, from a server or a release's files.
+
+    … --openapi-dir kubernetes/api/openapi-spec/v3 --protos kubernetes/staging/src/k8s.io --out FILE
+    … --server https://127.0.0.1:6443 --token TOKEN --ca-file FILE --protos kubernetes/staging/src/k8s.io --out FILE
+
+A server must have all groups on: --runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true.
+--protos may also be a former file: its facts about the wire are taken over, to compare the types of a server with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import ssl
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from runtime.apiserver.schema.generate.documents import Facts, Json, collect, read_directory, read_server
+from runtime.apiserver.schema.generate.sources import Sources
+from runtime.apiserver.schema.generate.writing import written
+
+_OF_THE_WIRE = ("pointer", "number")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m runtime.apiserver.schema.generate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    documents = parser.add_mutually_exclusive_group(required=True)
+    documents.add_argument("--openapi-dir", type=Path, help="a release's api/openapi-spec/v3")
+    documents.add_argument("--server", help="URL of a kube-apiserver")
+    parser.add_argument("--token", default="", help="bearer token for the server")
+    parser.add_argument("--ca-file", type=Path, help="certificates that the server's is checked by")
+    parser.add_argument("--protos", type=Path, required=True, help="a release's staging/src/k8s.io, or a former file")
+    parser.add_argument("--out", type=Path, required=True, help="file to write")
+    given = parser.parse_args(arguments)
+
+    if given.server:
+        context = ssl.create_default_context(cafile=given.ca_file) if given.server.startswith("https:") else None
+        found: Iterable[Json] = read_server(given.server, token=given.token, context=context)
+    else:
+        found = read_directory(given.openapi_dir)
+    types, kinds = collect(found)
+    if given.protos.is_dir():
+        sources = Sources(given.protos)
+        for name, facts in types.items():
+            sources.complete(name, facts)
+    else:
+        take_over(types, json.loads(given.protos.read_bytes())["types"])
+    given.out.write_text(written(types, kinds), encoding="utf-8")
+    fields = sum(len(facts.get("fields", ())) for facts in types.values())
+    print(f"{given.out}: {len(types)} types, {fields} fields, {len(kinds)} kinds")
+    return 0
+
+
+def take_over(types: Mapping[str, Facts], former: Mapping[str, Facts]) -> None:
+    """Add the facts about the wire that another file has of the same fields."""
+    for name, facts in types.items():
+        known = former.get(name, {}).get("fields", {})
+        for field, of_field in facts.get("fields", {}).items():
+            of_field |= {word: known[field][word] for word in _OF_THE_WIRE if word in known.get(field, ())}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Facts about types from OpenAPI v3 documents: a server's, or the files that a release has of them.
+
+Descriptions are left out. So is what differs between servers and the release's files for the same types: enumerations,
+which only a server has, and the kinds of DeleteOptions and WatchEvent, which are those of every group that is on.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.request
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+Facts = dict[str, Any]  # of a type, or of a field
+
+REFERENCE = "#/components/schemas/"
+KINDS = "x-kubernetes-group-version-kind"
+LISTED = ("listType", "listMapKeys", "mapType", "patchStrategy", "patchMergeKey", "unions")
+EXTENSIONS = {
+    "x-kubernetes-list-type": "listType",
+    "x-kubernetes-list-map-keys": "listMapKeys",
+    "x-kubernetes-map-type": "mapType",
+    "x-kubernetes-patch-strategy": "patchStrategy",
+    "x-kubernetes-patch-merge-key": "patchMergeKey",
+    "x-kubernetes-unions": "unions",
+}
+SCALARS = {
+    ("string", None): "string",
+    ("string", "byte"): "bytes",
+    ("boolean", None): "boolean",
+    ("integer", "int32"): "int32",
+    ("integer", "int64"): "int64",
+    ("number", "double"): "double",
+}
+_PROSE_AND_ENUMERATIONS = {"description", "enum"}
+
+
+class UnknownVocabulary(ValueError):
+    """A schema says something that the facts have no word for."""
+
+
+def read_directory(directory: Path) -> Iterator[Json]:
+    """The documents of a release: api/openapi-spec/v3."""
+    for file in sorted(directory.glob("*_openapi.json")):
+        yield json.loads(file.read_text(encoding="utf-8"))
+
+
+def read_server(url: str, *, token: str, context: ssl.SSLContext | None) -> Iterator[Json]:
+    """The documents that a server has at /openapi/v3."""
+    for place in _get(url, "/openapi/v3", token, context)["paths"].values():
+        yield _get(url, place["serverRelativeURL"], token, context)
+
+
+def _get(url: str, path: str, token: str, context: ssl.SSLContext | None) -> Json:
+    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    request = urllib.request.Request(url.rstrip("/") + path, headers=headers)
+    with urllib.request.urlopen(request, context=context, timeout=60) as response:
+        found: Json = json.load(response)
+        return found
+
+
+def collect(documents: Iterable[Json]) -> tuple[dict[str, Facts], dict[str, str]]:
+    """Facts by type name, and type names by "<apiVersion>/<kind>". Raises UnknownVocabulary."""
+    schemas: dict[str, Json] = {}
+    for document in documents:
+        schemas |= document.get("components", {}).get("schemas", {})
+    types, kinds = {}, {}
+    for name, schema in sorted(schemas.items()):
+        try:
+            types[name] = _type_facts(schema)
+        except UnknownVocabulary as err:
+            raise UnknownVocabulary(f"{name}: {err}") from err
+        of_kind = schema.get(KINDS, ())
+        if len({kind["group"] for kind in of_kind}) == 1:
+            for kind in of_kind:
+                kinds["/".join(filter(None, (kind["group"], kind["version"], kind["kind"])))] = name
+    return types, kinds
+
+
+def _type_facts(schema: Json) -> Facts:
+    rest = {word: value for word, value in schema.items() if word not in _PROSE_AND_ENUMERATIONS and word != KINDS}
+    facts = {EXTENSIONS[word]: rest.pop(word) for word in list(rest) if word in EXTENSIONS}
+    if "properties" not in rest:
+        return facts | {"schema": rest}
+    properties, required = rest.pop("properties"), set(rest.pop("required", ()))
+    if rest != {"type": "object"}:
+        raise UnknownVocabulary(str(rest))
+    fields = {}
+    for name, field in sorted(properties.items()):
+        fields[name] = _field_facts(name, field)
+        if name in required:
+            fields[name]["required"] = True
+    return facts | {"fields": fields}
+
+
+def _field_facts(name: str, schema: Json) -> Facts:
+    rest = {word: value for word, value in schema.items() if word not in _PROSE_AND_ENUMERATIONS}
+    facts = {EXTENSIONS[word]: rest.pop(word) for word in list(rest) if word in EXTENSIONS}
+    if "default" in rest:
+        facts["default"] = rest.pop("default")
+    try:
+        return {**_value_facts(rest), **{word: facts[word] for word in ("default", *LISTED) if word in facts}}
+    except UnknownVocabulary as err:
+        raise UnknownVocabulary(f"{name}: {err}") from err
+
+
+def _value_facts(schema: Json) -> Facts:
+    """{"type": name}, {"list": name} or {"map": name}; {"map": {"list": name}}."""
+    match {word: value for word, value in schema.items() if word not in _PROSE_AND_ENUMERATIONS}:
+        case {"allOf": [{"$ref": str(reference)}], **rest} | {"$ref": str(reference), **rest} if not rest:
+            return {"type": reference.removeprefix(REFERENCE)}
+        case {"type": "array", "items": dict(items), **rest} if not rest:
+            return {"list": _element(items)}
+        case {"type": "object", "additionalProperties": dict(values), **rest} if not rest:
+            return {"map": _element(values)}
+        case {"type": str(kind), **rest} if (kind, rest.get("format")) in SCALARS and not set(rest) - {"format"}:
+            return {"type": SCALARS[kind, rest.get("format")]}
+        case other:
+            raise UnknownVocabulary(str(other))
+
+
+def _element(schema: Json) -> Any:
+    facts = _value_facts({word: value for word, value in schema.items() if word != "default"})
+    return facts.get("type", facts)

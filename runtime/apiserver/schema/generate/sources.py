@@ -1,0 +1,196 @@
+"""Facts about types from upstream's modules: generated.proto, and the Go types beside it.
+
+generated.proto has the numbers and types of the fields on the wire. Which field has which name in JSON, is held by
+pointer or is inlined stands only in the struct tags of the Go types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from runtime.apiserver.schema.generate.documents import Facts
+
+_MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_PROTO_FIELD = re.compile(r"^\s+(?:(optional|repeated) ([\w.]+)|map<string, ([\w.]+)>) (\w+) = (\d+);", re.MULTILINE)
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_GO_FIELD = re.compile(r"^\t(?:\w+\s+)?(\*?)([\w.\[\]*]+)\s+`([^`]*)`", re.MULTILINE)
+_NAMED_AS = re.compile(r"^type (\w+) (?:= )?([\w.]+)$", re.MULTILINE)
+_IMPORT = re.compile(r'^(?:import)?\s+(\w*) ?"([\w./-]+)"$', re.MULTILINE)
+_JSON = re.compile(r'json:"([^",]*)([^"]*)"')
+_PROTOBUF = re.compile(r'protobuf:"\w+,(\d+)')
+_WIRE = {
+    "string": "string",
+    "bytes": "bytes",
+    "boolean": "bool",
+    "int32": "int32",
+    "int64": "int64",
+    "double": "double",
+}
+
+
+class Mismatch(ValueError):
+    """generated.proto and OpenAPI disagree about a type."""
+
+
+class ProtoField(NamedTuple):
+    """form: "optional", "repeated" or "map"; type: of the value, with its package where that is another one."""
+
+    form: str
+    type: str
+    name: str
+    number: int
+
+
+class GoField(NamedTuple):
+    """json: "" for one that is inlined; number: on the wire, 0 for one that is not sent."""
+
+    json: str
+    number: int
+    pointer: bool
+    type: str
+
+
+class GoPackage(NamedTuple):
+    """structs: fields of each struct type. named_as: what other types are defined by; its package is in full."""
+
+    structs: dict[str, list[GoField]]
+    named_as: dict[str, str]
+
+
+class Sources:
+    """Upstream's modules in one directory: staging/src/k8s.io."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._messages: dict[str, Mapping[str, list[ProtoField]]] = {}
+        self._go: dict[str, GoPackage] = {}
+
+    def complete(self, name: str, facts: Facts) -> None:
+        """Add "pointer" and "number" to the fields of a type. Raises Mismatch."""
+        package, _, struct = name.rpartition(".")
+        fields: dict[str, Facts] = facts.get("fields", {})
+        if not fields:
+            return  # it has an encoding of its own
+        for go in self._flat(package, struct):
+            if go.pointer and go.json in fields:
+                fields[go.json]["pointer"] = True
+        for path, name_in_json, proto in self._numbered(package, struct):
+            field = fields.get(name_in_json)
+            if field is None:
+                continue  # it is not part of JSON
+            expected, found = _wire_type(field), f"{proto.form} {_full_type(proto, package)}"
+            if found != expected:
+                match field:
+                    case {"list": str(element)} if self._is_only_a_list(proto, package, element):
+                        path = [*path, 1]
+                    case {"map": {"list": str(element)}} if self._is_only_a_list(proto, package, element):
+                        pass  # as all lists in maps
+                    case _:
+                        raise Mismatch(f"{name}.{name_in_json}: {found} in generated.proto, {expected} in OpenAPI")
+            field["number"] = path[0] if len(path) == 1 else path
+
+    def _is_only_a_list(self, proto: ProtoField, package: str, element: str) -> bool:
+        """Whether the field's message has one field, number 1, which is a list of these."""
+        package, _, message = _full_type(proto, package).rpartition(".")
+        return [field[:2] + field[3:] for field in self._message(package, message)] == [("repeated", _WIRE[element], 1)]
+
+    def _flat(self, package: str, struct: str) -> Iterator[GoField]:
+        """The fields that a type has in JSON, those of its inlined parts too."""
+        for field in self._struct(package, struct):
+            if field.json:
+                yield field
+            else:
+                yield from self._flat(package, field.type)
+
+    def _numbered(self, package: str, struct: str) -> Iterator[tuple[list[int], str, ProtoField]]:
+        """(path of numbers, name in JSON, field) for every field on the wire; the path leads through inlined parts."""
+        go_fields = {field.number: field for field in self._struct(package, struct) if field.number}
+        for proto in self._message(package, struct):
+            go = go_fields.get(proto.number)
+            if go is None:
+                raise Mismatch(f"{package}.{struct}.{proto.name} is in generated.proto, and in no struct tag")
+            if go.json:
+                yield [proto.number], go.json, proto
+            else:
+                where, _, part = _full_type(proto, package).rpartition(".")
+                for path, name, inner in self._numbered(where, part):
+                    yield [proto.number, *path], name, inner
+
+    def _message(self, package: str, name: str) -> list[ProtoField]:
+        if package not in self._messages:
+            text = "".join(self._texts(package, "generated.proto"))
+            self._messages[package] = {found[1]: list(_proto_fields(found[2])) for found in _MESSAGE.finditer(text)}
+        return self._messages[package].get(name, [])
+
+    def _struct(self, package: str, name: str) -> list[GoField]:
+        """name: of another package's type with that package before it."""
+        elsewhere, _, name = name.rpartition(".")
+        package = elsewhere or package
+        if package not in self._go:
+            self._go[package] = _go_package(self._texts(package, "*.go"))
+        go = self._go[package]
+        return self._struct(package, go.named_as[name]) if name in go.named_as else go.structs.get(name, [])
+
+    def _texts(self, package: str, pattern: str) -> Iterator[str]:
+        """io.k8s.api.core.v1 lies in api/core/v1."""
+        directory = self._directory / package.removeprefix("io.k8s.").replace(".", "/")
+        for file in sorted(directory.glob(pattern)):
+            if not file.name.endswith("_test.go"):
+                yield file.read_text(encoding="utf-8")
+
+
+def _go_package(texts: Iterable[str]) -> GoPackage:
+    package = GoPackage({}, {})
+    for text in texts:
+        imports = {alias or path.rpartition("/")[2]: _package(path) for alias, path in _IMPORT.findall(text)}
+        for found in _STRUCT.finditer(text):
+            package.structs[found[1]] = list(_go_fields(found[2], imports))
+        for name, of in _NAMED_AS.findall(text):
+            package.named_as[name] = _in_full(of, imports)
+    return package
+
+
+def _in_full(type_: str, imports: Mapping[str, str]) -> str:
+    alias, _, name = type_.rpartition(".")
+    return f"{imports[alias]}.{name}" if alias in imports else name
+
+
+def _package(path: str) -> str:
+    """As OpenAPI names it: k8s.io/api/core/v1 is io.k8s.api.core.v1."""
+    return "io.k8s." + path.removeprefix("k8s.io/").replace("/", ".")
+
+
+def _proto_fields(body: str) -> Iterator[ProtoField]:
+    for form, type_, of_map, name, number in _PROTO_FIELD.findall(body):
+        yield ProtoField(form or "map", of_map or type_, name, int(number))
+
+
+def _go_fields(body: str, imports: Mapping[str, str]) -> Iterator[GoField]:
+    for pointer, type_, tags in _GO_FIELD.findall(body):
+        json, protobuf = _JSON.search(tags), _PROTOBUF.search(tags)
+        if json is None or json[1] == "-":
+            continue
+        inline = not json[1] or "inline" in json[2]
+        yield GoField(
+            "" if inline else json[1], int(protobuf[1]) if protobuf else 0, bool(pointer), _in_full(type_, imports)
+        )
+
+
+def _wire_type(field: Facts) -> str:
+    for form, of in (("optional", "type"), ("repeated", "list"), ("map", "map")):
+        if isinstance(field.get(of), str):
+            return f"{form} {_WIRE.get(field[of], field[of])}"
+    return str({of: field[of] for of in ("list", "map") if of in field})
+
+
+def _full_type(field: ProtoField, package: str) -> str:
+    """As OpenAPI names it: .k8s.io.api.core.v1.Pod is io.k8s.api.core.v1.Pod."""
+    type_ = field.type
+    if type_.lstrip(".").startswith("k8s.io."):
+        type_ = "io.k8s." + type_.lstrip(".").removeprefix("k8s.io.").replace("_", "-")
+    elif type_ not in _WIRE.values():
+        type_ = f"{package}.{type_}"
+    return type_

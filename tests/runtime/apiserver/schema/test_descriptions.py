@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.descriptions import Descriptions, installed_descriptions
+from runtime.apiserver.schema.openapi import OpenApi
+
+
+def test_descriptions_come_without_the_librarys_layout() -> None:
+    spec = installed_descriptions().of("io.k8s.api.apps.v1.DeploymentSpec")
+    assert spec.text == "DeploymentSpec is the specification of the desired behavior of the Deployment."
+    assert spec.of_field("strategy") == "The deployment strategy to use to replace existing pods with new ones."
+    assert "\n" not in spec.of_field("progressDeadlineSeconds")
+    assert spec.of_field("no such field") == ""
+
+
+def test_a_field_named_like_a_keyword_has_its_description() -> None:
+    rule = installed_descriptions().of("io.k8s.api.networking.v1.NetworkPolicyIngressRule")
+    assert rule.of_field("from").startswith("from is a list of sources")
+
+
+def test_a_type_without_a_description_has_empty_texts() -> None:
+    nothing = installed_descriptions().of("io.k8s.api.core.v1.Widget")
+    assert (nothing.text, nothing.of_field("spec")) == ("", "")
+
+
+def test_without_the_library_types_are_served_without_descriptions(tmp_path: Path) -> None:
+    pods = ResourceDefinition(plural="pods", kind="Pod")
+    for directory in (None, tmp_path):
+        document = OpenApi(Registry([pods]), built_in_types(), Descriptions(directory)).document("api/v1")
+        assert document is not None
+        assert b'"io.k8s.api.core.v1.PodSpec":{"type":"object","properties"' in document
+        assert b'"description":"PodSpec' not in document

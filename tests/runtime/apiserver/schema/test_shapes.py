@@ -1,0 +1,89 @@
+"""The types of fields are known of each type by itself, and not by the field's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.schema.shapes import ShapeError, built_in_shapes
+
+RUNTIME_CLASSES = ResourceDefinition(group="node.k8s.io", plural="runtimeclasses", kind="RuntimeClass")
+RESOURCE_SLICES = ResourceDefinition(group="resource.k8s.io", plural="resourceslices", kind="ResourceSlice")
+CONFIG_MAPS = ResourceDefinition(plural="configmaps", kind="ConfigMap")
+BUDGETS = ResourceDefinition(group="policy", plural="poddisruptionbudgets", kind="PodDisruptionBudget")
+REVIEWS = ResourceDefinition(group="authorization.k8s.io", plural="subjectaccessreviews", kind="SubjectAccessReview")
+
+
+def checked(definition: ResourceDefinition, obj: dict[str, Any]) -> dict[str, Any]:
+    obj = {"apiVersion": definition.api_version, "kind": definition.kind, "metadata": {}, **obj}
+    built_in_shapes().check(definition, obj)
+    return obj
+
+
+def test_a_runtime_class_may_give_its_overhead_in_numbers() -> None:
+    made = checked(RUNTIME_CLASSES, {"handler": "runc", "overhead": {"podFixed": {"cpu": 1, "memory": "1024Mi"}}})
+    assert made["overhead"] == {"podFixed": {"cpu": "1", "memory": "1Gi"}}
+
+
+def test_devices_have_attributes_and_capacity() -> None:
+    device = {
+        "name": "gpu-0",
+        "attributes": {"example.com/model": {"string": "a100"}, "cores": {"int": 8}, "stray": {"x": 1}},
+        "capacity": {
+            "memory": {"value": 1024, "requestPolicy": {"default": "1024Mi", "validValues": [1, "1024Mi", None]}}
+        },
+    }
+    with pytest.raises(ShapeError):
+        checked(RESOURCE_SLICES, {"spec": {"devices": [device]}})
+    device["capacity"]["memory"]["requestPolicy"]["validValues"].pop()  # type: ignore[index]
+    made = checked(RESOURCE_SLICES, {"spec": {"devices": [device]}})
+    assert made["spec"]["devices"] == [
+        {
+            "name": "gpu-0",
+            "attributes": {"example.com/model": {"string": "a100"}, "cores": {"int": 8}, "stray": {}},
+            "capacity": {"memory": {"value": "1024", "requestPolicy": {"default": "1Gi", "validValues": ["1", "1Gi"]}}},
+        }
+    ]
+
+
+def test_a_map_named_as_one_of_quantities_elsewhere_holds_text() -> None:
+    assert checked(CONFIG_MAPS, {"data": {"cpu": "1000m"}})["data"] == {"cpu": "1000m"}
+
+
+@pytest.mark.parametrize(
+    "definition, obj, error",
+    [
+        (
+            RESOURCE_SLICES,
+            {"spec": {"devices": [{"attributes": {"a": {"int": "8"}}}]}},
+            (
+                "json: cannot unmarshal string into Go struct field DeviceAttribute.spec.devices.attributes.int "
+                "of type int64"
+            ),
+        ),
+        (
+            RUNTIME_CLASSES,
+            {"overhead": {"podFixed": []}},
+            "json: cannot unmarshal array into Go struct field Overhead.overhead.podFixed of type v1.ResourceList",
+        ),
+        (
+            BUDGETS,
+            {"status": {"disruptedPods": {"web": 7}}},
+            (
+                "json: cannot unmarshal number into Go struct field PodDisruptionBudgetStatus.status.disruptedPods "
+                "of type v1.Time"
+            ),
+        ),
+        (
+            REVIEWS,
+            {"spec": {"extra": {"scopes": "a"}}},
+            "json: cannot unmarshal string into Go struct field SubjectAccessReviewSpec.spec.extra of type []string",
+        ),
+    ],
+)
+def test_what_is_inside_a_map_is_checked(definition: ResourceDefinition, obj: dict[str, Any], error: str) -> None:
+    with pytest.raises(ShapeError) as refused:
+        checked(definition, obj)
+    assert str(refused.value) == error
