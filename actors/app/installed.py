@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
-from actors.reconciliation.controller_names import UPSTREAM, ControllerName
+from actors.controllers.built_in import BUILT_IN
+from actors.controllers.unbuilt import UNBUILT
+from actors.options.controller_names import Named
 from actors.reconciliation.specs import ControllerSpec
 
 GROUP = "kcm.controllers"
@@ -26,7 +28,7 @@ class Installed:
     troubles: tuple[str, ...]
 
 
-def installed_controllers(taken: Iterable[ControllerName] = UPSTREAM) -> Installed:
+def installed_controllers(taken: Iterable[Named] = (*BUILT_IN, *UNBUILT)) -> Installed:
     """Import all that is installed. A broken package is a trouble told, and nothing to the others.
 
     taken: names that no controller of another package may have, nor have as an alias.
@@ -34,9 +36,9 @@ def installed_controllers(taken: Iterable[ControllerName] = UPSTREAM) -> Install
     return load_controllers(entry_points(group=GROUP), taken)
 
 
-def load_controllers(points: Iterable[EntryPoint], taken: Iterable[ControllerName]) -> Installed:
+def load_controllers(points: Iterable[EntryPoint], taken: Iterable[Named]) -> Installed:
     """As installed_controllers, of these entry points, in the order of their names."""
-    used = {name for one in taken for name in (one.canonical, *one.aliases)}
+    used = {name for one in taken for name in (one.name, *one.aliases)}
     specs: list[ControllerSpec] = []
     troubles: list[str] = []
     for point in sorted(points, key=lambda point: (point.name, point.value)):

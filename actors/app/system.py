@@ -20,8 +20,8 @@ from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
 from actors.engine.manager import DRAINED
 from actors.options import Options
+from actors.options.controller_names import is_enabled
 from actors.reconciliation.actor_names import MANAGER
-from actors.reconciliation.controller_names import is_enabled
 from actors.reconciliation.derived import new_table
 from actors.reconciliation.specs import ControllerSpec
 from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from actors.app.arguments import known_names, read_options
+from actors.app.arguments import read_options
 from actors.app.connection import ServerUnavailableError, connect, wait_for_server
 from actors.app.installed import installed_controllers
 from actors.app.local_cluster import LocalCluster
@@ -71,12 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = read_options(arguments, controllers=controllers)
     except (FlagError, InvalidOptions) as err:
         print(f"Error: {err}", file=sys.stderr)
-        if "is not in the list of known controllers" in str(err):
-            known = sorted(name.canonical for name in known_names(controllers))
-            print(f"Known controllers: {', '.join(known)}", file=sys.stderr)
+        if isinstance(err, InvalidOptions) and err.known_controllers:
+            print(f"Known controllers: {', '.join(err.known_controllers)}", file=sys.stderr)
         return 1
     if options.process.help:
-        print(help_text(columns=shutil.get_terminal_size().columns))
+        print(help_text(options, columns=shutil.get_terminal_size().columns))
         return 0
     if options.process.version in ("true", "raw"):
         print(this_version().describe(options.process.version))

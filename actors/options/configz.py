@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.options.table import FLAGS, Options
-from runtime.flags.declaration import Flag
+from actors.options.table import Options
 from runtime.flags.values import DURATION, format_duration
 
 CONFIGZ_KEY = "kubecontrollermanager.config.k8s.io"
@@ -15,8 +14,8 @@ COLLECTED_NEVER = [{"Group": "", "Resource": "events"}, {"Group": "events.k8s.io
 def flag_values(options: Options) -> dict[str, str]:
     """Every flag's value, given or not, in the words in which it could be given; by name."""
     values = {}
-    for flag in FLAGS:
-        value = _value(options, flag)
+    for flag in options.flags:
+        value = options.value_of(flag)
         values[flag.name] = value if isinstance(value, str) else flag.kind.show(value)
     return dict(sorted(values.items()))
 
@@ -33,10 +32,10 @@ def configuration(options: Options) -> dict[str, Any]:
         "GarbageCollectorController": {"GCIgnoredResources": COLLECTED_NEVER},
         "KubeCloudShared": {"UseServiceAccountCredentials": options.client_limits.use_service_account_credentials},
     }
-    for flag in FLAGS:
+    for flag in options.flags:
         if not flag.config:
             continue
-        value = _value(options, flag)
+        value = options.value_of(flag)
         if flag.kind is DURATION:
             value = format_duration(value)
         *outer, name = flag.config.split(".")
@@ -45,8 +44,3 @@ def configuration(options: Options) -> dict[str, Any]:
             block = block.setdefault(part, {})
         block[name] = list(value) if isinstance(value, tuple) else value
     return blocks
-
-
-def _value(options: Options, flag: Flag) -> Any:
-    group, field = flag.path
-    return getattr(getattr(options, group), field)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from actors.options.controller_names import aliases_of
+from actors.options.controller_options import KnownController, flags_of_controllers, in_order
 from actors.options.feature_gates import GA, GATES, resolve
-from actors.options.table import FLAGS, Options
-from actors.options.validation import validate
-from runtime.flags import declaration as flags
-from runtime.flags.declaration import FlagError
+from actors.options.table import CORE_GROUPS, Options, all_flags
+from actors.options.validation import faults, unknown_controllers
+from runtime.flags import declaration
+from runtime.flags.declaration import Flag, FlagError, Parsed
 from runtime.flags.values import quote
 
 PROGRAM = "kcm"
@@ -17,55 +19,69 @@ SUMMARY = (
     "Brings a Kubernetes cluster from what it is to what it shall be: watches it through the API server and makes the "
     "changes. Started without --kubeconfig and --master, and not in a pod, it starts a cluster of its own to work on."
 )
-TAINT_EVICTION = "taint-eviction-controller"
 
 
 class InvalidOptions(Exception):
-    """The options were understood but cannot be. errors: every fault; the text is all of them in one line."""
+    """The options were understood but cannot be. errors: every fault; the text is all of them in one line.
 
-    def __init__(self, errors: Sequence[str]) -> None:
-        self.errors = tuple(errors)
+    known_controllers: set where --controllers names another than these.
+    """
+
+    def __init__(self, errors: Sequence[str], *, known_controllers: Sequence[str] = ()) -> None:
+        self.errors, self.known_controllers = tuple(errors), tuple(known_controllers)
         super().__init__(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
 
 
-def parse_options(argv: Sequence[str], *, known_controllers: Collection[str], aliases: Mapping[str, str]) -> Options:
+def parse_options(
+    argv: Sequence[str], *, controllers: Sequence[KnownController] = (), unbuilt: Sequence[KnownController] = ()
+) -> Options:
     """Read the arguments that follow the program's name.
 
-    known_controllers: canonical names. aliases: other name → canonical name; in the result's `controllers` all names
-    are canonical. With --help or --version only these two count: the rest is read, and not validated.
-    Raises FlagError when the line cannot be read, InvalidOptions when what it says cannot be.
+    controllers: those whose names and flags are known. unbuilt: more of these, whose flags do nothing yet; in the
+    result's `generic.controllers` all names are canonical. With --help or --version flags are read, and not validated.
+    Raises FlagError when the line cannot be read, InvalidOptions when what it says cannot be, ValueError if two
+    controllers claim one alias or flag.
     """
-    parsed = flags.parse(FLAGS, argv)
+    known = (*controllers, *unbuilt)
+    aliases = aliases_of(known)
+    flags = all_flags(flags_of_controllers(controllers, unbuilt))
+    parsed = declaration.parse(flags, argv)
     arguments = [argument for argument in parsed.positional if argument]
     if arguments:
         shown = " ".join(map(quote, parsed.positional))
         raise FlagError(f"{quote(PROGRAM)} does not take any arguments, got [{shown}]")
-    options = Options(
-        **flags.fill(Options, FLAGS, parsed.values), given=frozenset(parsed.values), warnings=parsed.warnings
-    )
+    options = _options(flags, parsed)
     if options.process.help or options.process.version in {"true", "raw"}:
         return options
     gates, errors = resolve(options.generic.feature_gate_settings)
     if errors:
         raise InvalidOptions(errors)
+    chosen = tuple(_canonical(item, aliases) for item in options.generic.controllers)
     options = replace(
         options,
         feature_gates=gates,
-        generic=replace(options.generic, controllers=_controllers(options, known_controllers, aliases)),
+        generic=replace(options.generic, controllers=chosen),
         warnings=(*options.warnings, *_gate_warnings(options)),
     )
-    errors = validate(options, known_controllers=known_controllers, aliases=aliases)
+    names = sorted(controller.name for controller in known)
+    unknown = unknown_controllers(chosen, names)
+    checks = [check for controller in in_order(known) for check in controller.checks]
+    errors = [*unknown, *faults(options, checks)]
     if errors:
-        raise InvalidOptions(errors)
+        raise InvalidOptions(errors, known_controllers=names if unknown else ())
     return options
 
 
-def _controllers(options: Options, known: Collection[str], aliases: Mapping[str, str]) -> tuple[str, ...]:
-    items = tuple(_canonical(item, aliases) for item in options.generic.controllers)
-    # Taint eviction was a part of the node lifecycle controller with a switch of its own, and is a controller now.
-    if not options.node_lifecycle.enable_taint_manager and TAINT_EVICTION in known:
-        return (f"-{TAINT_EVICTION}", *items)
-    return items
+def _options(flags: tuple[Flag, ...], parsed: Parsed) -> Options:
+    groups = declaration.fill(flags, parsed.values)
+    core = {CORE_GROUPS[group]: values for group, values in groups.items() if group in CORE_GROUPS}
+    return Options(
+        **core,
+        by_controller={group: values for group, values in groups.items() if group not in CORE_GROUPS},
+        given=frozenset(parsed.values),
+        flags=flags,
+        warnings=parsed.warnings,
+    )
 
 
 def _canonical(item: str, aliases: Mapping[str, str]) -> str:
@@ -82,6 +98,6 @@ def _gate_warnings(options: Options) -> list[str]:
     ]
 
 
-def help_text(*, columns: int) -> str:
-    """What --help prints, for a terminal so wide."""
-    return flags.usage(PROGRAM, SUMMARY, FLAGS, columns=columns)
+def help_text(options: Options, *, columns: int) -> str:
+    """What --help prints, for a terminal so wide: of all flags that these options were read from."""
+    return declaration.usage(PROGRAM, SUMMARY, options.flags, columns=columns)

@@ -1,23 +1,30 @@
-"""All options, typed: one group of flags a field."""
+"""All options, typed: a field for each group of flags that is no single controller's, and a registry of the others."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import takewhile
 from types import MappingProxyType
+from typing import Any, Self, TypeVar, cast
 
-from actors.options import general, infrastructure, workloads
+from actors.options import general
+from actors.options.controller_options import ControllerOptions
 from actors.options.diagnosis import Diagnosis
 from actors.options.feature_gates import DEFAULTS
-from runtime.flags.declaration import Flag, flags_of, group
+from runtime.flags.declaration import Flag, flags_of, group, spellings
+
+G = TypeVar("G", bound=ControllerOptions)
+NO_GROUPS: Mapping[type[ControllerOptions], ControllerOptions] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the command was told. Options() is what it does when told nothing.
+    """What the command line says. Options() is what holds without one.
 
+    by_controller: the options of single controllers, by their class; read as `options[NodeIpamOptions]`.
     feature_gates: every known gate → on or off. given: names of the flags that stood on the command line.
-    warnings: lines for the log, about flags that do nothing.
+    flags: all that could have stood there. warnings: lines for the log, about flags that do nothing.
     """
 
     debugging: general.Debugging = group(general.Debugging, "debugging", config="Generic.Debugging")
@@ -31,114 +38,6 @@ class Options:
     authentication: general.Authentication = group(general.Authentication, "authentication")
     authorization: general.Authorization = group(general.Authorization, "authorization")
 
-    attach_detach: infrastructure.AttachDetach = group(
-        infrastructure.AttachDetach,
-        "persistentvolume-attach-detach-controller",
-        pending=True,
-        config="AttachDetachController",
-    )
-    certificate_signing: infrastructure.CertificateSigning = group(
-        infrastructure.CertificateSigning,
-        "certificatesigningrequest-signing-controller",
-        pending=True,
-        config="CSRSigningController",
-    )
-    cron_job: workloads.CronJob = group(
-        workloads.CronJob, "cronjob-controller", pending=True, config="CronJobController"
-    )
-    daemon_set: workloads.DaemonSet = group(
-        workloads.DaemonSet, "daemonset-controller", pending=True, config="DaemonSetController"
-    )
-    deployment: workloads.Deployment = group(
-        workloads.Deployment, "deployment-controller", config="DeploymentController"
-    )
-    device_taint_eviction: infrastructure.DeviceTaintEviction = group(
-        infrastructure.DeviceTaintEviction, "device-taint-eviction-controller", pending=True
-    )
-    endpoints: infrastructure.Endpoints = group(
-        infrastructure.Endpoints, "endpoints-controller", pending=True, config="EndpointController"
-    )
-    endpoint_slice: infrastructure.EndpointSlice = group(
-        infrastructure.EndpointSlice, "endpointslice-controller", pending=True, config="EndpointSliceController"
-    )
-    endpoint_slice_mirroring: infrastructure.EndpointSliceMirroring = group(
-        infrastructure.EndpointSliceMirroring,
-        "endpointslice-mirroring-controller",
-        pending=True,
-        config="EndpointSliceMirroringController",
-    )
-    ephemeral_volume: infrastructure.EphemeralVolume = group(
-        infrastructure.EphemeralVolume, "ephemeral-volume-controller", pending=True, config="EphemeralVolumeController"
-    )
-    garbage_collector: infrastructure.GarbageCollector = group(
-        infrastructure.GarbageCollector,
-        "garbage-collector-controller",
-        pending=True,
-        config="GarbageCollectorController",
-    )
-    horizontal_pod_autoscaler: workloads.HorizontalPodAutoscaler = group(
-        workloads.HorizontalPodAutoscaler,
-        "horizontal-pod-autoscaler-controller",
-        pending=True,
-        config="HPAController",
-    )
-    job: workloads.Job = group(workloads.Job, "job-controller", pending=True, config="JobController")
-    legacy_token_cleaner: infrastructure.LegacyTokenCleaner = group(
-        infrastructure.LegacyTokenCleaner,
-        "legacy-serviceaccount-token-cleaner-controller",
-        pending=True,
-        config="LegacySATokenCleaner",
-    )
-    namespace: infrastructure.Namespace = group(
-        infrastructure.Namespace, "namespace-controller", pending=True, config="NamespaceController"
-    )
-    node_ipam: infrastructure.NodeIpam = group(
-        infrastructure.NodeIpam, "node-ipam-controller", config="NodeIPAMController"
-    )
-    node_lifecycle: infrastructure.NodeLifecycle = group(
-        infrastructure.NodeLifecycle, "node-lifecycle-controller", config="NodeLifecycleController"
-    )
-    persistent_volume_binder: infrastructure.PersistentVolumeBinder = group(
-        infrastructure.PersistentVolumeBinder,
-        "persistentvolume-binder-controller",
-        pending=True,
-        config="PersistentVolumeBinderController",
-    )
-    pod_garbage_collector: workloads.PodGarbageCollector = group(
-        workloads.PodGarbageCollector, "pod-garbage-collector-controller", config="PodGCController"
-    )
-    replica_set: workloads.ReplicaSet = group(
-        workloads.ReplicaSet, "replicaset-controller", config="ReplicaSetController"
-    )
-    replication: workloads.Replication = group(
-        workloads.Replication, "replicationcontroller-controller", config="ReplicationController"
-    )
-    resource_claim: workloads.ResourceClaim = group(workloads.ResourceClaim, "resourceclaim-controller", pending=True)
-    resource_quota: infrastructure.ResourceQuota = group(
-        infrastructure.ResourceQuota, "resourcequota-controller", pending=True, config="ResourceQuotaController"
-    )
-    service_account: infrastructure.ServiceAccount = group(
-        infrastructure.ServiceAccount, "serviceaccount-controller", pending=True, config="SAController"
-    )
-    service_load_balancer: infrastructure.ServiceLoadBalancer = group(
-        infrastructure.ServiceLoadBalancer, "service-lb-controller", pending=True, config="ServiceController"
-    )
-    stateful_set: workloads.StatefulSet = group(
-        workloads.StatefulSet, "statefulset-controller", pending=True, config="StatefulSetController"
-    )
-    ttl_after_finished: workloads.TtlAfterFinished = group(
-        workloads.TtlAfterFinished,
-        "ttl-after-finished-controller",
-        pending=True,
-        config="TTLAfterFinishedController",
-    )
-    validating_admission_policy_status: infrastructure.ValidatingAdmissionPolicyStatus = group(
-        infrastructure.ValidatingAdmissionPolicyStatus,
-        "validatingadmissionpolicy-status-controller",
-        pending=True,
-        config="ValidatingAdmissionPolicyStatusController",
-    )
-
     metrics: general.MetricsOptions = group(general.MetricsOptions, "metrics", pending=True)
     logging: general.Logging = group(general.Logging, "logs")
     client: general.Client = group(general.Client, "misc", config="Generic.ClientConnection")
@@ -147,9 +46,25 @@ class Options:
     retired: general.Retired = group(general.Retired, "retired")
     process: general.Process = group(general.Process, "global")
 
+    by_controller: Mapping[type[ControllerOptions], ControllerOptions] = field(default_factory=lambda: NO_GROUPS)
     feature_gates: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType(dict(DEFAULTS)))
     given: frozenset[str] = frozenset()
+    flags: tuple[Flag, ...] = field(default_factory=lambda: CORE_FLAGS, repr=False)
     warnings: tuple[str, ...] = ()
+
+    def __getitem__(self, group: type[G]) -> G:
+        """The options of one controller: those that were read, else their defaults."""
+        found = self.by_controller.get(group)
+        return found if isinstance(found, group) else group()
+
+    def value_of(self, flag: Flag) -> Any:
+        group, entry = flag.path
+        holder = self[group] if issubclass(group, ControllerOptions) else getattr(self, CORE_GROUPS[group])
+        return getattr(holder, entry)
+
+    def with_group(self, group: ControllerOptions) -> Self:
+        """A copy that has these options of a controller."""
+        return replace(self, by_controller=MappingProxyType({**self.by_controller, type(group): group}))
 
     @property
     def plain_http(self) -> tuple[str, int] | None:
@@ -164,4 +79,21 @@ class Options:
         return not self.client.kubeconfig and not self.client.master
 
 
-FLAGS: tuple[Flag, ...] = flags_of(Options)
+CORE_FLAGS: tuple[Flag, ...] = flags_of(Options)
+CORE_GROUPS: Mapping[type, str] = {  # group → its field
+    cast("type", member.default_factory): member.name for member in fields(Options) if "section" in member.metadata
+}
+BEHIND_CONTROLLERS = "metrics"  # the section of --help before which controllers have theirs
+
+
+def all_flags(controllers: Iterable[Flag]) -> tuple[Flag, ...]:
+    """Upstream's order. Raises ValueError if two flags are spelt the same."""
+    before = list(takewhile(lambda flag: flag.section != BEHIND_CONTROLLERS, CORE_FLAGS))
+    flags = (*before, *controllers, *CORE_FLAGS[len(before) :])
+    owners: dict[str, Flag] = {}
+    for flag in flags:
+        for word in spellings(flag):
+            owner = owners.setdefault(word, flag)
+            if owner is not flag:
+                raise ValueError(f"the flag {word} of {flag.section} is taken by {owner.section}")
+    return flags

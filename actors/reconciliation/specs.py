@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from actors.options import Options
+from actors.options import Check, ControllerOptions, Options
 from actors.reconciliation.reconciler import Reconciliation
 from actors.reconciliation.watches import Watch
 from protocols.objects import Key, Object
@@ -128,6 +128,8 @@ class ControllerSpec:
     build: makes what `reconcile` of the queues and `run` of the passes are called with.
     reads: further resources whose tables it reads, without being woken by them.
     first_keys: of its first queue; enqueued as soon as it may act.
+    options: its flags, read as `context.options[TheClass]`. checks: what is wrong with them, a line each; they also
+    run where the controller is disabled.
     enabled_if: False means skipped, as if disabled.
     resync: seconds after which it enqueues everything again; None for --min-resync-period and up to twice that.
     client: the API client in whose name and rate limit it writes; component: the source of its events; each is the
@@ -149,6 +151,8 @@ class ControllerSpec:
     client: str = ""
     component: str = ""
     on_by_default: bool = True
+    options: type[ControllerOptions] | None = None
+    checks: tuple[Check, ...] = ()
     children: Mapping[str, Callable[[str, ControllerContext], ActorSpec]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -159,6 +163,7 @@ class ControllerSpec:
             "passes": self.passes,
             "reads": self.reads,
             "indexes": self.indexes,
+            "checks": self.checks,
         }
         for what, given in several.items():
             _refuse_single(f"{what} of {self.name}", given)

@@ -7,8 +7,9 @@ A group of flags is a frozen dataclass whose every field is declared with flag()
         kube_api_burst: int = flag(30, "Requests that may be sent at once.")            # --kube-api-burst
         resync: float = flag(43200.0, "...", kind=DURATION, name="min-resync-period")   # --min-resync-period=1h30m
 
-and the options of a program are a dataclass of groups, each declared with group(). argparse does not fit: there,
-`--flag value` and a `--flag` that may stand alone cannot be told apart for booleans, and its errors exit the process.
+and the options of a program are a dataclass of groups, each declared with group(); flags_in() gives the flags of a
+group that stands by itself. argparse does not fit: it cannot tell `--flag value` from a boolean `--flag` that stands
+alone, and its errors exit the process.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ __all__ = [
     "Parsed",
     "fill",
     "flag",
+    "flags_in",
     "flags_of",
     "format_duration",
     "group",
     "parse",
     "parse_duration",
+    "spellings",
 ]
 
 T = TypeVar("T")
@@ -46,13 +49,13 @@ class FlagError(Exception):
 class Flag:
     """One flag.
 
-    path: (group, field) that holds its value. former: names it had before; they still set it, with a warning.
+    path: the dataclass and its field that hold the value. former: names it had before; they set it too, with a warning.
     pending: it is accepted and does nothing yet. retired: why it does nothing any more; "" while it does something.
     config: its name in /configz, in the section of its group, as "LeaderElection.leaseDuration"; "" when not shown.
     """
 
     name: str
-    path: tuple[str, str]
+    path: tuple[type, str]
     section: str
     kind: Kind[Any]
     default: Any
@@ -91,34 +94,41 @@ def group(kind: type[T], section: str, *, pending: bool = False, config: str = "
     return field(default_factory=kind, metadata={"section": section, "pending": pending, "config": config})
 
 
-def flags_of(options: type) -> tuple[Flag, ...]:
-    """The flags of a dataclass of groups, in the order in which they are declared."""
+def flags_in(group: type, *, section: str, pending: bool = False, config: str = "") -> tuple[Flag, ...]:
+    """The flags of one group, in the order in which its fields are declared; the rest as in group()."""
     found = []
-    for member in fields(options):
-        if "section" not in member.metadata:
-            continue
-        whole = member.metadata
-        for entry in fields(cast("Any", member.default_factory)):
-            own = dict(entry.metadata["flag"])
-            own["name"] = own["name"] or entry.name.replace("_", "-")
-            own["pending"] = own.get("pending", False) or whole["pending"]
-            if own.get("config") and whole["config"]:
-                own["config"] = f"{whole['config']}.{own['config']}"
-            found.append(Flag(path=(member.name, entry.name), section=whole["section"], **own))
+    for entry in fields(group):
+        own = dict(entry.metadata["flag"])
+        own["name"] = own["name"] or entry.name.replace("_", "-")
+        own["pending"] = own.get("pending", False) or pending
+        if own.get("config") and config:
+            own["config"] = f"{config}.{own['config']}"
+        found.append(Flag(path=(group, entry.name), section=section, **own))
     return tuple(found)
 
 
-def fill(options: type, flags: Iterable[Flag], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups of `options` by field name, with these values and else the defaults: keyword arguments for it."""
-    by_group: dict[str, dict[str, Any]] = {}
+def flags_of(options: type) -> tuple[Flag, ...]:
+    """The flags of a dataclass of groups, in the order in which they are declared."""
+    groups = [member for member in fields(options) if "section" in member.metadata]
+    return tuple(
+        flag for member in groups for flag in flags_in(cast("type", member.default_factory), **member.metadata)
+    )
+
+
+def fill(flags: Iterable[Flag], values: Mapping[str, Any]) -> dict[type, Any]:
+    """The groups that these flags belong to, by their class, with these values and else the defaults."""
+    by_group: dict[type, dict[str, Any]] = {}
     for one in flags:
+        group, entry = one.path
+        given = by_group.setdefault(group, {})
         if one.name in values:
-            by_group.setdefault(one.path[0], {})[one.path[1]] = values[one.name]
-    return {
-        member.name: cast("Any", member.default_factory)(**by_group.get(member.name, {}))
-        for member in fields(options)
-        if "section" in member.metadata
-    }
+            given[entry] = values[one.name]
+    return {group: group(**given) for group, given in by_group.items()}
+
+
+def spellings(one: Flag) -> tuple[str, ...]:
+    """All that sets this flag on a command line."""
+    return tuple(f"--{name}" for name in (one.name, *one.former)) + ((f"-{one.short}",) if one.short else ())
 
 
 def normalised(name: str) -> str:

@@ -8,10 +8,12 @@ staging/src/k8s.io/cloud-provider/{names,app/core.go}, controllers/route/metrics
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycleReconciler
 from actors.controllers.cloud.node_route import PASS, NodeRouteReconciler
+from actors.controllers.shared.cluster_ranges import cluster_ranges
 from actors.options import Options
-from actors.options.node_ranges import cluster_ranges
 from actors.reconciliation import Watch, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.resources import NODES
@@ -30,6 +32,14 @@ def _has_cloud(options: Options) -> bool:
 def _has_routes(options: Options) -> bool:
     """Without --cluster-cidr there is nothing to route; upstream does not start then."""
     return _has_cloud(options) and options.cloud.configure_cloud_routes and bool(options.cloud.cluster_cidr.strip())
+
+
+def _ranges_can_be_read(options: Options) -> Iterator[str]:
+    if _has_routes(options):
+        try:
+            cluster_ranges(options.cloud.cluster_cidr)
+        except ValueError as err:
+            yield str(err)
 
 
 def _cloud_node_lifecycle(context: ControllerContext) -> CloudNodeLifecycleReconciler:
@@ -66,6 +76,7 @@ CLOUD_SERVICES: tuple[ControllerSpec, ...] = (
     ControllerSpec(
         name="node-route-controller",
         aliases=("route",),
+        checks=(_ranges_can_be_read,),
         client="route-controller",
         component="route_controller",
         queues=(Queue("Routes", concurrency=lambda _options: 1),),

@@ -6,6 +6,7 @@ Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, 
 from __future__ import annotations
 
 from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics, zone_meter
+from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
 from actors.controllers.nodes.node_lifecycle.reconciler import NAME as NODE_LIFECYCLE
 from actors.controllers.nodes.node_lifecycle.reconciler import WATCHES, NodeLifecycleReconciler
 from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
@@ -41,7 +42,8 @@ def _zone_queue(zone: str, context: ControllerContext) -> ActorSpec:
 NODES: tuple[ControllerSpec, ...] = (
     ControllerSpec(
         name=NODE_LIFECYCLE,
-        aliases=("nodelifecycle",),
+        aliases=("nodelifecycle", "node"),
+        options=NodeLifecycleOptions,
         client="node-controller",
         component="node-controller",
         queues=(Queue("node_lifecycle_controller", watches=WATCHES, concurrency=lambda _options: 16),),

@@ -7,11 +7,20 @@ pkg/controller/nodeipam/ipam/cidrset/metrics.go.
 from __future__ import annotations
 
 from actors.controllers.nodes import taint_eviction
+from actors.controllers.nodes.node_ipam.checks import ranges_fit, service_range_entries
+from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from actors.controllers.nodes.node_ipam.ranges import node_ranges
 from actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
-from actors.controllers.nodes.pod_garbage_collector import PASS, DeletionMeter, PodGarbageCollector, Reason
+from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
+from actors.controllers.nodes.pod_garbage_collector import (
+    PASS,
+    DeletionMeter,
+    PodGarbageCollector,
+    PodGarbageCollectorOptions,
+    Reason,
+)
 from actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
 from actors.controllers.nodes.ttl import TtlReconciler
-from actors.options.node_ranges import node_ranges
 from actors.reconciliation import Watch, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.resources import NODES, PODS
@@ -69,7 +78,7 @@ def _pod_garbage_collector(context: ControllerContext) -> PodGarbageCollector:
         clock=context.clock,
         log=context.log,
         meter=deletion_meter(context.metrics),
-        threshold=context.options.pod_garbage_collector.terminated_pod_threshold,
+        threshold=context.options[PodGarbageCollectorOptions].terminated_pod_threshold,
     )
 
 
@@ -79,7 +88,7 @@ def _node_ipam(context: ControllerContext) -> NodeIpamReconciler:
         tables=context.tables,
         log=context.log,
         metrics=context.metrics,
-        ranges=node_ranges(options.cloud, options.node_ipam),
+        ranges=node_ranges(options.cloud, options[NodeIpamOptions]),
     )
 
 
@@ -87,6 +96,7 @@ NODE_SERVICES: tuple[ControllerSpec, ...] = (
     ControllerSpec(
         name="pod-garbage-collector-controller",
         aliases=("podgc",),
+        options=PodGarbageCollectorOptions,
         client="pod-garbage-collector",
         queues=(Queue("orphaned_pods_nodes", concurrency=lambda _options: 1),),
         reads=(PODS, NODES),
@@ -102,6 +112,8 @@ NODE_SERVICES: tuple[ControllerSpec, ...] = (
     ControllerSpec(
         name="node-ipam-controller",
         aliases=("nodeipam",),
+        options=NodeIpamOptions,
+        checks=(service_range_entries, ranges_fit),
         client="node-controller",
         component="cidrAllocator",
         queues=(Queue("cidrallocator_node", watches=(Watch(NODES, to=itself),), concurrency=lambda _options: 30),),
@@ -113,5 +125,6 @@ NODE_SERVICES: tuple[ControllerSpec, ...] = (
         client="node-controller",
         queues=(Queue("noexec_taint_pod", watches=taint_eviction.WATCHES, concurrency=lambda _options: 8),),
         build=_taint_eviction,
+        enabled_if=lambda options: options[NodeLifecycleOptions].enable_taint_manager,
     ),
 )

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from actors.controllers.shared.pod_disruption import disruption_condition, observed_generation, patch_status
+from actors.options import ControllerOptions
 from actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
@@ -32,6 +33,7 @@ from protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from protocols.objects import Key, Object, split_key
 from protocols.pods import is_terminal
 from protocols.resources import NODES, PODS
+from runtime.flags.declaration import flag
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -45,6 +47,18 @@ QUARANTINE = 40.0  # seconds that a node must have been missing before its pods 
 AT_ONCE = 100  # pods whose writes go together
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 CONDITION_REASON = "DeletionByPodGC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodGarbageCollectorOptions(ControllerOptions):
+    configz_block = "PodGCController"
+
+    terminated_pod_threshold: int = flag(
+        12500,
+        "Beyond so many terminated pods the oldest are deleted; 0: never.",
+        name="terminated-pod-gc-threshold",
+        config="TerminatedPodGCThreshold",
+    )
 
 
 class Reason(StrEnum):

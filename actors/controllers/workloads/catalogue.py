@@ -6,9 +6,16 @@ Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, 
 from __future__ import annotations
 
 from actors.controllers.workloads.deployment import DeploymentReconciler
+from actors.controllers.workloads.deployment.options import DeploymentOptions
 from actors.controllers.workloads.deployment.reconciler import WATCHES
-from actors.controllers.workloads.replicaset import REPLICASET, ReplicaKind, ReplicaSetReconciler, watches
-from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
+from actors.controllers.workloads.replicaset import (
+    REPLICASET,
+    ReplicaKind,
+    ReplicaSetOptions,
+    ReplicaSetReconciler,
+    watches,
+)
+from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER, ReplicationControllerOptions
 from actors.options import Options
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from runtime.metrics.registry import Family
@@ -33,20 +40,21 @@ def _replicas(context: ControllerContext, kind: ReplicaKind) -> ReplicaSetReconc
 
 def _deployment_resync(options: Options) -> float | None:
     """--deployment-controller-sync-period of old releases; where it is not given events are enough, as upstream."""
-    return options.deployment.sync_period if "deployment-controller-sync-period" in options.given else None
+    return options[DeploymentOptions].sync_period if "deployment-controller-sync-period" in options.given else None
 
 
 WORKLOADS: tuple[ControllerSpec, ...] = (
     ControllerSpec(
         name="replicationcontroller-controller",
         aliases=("replicationcontroller", "replication"),
+        options=ReplicationControllerOptions,
         client="replication-controller",
         component="replication-controller",
         queues=(
             Queue(
                 "replicationmanager",
                 watches=watches(REPLICATION_CONTROLLER),
-                concurrency=lambda options: options.replication.concurrent_syncs,
+                concurrency=lambda options: options[ReplicationControllerOptions].concurrent_syncs,
             ),
         ),
         build=lambda context: _replicas(context, REPLICATION_CONTROLLER),
@@ -54,13 +62,14 @@ WORKLOADS: tuple[ControllerSpec, ...] = (
     ControllerSpec(
         name="replicaset-controller",
         aliases=("replicaset",),
+        options=ReplicaSetOptions,
         client="replicaset-controller",
         component="replicaset-controller",
         queues=(
             Queue(
                 "replicaset",
                 watches=watches(REPLICASET),
-                concurrency=lambda options: options.replica_set.concurrent_syncs,
+                concurrency=lambda options: options[ReplicaSetOptions].concurrent_syncs,
             ),
         ),
         build=lambda context: _replicas(context, REPLICASET),
@@ -68,13 +77,14 @@ WORKLOADS: tuple[ControllerSpec, ...] = (
     ControllerSpec(
         name="deployment-controller",
         aliases=("deployment",),
+        options=DeploymentOptions,
         client="deployment-controller",
         component="deployment-controller",
         queues=(
             Queue(
                 "deployment",
                 watches=WATCHES,
-                concurrency=lambda options: options.deployment.concurrent_syncs,
+                concurrency=lambda options: options[DeploymentOptions].concurrent_syncs,
                 max_retries=15,
             ),
         ),

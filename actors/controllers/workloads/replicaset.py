@@ -23,6 +23,7 @@ from actors.controllers.shared.ranking import deletion_age_ratios, ranked_deleti
 from actors.controllers.shared.replacements import Replacements, next_patience
 from actors.controllers.shared.replica_status import count_pods, next_status, seconds_to_next_availability
 from actors.controllers.shared.status import write_status
+from actors.options import ControllerOptions
 from actors.reconciliation import (
     Change,
     Reconciliation,
@@ -39,6 +40,7 @@ from protocols.objects import Key, Object, is_deleting, key_of, labels_of, make_
 from protocols.pods import PodFacts, is_active
 from protocols.resources import PODS, REPLICASETS, Resource
 from protocols.selectors import LabelSelector, label_selector_of
+from runtime.flags.declaration import flag
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -48,6 +50,15 @@ if TYPE_CHECKING:
 
 BURST = 500  # pods created or deleted in one sync
 LOOK_AGAIN = 1.0  # seconds after a pod's name was found to exist, or a pod could not be deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSetOptions(ControllerOptions):
+    configz_block = "ReplicaSetController"
+
+    concurrent_syncs: int = flag(
+        5, "ReplicaSets synced at once.", name="concurrent-replicaset-syncs", config="ConcurrentRSSyncs"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN
 from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
-from actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
+from actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT, PodGarbageCollectorOptions
 from actors.controllers.nodes.taint_eviction import no_execute_taints
 from actors.controllers.nodes.ttl import ANNOTATION
 from actors.options import Options
@@ -134,7 +134,7 @@ def _pods_unsettled(pods: Iterable[Object], nodes: Mapping[str, Object], options
             yield f"pod {name} is not ready on {facts.node}, which is not silent"
         if _has_to_go(pod, node):
             yield f"pod {name} does not tolerate the taints of {facts.node} for ever"
-    if ended > options.pod_garbage_collector.terminated_pod_threshold:
+    if ended > options[PodGarbageCollectorOptions].terminated_pod_threshold:
         yield f"{ended} pods have ended"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from actors.app.arguments import read_options
 from actors.controllers.built_in import BUILT_IN
 from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
-from actors.options import Options, parse_options
+from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
+from actors.options import Options
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.node_outcome import node_end_state, node_unsettled
 from actors.simulation.campaign.node_scenarios import draw_node_wishes, fake_cloud
@@ -48,7 +50,7 @@ def fleet_of(scenario: int) -> Fleet:
 
 def options_of(scenario: int) -> Options:
     large = LARGE_ZONES[scenario // len(FLEETS) % len(LARGE_ZONES)]
-    return parse_options([*FLAGS, large], known_controllers=(), aliases={})
+    return read_options([*FLAGS, large])
 
 
 def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
@@ -73,7 +75,7 @@ def invariants_of(cluster: SimulatedCluster, seed: int) -> tuple[Invariant, ...]
         RangesAreUnique(),
         NodesOfTheCloudStay(fake_cloud(cluster)),
         RoutesOfNodesStay(cluster),
-        OnlyGarbageIsRemoved(cluster, threshold=options.pod_garbage_collector.terminated_pod_threshold),
+        OnlyGarbageIsRemoved(cluster, threshold=options[PodGarbageCollectorOptions].terminated_pod_threshold),
     )
 
 

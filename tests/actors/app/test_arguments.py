@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from actors.app.arguments import read_options
@@ -27,3 +29,9 @@ def test_controllers_are_named_by_alias_upstreams_and_ones_own() -> None:
 def test_a_controller_that_is_not_given_is_not_known() -> None:
     with pytest.raises(InvalidOptions, match='"website" is not in the list of known controllers'):
         read_options(["--controllers=website"])
+
+
+def test_a_controller_takes_the_place_of_one_that_is_not_built_yet() -> None:
+    job = replace(WEBSITE, name="job-controller", aliases=("job",))
+    options = read_options(["--controllers=job"], controllers=(*BUILT_IN, job))
+    assert options.generic.controllers == ("job-controller",)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from actors.app.installed import GROUP, load_controllers
+from actors.controllers.built_in import BUILT_IN
+from actors.controllers.unbuilt import UNBUILT
 from actors.reconciliation import Watch, itself
-from actors.reconciliation.controller_names import UPSTREAM
 from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.resources import PODS
 
@@ -36,7 +37,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
     strangers.one, strangers.some = spec("website-controller", "website"), [spec("a-controller"), spec("b-controller")]
-    installed = load_controllers([point("website", "one"), point("more", "some")], UPSTREAM)
+    installed = load_controllers([point("website", "one"), point("more", "some")], (*BUILT_IN, *UNBUILT))
     assert [one.name for one in installed.specs] == ["a-controller", "b-controller", "website-controller"]
     assert installed.troubles == ()
 
@@ -53,7 +54,7 @@ def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
 )
 def test_what_is_wrong_with_one_is_told_and_nothing_to_the_others(strangers: Any, value: Any, trouble: str) -> None:
     strangers.good, strangers.wrong = spec("good-controller"), value
-    installed = load_controllers([point("wrong", "wrong"), point("good", "good")], UPSTREAM)
+    installed = load_controllers([point("wrong", "wrong"), point("good", "good")], (*BUILT_IN, *UNBUILT))
     assert [one.name for one in installed.specs] == ["good-controller"]
     assert installed.troubles == (f"controller wrong (kcm_strangers:wrong) is left out: {trouble}",)
 
@@ -75,12 +76,12 @@ def test_a_package_that_breaks_while_it_is_imported_is_a_trouble(
     (tmp_path / "kcm_breaking.py").write_text(body)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "kcm_breaking", raising=False)
-    installed = load_controllers([EntryPoint("breaking", "kcm_breaking:SPEC", GROUP)], UPSTREAM)
+    installed = load_controllers([EntryPoint("breaking", "kcm_breaking:SPEC", GROUP)], (*BUILT_IN, *UNBUILT))
     assert installed.troubles == (f"controller breaking (kcm_breaking:SPEC) is left out: {trouble}",)
 
 
 def test_a_package_that_cannot_be_imported_is_a_trouble() -> None:
-    installed = load_controllers([EntryPoint("gone", "no_such_module:SPEC", GROUP)], UPSTREAM)
+    installed = load_controllers([EntryPoint("gone", "no_such_module:SPEC", GROUP)], (*BUILT_IN, *UNBUILT))
     assert installed.specs == ()
     assert installed.troubles == (
         "controller gone (no_such_module:SPEC) is left out: ModuleNotFoundError: No module named 'no_such_module'",

@@ -33,7 +33,7 @@ def server_for(*argv: str) -> ServerThread | None:
     clock = SystemClock()
     sink = Sink(stderr=io.StringIO(), directory="", now=clock.now)
     return build_server(
-        parse_options(argv, known_controllers=(), aliases={}),
+        parse_options(argv),
         health=HealthChecks(log=log),
         metrics=Metrics(),
         control=LogControl(LogSettings(), sink=sink, now=clock.now),

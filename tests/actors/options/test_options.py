@@ -5,31 +5,17 @@ import tempfile
 
 import pytest
 
-from actors.options import FLAGS, InvalidOptions, Options, help_text, parse_options
+from actors.app.arguments import read_options
+from actors.options import InvalidOptions, Options, help_text
 from actors.options.configz import configuration, flag_values
 from actors.options.feature_gates import GATES
 from runtime.flags.declaration import FlagError
 
-CONTROLLERS = (
-    "deployment-controller",
-    "job-controller",
-    "cronjob-controller",
-    "pod-garbage-collector-controller",
-    "token-cleaner-controller",
-    "bootstrap-signer-controller",
-    "taint-eviction-controller",
-)
-ALIASES = {
-    "deployment": "deployment-controller",
-    "job": "job-controller",
-    "podgc": "pod-garbage-collector-controller",
-    "bootstrapsigner": "bootstrap-signer-controller",
-    "tokencleaner": "token-cleaner-controller",
-}
+FLAGS = read_options(["--help"]).flags
 
 
 def options(*argv: str) -> Options:
-    return parse_options(argv, known_controllers=CONTROLLERS, aliases=ALIASES)
+    return read_options(argv)
 
 
 def faults(*argv: str) -> tuple[str, ...]:
@@ -103,8 +89,7 @@ def faults(*argv: str) -> tuple[str, ...]:
 )
 def test_defaults_are_those_of_the_reference(name: str, default: object) -> None:
     (flag,) = [flag for flag in FLAGS if flag.name == name]
-    group, field = flag.path
-    assert getattr(getattr(Options(), group), field) == flag.default == default
+    assert Options().value_of(flag) == flag.default == default
 
 
 def test_every_flag_has_a_name_of_its_own_and_a_line_of_help() -> None:
@@ -117,9 +102,7 @@ def test_every_flag_has_a_name_of_its_own_and_a_line_of_help() -> None:
 def test_every_field_is_reached_by_its_flag() -> None:
     for flag in FLAGS:
         word = flag.kind.bare or {"duration": "7s", "pattern=N,...": "a=7"}.get(flag.kind.name, "7")
-        group, field = flag.path
-        filled = parse_options(["--help", f"--{flag.name}={word}"], known_controllers=(), aliases={})
-        assert getattr(getattr(filled, group), field) == flag.kind.parse(word), flag.name
+        assert options("--help", f"--{flag.name}={word}").value_of(flag) == flag.kind.parse(word), flag.name
 
 
 def test_the_static_pod_of_the_articles_starts() -> None:
@@ -179,11 +162,6 @@ def test_unknown_controllers_are_all_named() -> None:
         '"-foo" is not in the list of known controllers',
         '"bar" is not in the list of known controllers',
     )
-
-
-def test_without_the_taint_manager_the_taint_eviction_controller_is_off() -> None:
-    assert options("--enable-taint-manager=false").generic.controllers == ("-taint-eviction-controller", "*")
-    assert options("--enable-taint-manager").generic.controllers == ("*",)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +396,7 @@ def test_verbosities_of_sources_are_numbers() -> None:
 
 
 def test_help_names_every_flag_that_is_not_hidden() -> None:
-    text = help_text(columns=100)
+    text = help_text(options(), columns=100)
     for flag in FLAGS:
         assert (re.search(rf"^  .{{4}}--{flag.name}( |$)", text, re.MULTILINE) is not None) is not flag.hidden, (
             flag.name

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.options import InvalidOptions, parse_options
+from actors.app.arguments import read_options
+from actors.options import InvalidOptions
 from runtime.cloud.fake import FakeCloud
 from runtime.cloud.loading import CloudError, has_provider, is_known, load_provider
 from runtime.cloud.provider import CloudProvider
@@ -94,8 +95,8 @@ REFUSAL = (
 )
 def test_flags_are_held_against_the_clouds_that_there_are(flags: list[str], fault: str | None) -> None:
     if fault is None:
-        parse_options(flags, known_controllers=(), aliases={})
+        read_options(flags)
         return
     with pytest.raises(InvalidOptions) as raised:
-        parse_options(flags, known_controllers=(), aliases={})
+        read_options(flags)
     assert str(raised.value).count(fault) == 1

@@ -53,7 +53,8 @@ FLAGS = flags_of(Car)
 
 
 def car(*argv: str) -> Car:
-    return Car(**fill(Car, FLAGS, parse(FLAGS, argv).values))
+    groups = fill(FLAGS, parse(FLAGS, argv).values)
+    return Car(engine=groups[Engine], cabin=groups[Cabin])
 
 
 @pytest.mark.parametrize(

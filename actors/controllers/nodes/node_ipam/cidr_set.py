@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
-from actors.options.node_ranges import Network
+from actors.controllers.shared.cluster_ranges import Network
 
 
 class RangeExhausted(Exception):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, RangeExhausted
-from actors.options.node_ranges import Network
+from actors.controllers.shared.cluster_ranges import Network
 from protocols.objects import Key
 from runtime.metrics.registry import Family, Metrics
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
 from actors.controllers.nodes.node_ipam.holdings import Holding, Holdings, RangeExhaustedAt
-from actors.options.node_ranges import NodeRanges
+from actors.controllers.nodes.node_ipam.ranges import NodeRanges
 from actors.reconciliation import (
     Reconciliation,
     RequeueAfter,

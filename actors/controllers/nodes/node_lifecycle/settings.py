@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from actors.controllers.nodes.node_lifecycle.health import Patience
+from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
 from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from actors.options import Options
 
@@ -29,7 +30,7 @@ class LifecycleSettings:
 
 def lifecycle_settings(options: Options) -> LifecycleSettings:
     """Without taints --deleting-pods-qps, if given, is the rate of zones that are well, as once it was."""
-    own = options.node_lifecycle
+    own = options[NodeLifecycleOptions]
     by_taints = options.feature_gates["TaintBasedEvictions"] and own.enable_taint_manager
     rate = own.eviction_rate
     if not by_taints and "deleting-pods-qps" in options.given:

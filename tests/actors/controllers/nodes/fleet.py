@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from actors.app.arguments import read_options
 from actors.app.system import ControllerSystem
 from actors.controllers.nodes.catalogue import NODES as NODE_CONTROLLERS
-from actors.options import Options, parse_options
+from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.conditions import find_condition
 from protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE
@@ -22,7 +23,7 @@ CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 
 def options_of(*flags: str) -> Options:
     """What the command line says; requests are not limited, so that time is what the zones' rates make of it."""
-    return parse_options(["--kube-api-qps=-1", *flags], known_controllers=(), aliases={})
+    return read_options(["--kube-api-qps=-1", *flags])
 
 
 class Fleet:

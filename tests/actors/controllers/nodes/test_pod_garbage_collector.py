@@ -10,7 +10,7 @@ from structlog.testing import LogCapture
 
 from actors.app.system import ControllerSystem
 from actors.controllers.nodes.node_services import FORCE_DELETION_ERRORS, FORCE_DELETIONS, NODE_SERVICES
-from actors.controllers.nodes.pod_garbage_collector import is_out_of_service
+from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions, is_out_of_service
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object, name_of
@@ -25,15 +25,9 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 def start(cluster: SimulatedCluster, threshold: int = 12500, *, qps: float = 20.0) -> ControllerSystem:
-    options = Options()
-    return cluster.manager(
-        controllers=[SPEC],
-        options=replace(
-            options,
-            pod_garbage_collector=replace(options.pod_garbage_collector, terminated_pod_threshold=threshold),
-            client_limits=replace(options.client_limits, qps=qps),
-        ),
-    )
+    options = Options().with_group(PodGarbageCollectorOptions(terminated_pod_threshold=threshold))
+    limits = replace(options.client_limits, qps=qps)
+    return cluster.manager(controllers=[SPEC], options=replace(options, client_limits=limits))
 
 
 def sent(cluster: SimulatedCluster) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.app.arguments import read_options
 from actors.controllers.nodes.taint_eviction import no_execute_taints, stay
 from actors.controllers.workloads.catalogue import WORKLOADS
 from actors.simulation import SimulatedCluster
@@ -312,3 +313,11 @@ def test_the_pods_of_a_replica_set_move_to_the_nodes_that_are_left(cluster: Simu
     assert len(after) == 9
     assert leaving not in after.values()
     assert {uid: name for uid, name in before.items() if name != leaving}.items() <= after.items(), "no other moved"
+
+
+@pytest.mark.parametrize("flag", ["--enable-taint-manager=false", "--enable-taint-manager=true"])
+def test_without_the_taint_manager_the_controller_is_skipped(cluster: SimulatedCluster, flag: str) -> None:
+    system = cluster.manager(
+        controllers=[SPEC], options=read_options([flag, "--controllers=taint-eviction-controller"])
+    )
+    assert (system.skipped == (SPEC.name,)) is (flag == "--enable-taint-manager=false")

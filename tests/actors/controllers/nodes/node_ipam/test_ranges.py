@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.options.node_ranges import node_ranges
-from actors.options.parsing import InvalidOptions, parse_options
-from actors.options.table import Options
-from actors.reconciliation.controller_names import UPSTREAM, aliases_of
+from actors.app.arguments import read_options
+from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from actors.controllers.nodes.node_ipam.ranges import node_ranges
+from actors.options import InvalidOptions
 
-KNOWN = {name.canonical for name in UPSTREAM}
 ALLOCATE = "--allocate-node-cidrs"
 V4, V6, DUAL = "--cluster-cidr=10.0.0.0/16", "--cluster-cidr=fd00::/48", "--cluster-cidr=10.0.0.0/16,fd00::/48"
 
@@ -21,10 +20,6 @@ TOO_LARGE = (
     "Controller: Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal to "
     "--node-cidr-mask-size configured for CIDR family"
 )
-
-
-def parse(*argv: str) -> Options:
-    return parse_options(argv, known_controllers=KNOWN, aliases=aliases_of(UPSTREAM))
 
 
 @pytest.mark.parametrize(
@@ -49,8 +44,8 @@ def parse(*argv: str) -> Options:
     ],
 )
 def test_each_cluster_range_has_its_mask(flags: list[str], expected: list[tuple[str, int]]) -> None:
-    options = parse(ALLOCATE, *flags)
-    ranges = node_ranges(options.cloud, options.node_ipam)
+    options = read_options([ALLOCATE, *flags])
+    ranges = node_ranges(options.cloud, options[NodeIpamOptions])
     assert [(str(cluster), mask) for cluster, mask in ranges.clusters] == expected
 
 
@@ -67,8 +62,8 @@ def test_each_cluster_range_has_its_mask(flags: list[str], expected: list[tuple[
 def test_service_ranges_that_cannot_be_read_are_left_out(
     flag: str, services: list[str], unreadable: tuple[str, ...]
 ) -> None:
-    options = parse(ALLOCATE, V4, f"--service-cluster-ip-range={flag}")
-    ranges = node_ranges(options.cloud, options.node_ipam)
+    options = read_options([ALLOCATE, V4, f"--service-cluster-ip-range={flag}"])
+    ranges = node_ranges(options.cloud, options[NodeIpamOptions])
     assert [str(service) for service in ranges.services] == services
     assert ranges.unreadable == unreadable
 
@@ -127,10 +122,10 @@ def test_service_ranges_that_cannot_be_read_are_left_out(
 )
 def test_what_cannot_be_is_said_in_upstreams_words(flags: list[str], error: str) -> None:
     with pytest.raises(InvalidOptions) as caught:
-        parse(ALLOCATE, *flags)
+        read_options([ALLOCATE, *flags])
     assert caught.value.errors == (error,)
 
 
 @pytest.mark.parametrize("flags", [[], [ALLOCATE, "--controllers=*,-nodeipam"], ["--allocate-node-cidrs=false"]])
 def test_flags_of_a_controller_that_does_not_run_are_not_looked_at(flags: list[str]) -> None:
-    assert parse("--cluster-cidr=nonsense", *flags).cloud.cluster_cidr == "nonsense"
+    assert read_options(["--cluster-cidr=nonsense", *flags]).cloud.cluster_cidr == "nonsense"

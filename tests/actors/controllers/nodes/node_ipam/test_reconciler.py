@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import LogCapture
 
 from actors.app.system import ControllerSystem
+from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from actors.controllers.nodes.node_services import NODE_SERVICES
 from actors.options import Options
 from actors.simulation import SimulatedCluster
@@ -27,8 +28,7 @@ def options(cluster_cidr: str = "10.0.0.0/16", *, mask: int = 0, service: str = 
     return replace(
         chosen,
         cloud=replace(chosen.cloud, allocate_node_cidrs=allocate, cluster_cidr=cluster_cidr),
-        node_ipam=replace(chosen.node_ipam, mask_size=mask, service_cluster_ip_range=service),
-    )
+    ).with_group(NodeIpamOptions(mask_size=mask, service_cluster_ip_range=service))
 
 
 def start(cluster: SimulatedCluster, chosen: Options | None = None) -> ControllerSystem:

@@ -8,7 +8,10 @@ from collections import Counter
 import pytest
 
 from actors.controllers.built_in import BUILT_IN
-from actors.reconciliation.controller_names import UPSTREAM, ControllerName, aliases_of, is_enabled
+from actors.controllers.unbuilt import UNBUILT, UnbuiltController
+from actors.options.controller_names import aliases_of, is_enabled
+
+ALL = (*BUILT_IN, *UNBUILT)
 
 
 @pytest.mark.parametrize(
@@ -37,13 +40,13 @@ def test_a_name_that_begins_like_another_is_another() -> None:
 
 
 def test_every_canonical_name_is_well_formed_and_taken_once() -> None:
-    names = [name.canonical for name in UPSTREAM]
+    names = [controller.name for controller in ALL]
     assert [name for name in names if not re.fullmatch(r"[a-z]([-a-z]*[a-z])?-controller", name)] == []
     assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
 def test_exactly_three_are_off_by_default() -> None:
-    assert {name.canonical for name in UPSTREAM if not name.on_by_default} == {
+    assert {controller.name for controller in ALL if not controller.on_by_default} == {
         "bootstrap-signer-controller",
         "selinux-warning-controller",
         "token-cleaner-controller",
@@ -51,23 +54,19 @@ def test_exactly_three_are_off_by_default() -> None:
 
 
 def test_an_alias_belongs_to_one_controller_and_is_nobodys_name() -> None:
-    known = aliases_of(UPSTREAM)
+    known = aliases_of(ALL)
     assert known["replication"] == known["replicationcontroller"] == "replicationcontroller-controller"
     assert known["node"] == "node-lifecycle-controller"
-    assert not set(known) & {name.canonical for name in UPSTREAM}
+    assert not set(known) & {controller.name for controller in ALL}
 
 
 @pytest.mark.parametrize(
-    "taken", [ControllerName("other-controller", ("job",)), ControllerName("other-controller", ("ttl-controller",))]
+    "taken",
+    [
+        UnbuiltController(name="other-controller", aliases=("job",)),
+        UnbuiltController(name="other-controller", aliases=("ttl-controller",)),
+    ],
 )
-def test_two_controllers_may_not_claim_one_alias(taken: ControllerName) -> None:
+def test_two_controllers_may_not_claim_one_alias(taken: UnbuiltController) -> None:
     with pytest.raises(ValueError, match="is taken"):
-        aliases_of((*UPSTREAM, taken))
-
-
-def test_what_is_built_in_goes_by_upstreams_names_and_defaults() -> None:
-    upstream = {name.canonical: name for name in UPSTREAM}
-    for spec in BUILT_IN:
-        assert spec.name in upstream
-        assert spec.on_by_default == upstream[spec.name].on_by_default
-        assert set(spec.aliases) <= set(upstream[spec.name].aliases)
+        aliases_of((*ALL, taken))

@@ -7,14 +7,13 @@ setNodeCIDRMaskSizes), pkg/controller/nodeipam/node_ipam_controller.go, ipam/cid
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from actors.controllers.shared.cluster_ranges import Network, cluster_ranges, of_both_families
 from actors.options.general import Cloud
-from actors.options.infrastructure import NodeIpam
-from runtime.flags.values import quote
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 DEFAULT_MASKS = {4: 24, 6: 64}  # by IP version
 LARGEST_IPV6_SET = 16  # bits: so many blocks of an IPv6 range may be kept account of
 
@@ -31,7 +30,7 @@ class NodeRanges:
     unreadable: tuple[str, ...] = ()
 
 
-def node_ranges(cloud: Cloud, ipam: NodeIpam) -> NodeRanges:
+def node_ranges(cloud: Cloud, ipam: NodeIpamOptions) -> NodeRanges:
     """Raises ValueError that says, in kube-controller-manager's words, what cannot be."""
     clusters = cluster_ranges(cloud.cluster_cidr)
     services, unreadable = _service_ranges(ipam.service_cluster_ip_range)
@@ -47,28 +46,6 @@ def node_ranges(cloud: Cloud, ipam: NodeIpam) -> NodeRanges:
     return NodeRanges(clusters=tuple(zip(clusters, masks, strict=True)), services=services, unreadable=unreadable)
 
 
-def cluster_ranges(text: str) -> list[Network]:
-    """text: --cluster-cidr. Raises ValueError as node_ranges."""
-    if not text.strip():
-        raise ValueError("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
-    clusters: list[Network] = []
-    for part in text.split(","):
-        try:
-            clusters.append(ipaddress.ip_network(part.strip(), strict=False))
-        except ValueError:
-            why = f"invalid CIDR address: {part.strip()}"
-            raise ValueError(f"failed to parse cidr value:{quote(part)} with error:{why}") from None
-    if len(clusters) > 2:
-        raise ValueError(f"length of clusterCIDRs is:{len(clusters)} more than max allowed of 2")
-    if len(clusters) == 2 and not _of_both_families(clusters):
-        # Upstream's text lacks its last parenthesis too.
-        raise ValueError(
-            f"len of ClusterCIDRs=={len(clusters)} and they are not configured as dual stack "
-            "(at least one from each IPFamily"
-        )
-    return clusters
-
-
 def _service_ranges(text: str) -> tuple[tuple[Network, ...], tuple[str, ...]]:
     services: list[Network] = []
     unreadable = []
@@ -77,12 +54,12 @@ def _service_ranges(text: str) -> tuple[tuple[Network, ...], tuple[str, ...]]:
             services.append(ipaddress.ip_network(part, strict=False))
         except ValueError:
             unreadable.append(part)
-    if len(services) == 2 and not _of_both_families(services):
+    if len(services) == 2 and not of_both_families(services):
         raise ValueError("serviceCIDR and secondaryServiceCIDR are not dualstack (from different IPfamiles)")
     return tuple(services), tuple(unreadable)
 
 
-def _masks(clusters: Sequence[Network], ipam: NodeIpam) -> list[int]:
+def _masks(clusters: Sequence[Network], ipam: NodeIpamOptions) -> list[int]:
     """The prefix length of a node's part of each."""
     by_version = {4: ipam.mask_size_ipv4, 6: ipam.mask_size_ipv6}
     version = clusters[0].version
@@ -101,7 +78,3 @@ def _masks(clusters: Sequence[Network], ipam: NodeIpam) -> list[int]:
             f"usage of --node-cidr-mask-size-ipv{10 - version} is not allowed for a single-stack IPv{version} cluster"
         )
     return [by_version[cluster.version] or DEFAULT_MASKS[cluster.version] for cluster in clusters]
-
-
-def _of_both_families(networks: Collection[Network]) -> bool:
-    return {network.version for network in networks} == {4, 6}

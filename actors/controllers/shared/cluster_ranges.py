@@ -1,0 +1,39 @@
+"""--cluster-cidr, read: the ranges that all pod addresses come from.
+
+Texts and order of the checks: kubernetes v1.36 cmd/kube-controller-manager/app/core.go (startNodeIpamController).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+
+from runtime.flags.values import quote
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def cluster_ranges(text: str) -> list[Network]:
+    """text: --cluster-cidr. Raises ValueError that says, in kube-controller-manager's words, what cannot be."""
+    if not text.strip():
+        raise ValueError("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
+    clusters: list[Network] = []
+    for part in text.split(","):
+        try:
+            clusters.append(ipaddress.ip_network(part.strip(), strict=False))
+        except ValueError:
+            why = f"invalid CIDR address: {part.strip()}"
+            raise ValueError(f"failed to parse cidr value:{quote(part)} with error:{why}") from None
+    if len(clusters) > 2:
+        raise ValueError(f"length of clusterCIDRs is:{len(clusters)} more than max allowed of 2")
+    if len(clusters) == 2 and not of_both_families(clusters):
+        # Upstream's text lacks its last parenthesis too.
+        raise ValueError(
+            f"len of ClusterCIDRs=={len(clusters)} and they are not configured as dual stack "
+            "(at least one from each IPFamily"
+        )
+    return clusters
+
+
+def of_both_families(networks: Collection[Network]) -> bool:
+    return {network.version for network in networks} == {4, 6}

@@ -1,0 +1,661 @@
+"""What nobody implements yet: upstream's controllers by name, with the flags that they will have.
+
+So every command line of kube-controller-manager is understood: these names may stand in --controllers, and these flags
+are accepted, checked as upstream checks them, and said to have no effect yet. Whoever builds a controller moves its
+entry to the controller's own file or folder; the list shrinks to nothing.
+
+Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, app/*.go, app/options/*controller.go;
+the older aliases are those of releases 1.5 to 1.11, and flags that later releases took away mean what they meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from actors.controllers.shared.option_checks import at_least_one, outside
+from actors.options import Check, ControllerOptions, Options
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION, FLOAT, quote
+
+GONE = "Kubernetes removed it"
+YEAR = 8760 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnbuiltController:
+    """The part of a ControllerSpec that the command line looks at."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    on_by_default: bool = True
+    options: type[ControllerOptions] | None = None
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachDetachOptions(ControllerOptions):
+    configz_block = "AttachDetachController"
+
+    reconcile_sync_period: float = flag(
+        60.0,
+        "How often attached volumes are compared with what nodes say.",
+        name="attach-detach-reconcile-sync-period",
+        kind=DURATION,
+        config="ReconcilerSyncLoopPeriod",
+    )
+    disable_reconcile_sync: bool = flag(
+        False,
+        "Do not compare.",
+        name="disable-attach-detach-reconcile-sync",
+        config="DisableAttachDetachReconcilerSync",
+    )
+    disable_force_detach_on_timeout: bool = flag(
+        False, "Do not detach by force after six minutes.", config="DisableForceDetachOnTimeout"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateSigningOptions(ControllerOptions):
+    configz_block = "CSRSigningController"
+
+    cert_file: str = flag(
+        "",
+        "Certificate to sign with, for every signer.",
+        name="cluster-signing-cert-file",
+        config="ClusterSigningCertFile",
+    )
+    key_file: str = flag("", "Its key.", name="cluster-signing-key-file", config="ClusterSigningKeyFile")
+    duration: float = flag(
+        YEAR,
+        "How long signed certificates are valid, at most.",
+        name="cluster-signing-duration",
+        kind=DURATION,
+        config="ClusterSigningDuration",
+        former=("experimental-cluster-signing-duration",),
+    )
+    kubelet_serving_cert_file: str = flag(
+        "",
+        "Certificate to sign with for kubernetes.io/kubelet-serving.",
+        name="cluster-signing-kubelet-serving-cert-file",
+        config="KubeletServingSignerConfiguration.CertFile",
+    )
+    kubelet_serving_key_file: str = flag(
+        "",
+        "Its key.",
+        name="cluster-signing-kubelet-serving-key-file",
+        config="KubeletServingSignerConfiguration.KeyFile",
+    )
+    kubelet_client_cert_file: str = flag(
+        "",
+        "Certificate to sign with for kubernetes.io/kube-apiserver-client-kubelet.",
+        name="cluster-signing-kubelet-client-cert-file",
+        config="KubeletClientSignerConfiguration.CertFile",
+    )
+    kubelet_client_key_file: str = flag(
+        "",
+        "Its key.",
+        name="cluster-signing-kubelet-client-key-file",
+        config="KubeletClientSignerConfiguration.KeyFile",
+    )
+    kube_apiserver_client_cert_file: str = flag(
+        "",
+        "Certificate to sign with for kubernetes.io/kube-apiserver-client.",
+        name="cluster-signing-kube-apiserver-client-cert-file",
+        config="KubeAPIServerClientSignerConfiguration.CertFile",
+    )
+    kube_apiserver_client_key_file: str = flag(
+        "",
+        "Its key.",
+        name="cluster-signing-kube-apiserver-client-key-file",
+        config="KubeAPIServerClientSignerConfiguration.KeyFile",
+    )
+    legacy_unknown_cert_file: str = flag(
+        "",
+        "Certificate to sign with for kubernetes.io/legacy-unknown.",
+        name="cluster-signing-legacy-unknown-cert-file",
+        config="LegacyUnknownSignerConfiguration.CertFile",
+    )
+    legacy_unknown_key_file: str = flag(
+        "",
+        "Its key.",
+        name="cluster-signing-legacy-unknown-key-file",
+        config="LegacyUnknownSignerConfiguration.KeyFile",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronJobOptions(ControllerOptions):
+    configz_block = "CronJobController"
+
+    concurrent_syncs: int = flag(
+        5, "CronJobs synced at once.", name="concurrent-cron-job-syncs", config="ConcurrentCronJobSyncs"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonSetOptions(ControllerOptions):
+    configz_block = "DaemonSetController"
+
+    concurrent_syncs: int = flag(
+        2, "DaemonSets synced at once.", name="concurrent-daemonset-syncs", config="ConcurrentDaemonSetSyncs"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceTaintEvictionOptions(ControllerOptions):
+    configz_block = "DeviceTaintEvictionController"
+
+    concurrent_syncs: int = flag(8, "Pods and rules synced at once.", name="concurrent-device-taint-eviction-syncs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointsOptions(ControllerOptions):
+    configz_block = "EndpointController"
+
+    concurrent_syncs: int = flag(
+        5, "Services synced at once.", name="concurrent-endpoint-syncs", config="ConcurrentEndpointSyncs"
+    )
+    updates_batch_period: float = flag(
+        0.0,
+        "Changes of pods are gathered for so long.",
+        name="endpoint-updates-batch-period",
+        kind=DURATION,
+        config="EndpointUpdatesBatchPeriod",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSliceOptions(ControllerOptions):
+    configz_block = "EndpointSliceController"
+
+    concurrent_syncs: int = flag(
+        5,
+        "Services synced at once, 1 to 50.",
+        name="concurrent-service-endpoint-syncs",
+        config="ConcurrentServiceEndpointSyncs",
+    )
+    updates_batch_period: float = flag(
+        0.0,
+        "Changes of pods are gathered for so long.",
+        name="endpointslice-updates-batch-period",
+        kind=DURATION,
+        config="EndpointUpdatesBatchPeriod",
+    )
+    max_endpoints: int = flag(
+        100, "Endpoints in one slice, 1 to 1000.", name="max-endpoints-per-slice", config="MaxEndpointsPerSlice"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSliceMirroringOptions(ControllerOptions):
+    configz_block = "EndpointSliceMirroringController"
+
+    concurrent_syncs: int = flag(
+        5,
+        "Endpoints synced at once, 1 to 50.",
+        name="mirroring-concurrent-service-endpoint-syncs",
+        config="MirroringConcurrentServiceEndpointSyncs",
+    )
+    updates_batch_period: float = flag(
+        0.0,
+        "Changes of Endpoints are gathered for so long.",
+        name="mirroring-endpointslice-updates-batch-period",
+        kind=DURATION,
+        config="MirroringEndpointUpdatesBatchPeriod",
+    )
+    max_endpoints: int = flag(
+        1000,
+        "Addresses taken from one subset, 1 to 1000.",
+        name="mirroring-max-endpoints-per-subset",
+        config="MirroringMaxEndpointsPerSubset",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EphemeralVolumeOptions(ControllerOptions):
+    configz_block = "EphemeralVolumeController"
+
+    concurrent_syncs: int = flag(
+        5, "Volumes synced at once.", name="concurrent-ephemeralvolume-syncs", config="ConcurrentEphemeralVolumeSyncs"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GarbageCollectorOptions(ControllerOptions):
+    configz_block = "GarbageCollectorController"
+
+    enabled: bool = flag(
+        True, "Delete what has lost its owners.", name="enable-garbage-collector", config="EnableGarbageCollector"
+    )
+    concurrent_syncs: int = flag(
+        20, "Objects looked at at once.", name="concurrent-gc-syncs", config="ConcurrentGCSyncs"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HorizontalPodAutoscalerOptions(ControllerOptions):
+    configz_block = "HPAController"
+
+    concurrent_syncs: int = flag(
+        5,
+        "Autoscalers synced at once.",
+        name="concurrent-horizontal-pod-autoscaler-syncs",
+        config="ConcurrentHorizontalPodAutoscalerSyncs",
+    )
+    sync_period: float = flag(
+        15.0,
+        "How often the number of pods is decided.",
+        name="horizontal-pod-autoscaler-sync-period",
+        kind=DURATION,
+        config="HorizontalPodAutoscalerSyncPeriod",
+    )
+    tolerance: float = flag(
+        0.1,
+        "Smaller changes of the ratio are left alone.",
+        name="horizontal-pod-autoscaler-tolerance",
+        kind=FLOAT,
+        config="HorizontalPodAutoscalerTolerance",
+    )
+    downscale_stabilization: float = flag(
+        300.0,
+        "Never below what was wanted within this time.",
+        name="horizontal-pod-autoscaler-downscale-stabilization",
+        kind=DURATION,
+        config="HorizontalPodAutoscalerDownscaleStabilizationWindow",
+    )
+    cpu_initialization_period: float = flag(
+        300.0,
+        "CPU of pods this young may be left out.",
+        name="horizontal-pod-autoscaler-cpu-initialization-period",
+        kind=DURATION,
+        config="HorizontalPodAutoscalerCPUInitializationPeriod",
+    )
+    initial_readiness_delay: float = flag(
+        30.0,
+        "Pods this young that turn ready do so for the first time.",
+        name="horizontal-pod-autoscaler-initial-readiness-delay",
+        kind=DURATION,
+        config="HorizontalPodAutoscalerInitialReadinessDelay",
+    )
+    use_rest_clients: bool = flag(
+        True,
+        "Take metrics from the metrics APIs.",
+        name="horizontal-pod-autoscaler-use-rest-clients",
+        hidden=True,
+        retired=GONE,
+    )
+    upscale_delay: float = flag(
+        180.0,
+        "Pause after scaling up.",
+        name="horizontal-pod-autoscaler-upscale-delay",
+        kind=DURATION,
+        hidden=True,
+        retired=GONE,
+    )
+    downscale_delay: float = flag(
+        300.0,
+        "Pause after scaling down.",
+        name="horizontal-pod-autoscaler-downscale-delay",
+        kind=DURATION,
+        hidden=True,
+        retired=GONE,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions(ControllerOptions):
+    configz_block = "JobController"
+
+    concurrent_syncs: int = flag(5, "Jobs synced at once.", name="concurrent-job-syncs", config="ConcurrentJobSyncs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyTokenCleanerOptions(ControllerOptions):
+    configz_block = "LegacySATokenCleaner"
+
+    clean_up_period: float = flag(
+        YEAR,
+        "Token secrets unused for so long are deleted.",
+        name="legacy-service-account-token-clean-up-period",
+        kind=DURATION,
+        config="CleanUpPeriod",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceOptions(ControllerOptions):
+    configz_block = "NamespaceController"
+
+    concurrent_syncs: int = flag(
+        10, "Namespaces synced at once.", name="concurrent-namespace-syncs", config="ConcurrentNamespaceSyncs"
+    )
+    sync_period: float = flag(
+        300.0,
+        "Every namespace is looked at again after this.",
+        name="namespace-sync-period",
+        kind=DURATION,
+        config="NamespaceSyncPeriod",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistentVolumeBinderOptions(ControllerOptions):
+    configz_block = "PersistentVolumeBinderController"
+
+    sync_period: float = flag(
+        15.0,
+        "How often volumes and claims are matched.",
+        name="pvclaimbinder-sync-period",
+        kind=DURATION,
+        config="PVClaimBinderSyncPeriod",
+    )
+    enable_dynamic_provisioning: bool = flag(
+        True, "Make volumes for claims.", config="VolumeConfiguration.EnableDynamicProvisioning"
+    )
+    enable_hostpath_provisioner: bool = flag(
+        False, "Make them on the host, for tests.", config="VolumeConfiguration.EnableHostPathProvisioning"
+    )
+    flex_volume_plugin_dir: str = flag(
+        "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/",
+        "Directory of volume plugins.",
+        config="VolumeConfiguration.FlexVolumePluginDir",
+    )
+    recycler_pod_template_nfs: str = flag(
+        "",
+        "File with the pod that scrubs an NFS volume.",
+        name="pv-recycler-pod-template-filepath-nfs",
+        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.PodTemplateFilePathNFS",
+    )
+    recycler_minimum_timeout_nfs: int = flag(
+        300,
+        "Seconds that it has, at least.",
+        name="pv-recycler-minimum-timeout-nfs",
+        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.MinimumTimeoutNFS",
+    )
+    recycler_increment_timeout_nfs: int = flag(
+        30,
+        "Seconds more a Gi.",
+        name="pv-recycler-increment-timeout-nfs",
+        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.IncrementTimeoutNFS",
+    )
+    recycler_pod_template_hostpath: str = flag(
+        "",
+        "File with the pod that scrubs a host path.",
+        name="pv-recycler-pod-template-filepath-hostpath",
+        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.PodTemplateFilePathHostPath",
+    )
+    recycler_minimum_timeout_hostpath: int = flag(
+        60,
+        "Seconds that it has, at least.",
+        name="pv-recycler-minimum-timeout-hostpath",
+        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.MinimumTimeoutHostPath",
+    )
+    recycler_increment_timeout_hostpath: int = flag(
+        30,
+        "Seconds more a Gi.",
+        name="pv-recycler-timeout-increment-hostpath",
+        config="VolumeConfiguration.PersistentVolumeRecyclerConfiguration.IncrementTimeoutHostPath",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceClaimOptions(ControllerOptions):
+    configz_block = "ResourceClaimController"
+
+    concurrent_syncs: int = flag(50, "Claims synced at once.", name="concurrent-resourceclaim-syncs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceQuotaOptions(ControllerOptions):
+    configz_block = "ResourceQuotaController"
+
+    concurrent_syncs: int = flag(
+        5, "Quotas synced at once.", name="concurrent-resource-quota-syncs", config="ConcurrentResourceQuotaSyncs"
+    )
+    sync_period: float = flag(
+        300.0,
+        "Every quota is counted again after this.",
+        name="resource-quota-sync-period",
+        kind=DURATION,
+        config="ResourceQuotaSyncPeriod",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAccountOptions(ControllerOptions):
+    configz_block = "SAController"
+
+    concurrent_token_syncs: int = flag(
+        5,
+        "Accounts and secrets synced at once.",
+        name="concurrent-serviceaccount-token-syncs",
+        config="ConcurrentSATokenSyncs",
+    )
+    private_key_file: str = flag(
+        "", "Key that signs tokens.", name="service-account-private-key-file", config="ServiceAccountKeyFile"
+    )
+    root_ca_file: str = flag("", "Certificates that pods shall trust.", config="RootCAFile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceLoadBalancerOptions(ControllerOptions):
+    configz_block = "ServiceController"
+
+    concurrent_syncs: int = flag(
+        1, "Services synced at once.", name="concurrent-service-syncs", config="ConcurrentServiceSyncs"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulSetOptions(ControllerOptions):
+    configz_block = "StatefulSetController"
+
+    concurrent_syncs: int = flag(
+        5, "StatefulSets synced at once.", name="concurrent-statefulset-syncs", config="ConcurrentStatefulSetSyncs"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TtlAfterFinishedOptions(ControllerOptions):
+    configz_block = "TTLAfterFinishedController"
+
+    concurrent_syncs: int = flag(
+        5, "Jobs synced at once.", name="concurrent-ttl-after-finished-syncs", config="ConcurrentTTLSyncs"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidatingAdmissionPolicyStatusOptions(ControllerOptions):
+    configz_block = "ValidatingAdmissionPolicyStatusController"
+
+    concurrent_syncs: int = flag(
+        5,
+        "Policies synced at once.",
+        name="concurrent-validating-admission-policy-status-syncs",
+        config="ConcurrentPolicySyncs",
+    )
+
+
+def _attach_detach_period(options: Options) -> Iterator[str]:
+    attach = options[AttachDetachOptions]
+    if not attach.disable_reconcile_sync and attach.reconcile_sync_period < 1:
+        yield "duration time must be greater than one second as set via command line option reconcile-sync-loop-period"
+
+
+def _signing_files(options: Options) -> Iterator[str]:
+    signing = options[CertificateSigningOptions]
+    # The names in quotes are upstream's, though two of them are not those of the flags.
+    signers = {
+        "cluster-signing-kubelet-serving": (signing.kubelet_serving_cert_file, signing.kubelet_serving_key_file),
+        "cluster-signing-kube-apiserver-client": (signing.kubelet_client_cert_file, signing.kubelet_client_key_file),
+        "cluster-signing-kube-apiserver": (
+            signing.kube_apiserver_client_cert_file,
+            signing.kube_apiserver_client_key_file,
+        ),
+        "cluster-signing-legacy-unknown": (signing.legacy_unknown_cert_file, signing.legacy_unknown_key_file),
+    }
+    for name, (cert_file, key_file) in signers.items():
+        if key_file and not cert_file:
+            yield f"{quote(name)}: cannot specify key without cert"
+        if cert_file and not key_file:
+            yield f"{quote(name)}: cannot specify cert without key"
+    if (signing.cert_file or signing.key_file) and any(cert or key for cert, key in signers.values()):
+        yield (
+            "cannot specify --cluster-signing-{cert,key}-file and other --cluster-signing-*-file flags at the same time"
+        )
+
+
+def _device_taint_workers(options: Options) -> Iterator[str]:
+    workers = options[DeviceTaintEvictionOptions].concurrent_syncs
+    if workers < 1:
+        yield f"concurrent-device-taint-eviction-syncs must be greater than zero, got {workers}"
+
+
+def _resource_claim_workers(options: Options) -> Iterator[str]:
+    workers = options[ResourceClaimOptions].concurrent_syncs
+    if workers < 1:
+        yield f"concurrent-resourceclaim-syncs must be larger than 0, got {workers}"
+
+
+def _endpoint_slice_limits(options: Options) -> Iterator[str]:
+    slices = options[EndpointSliceOptions]
+    yield from outside("concurrent-service-endpoint-syncs", slices.concurrent_syncs, largest=50)
+    yield from outside("max-endpoints-per-slice", slices.max_endpoints, largest=1000)
+
+
+def _mirroring_limits(options: Options) -> Iterator[str]:
+    mirroring = options[EndpointSliceMirroringOptions]
+    yield from outside("mirroring-concurrent-service-endpoint-syncs", mirroring.concurrent_syncs, largest=50)
+    yield from outside("mirroring-max-endpoints-per-subset", mirroring.max_endpoints, largest=1000)
+
+
+# In upstream's start order.
+UNBUILT: tuple[UnbuiltController, ...] = (
+    UnbuiltController(name="serviceaccount-token-controller", aliases=("serviceaccount-token",)),
+    UnbuiltController(name="endpoints-controller", aliases=("endpoint",), options=EndpointsOptions),
+    UnbuiltController(
+        name="endpointslice-controller",
+        aliases=("endpointslice",),
+        options=EndpointSliceOptions,
+        checks=(_endpoint_slice_limits,),
+    ),
+    UnbuiltController(
+        name="endpointslice-mirroring-controller",
+        aliases=("endpointslicemirroring",),
+        options=EndpointSliceMirroringOptions,
+        checks=(_mirroring_limits,),
+    ),
+    UnbuiltController(name="resourcequota-controller", aliases=("resourcequota",), options=ResourceQuotaOptions),
+    UnbuiltController(name="namespace-controller", aliases=("namespace",), options=NamespaceOptions),
+    UnbuiltController(name="serviceaccount-controller", aliases=("serviceaccount",), options=ServiceAccountOptions),
+    UnbuiltController(
+        name="garbage-collector-controller", aliases=("garbagecollector",), options=GarbageCollectorOptions
+    ),
+    UnbuiltController(
+        name="daemonset-controller",
+        aliases=("daemonset",),
+        options=DaemonSetOptions,
+        checks=(
+            at_least_one("concurrent-daemonset-syncs", lambda options: options[DaemonSetOptions].concurrent_syncs),
+        ),
+    ),
+    UnbuiltController(
+        name="job-controller",
+        aliases=("job",),
+        options=JobOptions,
+        checks=(at_least_one("concurrent-job-syncs", lambda options: options[JobOptions].concurrent_syncs),),
+    ),
+    UnbuiltController(
+        name="horizontal-pod-autoscaler-controller",
+        aliases=("horizontalpodautoscaling",),
+        options=HorizontalPodAutoscalerOptions,
+        checks=(
+            at_least_one(
+                "concurrent-horizontal-pod-autoscaler-syncs",
+                lambda options: options[HorizontalPodAutoscalerOptions].concurrent_syncs,
+            ),
+        ),
+    ),
+    UnbuiltController(name="disruption-controller", aliases=("disruption",)),
+    UnbuiltController(
+        name="statefulset-controller",
+        aliases=("statefulset",),
+        options=StatefulSetOptions,
+        checks=(
+            at_least_one("concurrent-statefulset-syncs", lambda options: options[StatefulSetOptions].concurrent_syncs),
+        ),
+    ),
+    UnbuiltController(
+        name="cronjob-controller",
+        aliases=("cronjob",),
+        options=CronJobOptions,
+        checks=(at_least_one("concurrent-cron-job-syncs", lambda options: options[CronJobOptions].concurrent_syncs),),
+    ),
+    UnbuiltController(
+        name="certificatesigningrequest-signing-controller",
+        aliases=("csrsigning",),
+        options=CertificateSigningOptions,
+        checks=(_signing_files,),
+    ),
+    UnbuiltController(name="certificatesigningrequest-approving-controller", aliases=("csrapproving",)),
+    UnbuiltController(name="certificatesigningrequest-cleaner-controller", aliases=("csrcleaner",)),
+    UnbuiltController(name="podcertificaterequest-cleaner-controller"),
+    UnbuiltController(name="bootstrap-signer-controller", aliases=("bootstrapsigner",), on_by_default=False),
+    UnbuiltController(name="token-cleaner-controller", aliases=("tokencleaner",), on_by_default=False),
+    UnbuiltController(
+        name="device-taint-eviction-controller", options=DeviceTaintEvictionOptions, checks=(_device_taint_workers,)
+    ),
+    UnbuiltController(name="service-lb-controller", aliases=("service",), options=ServiceLoadBalancerOptions),
+    UnbuiltController(
+        name="persistentvolume-binder-controller",
+        aliases=("persistentvolume-binder",),
+        options=PersistentVolumeBinderOptions,
+    ),
+    UnbuiltController(
+        name="persistentvolume-attach-detach-controller",
+        aliases=("attachdetach",),
+        options=AttachDetachOptions,
+        checks=(_attach_detach_period,),
+    ),
+    UnbuiltController(name="persistentvolume-expander-controller", aliases=("persistentvolume-expander",)),
+    UnbuiltController(name="clusterrole-aggregation-controller", aliases=("clusterrole-aggregation",)),
+    UnbuiltController(name="persistentvolumeclaim-protection-controller", aliases=("pvc-protection",)),
+    UnbuiltController(name="persistentvolume-protection-controller", aliases=("pv-protection",)),
+    UnbuiltController(name="volumeattributesclass-protection-controller"),
+    UnbuiltController(name="podgroup-protection-controller"),
+    UnbuiltController(
+        name="ttl-after-finished-controller", aliases=("ttl-after-finished",), options=TtlAfterFinishedOptions
+    ),
+    UnbuiltController(name="root-ca-certificate-publisher-controller", aliases=("root-ca-cert-publisher",)),
+    UnbuiltController(name="kube-apiserver-serving-clustertrustbundle-publisher-controller"),
+    UnbuiltController(
+        name="ephemeral-volume-controller",
+        aliases=("ephemeral-volume",),
+        options=EphemeralVolumeOptions,
+        checks=(
+            at_least_one(
+                "concurrent-ephemeralvolume-syncs", lambda options: options[EphemeralVolumeOptions].concurrent_syncs
+            ),
+        ),
+    ),
+    UnbuiltController(name="storageversion-garbage-collector-controller", aliases=("storage-version-gc",)),
+    UnbuiltController(
+        name="resourceclaim-controller",
+        aliases=("resource-claim-controller",),
+        options=ResourceClaimOptions,
+        checks=(_resource_claim_workers,),
+    ),
+    UnbuiltController(name="resourcepoolstatusrequest-controller"),
+    UnbuiltController(
+        name="legacy-serviceaccount-token-cleaner-controller",
+        aliases=("legacy-service-account-token-cleaner",),
+        options=LegacyTokenCleanerOptions,
+    ),
+    UnbuiltController(
+        name="validatingadmissionpolicy-status-controller", options=ValidatingAdmissionPolicyStatusOptions
+    ),
+    UnbuiltController(name="service-cidr-controller"),
+    UnbuiltController(name="storage-version-migrator-controller", aliases=("svm",)),
+    UnbuiltController(name="selinux-warning-controller", on_by_default=False),
+)

@@ -1,0 +1,24 @@
+"""Flags of the Deployment controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.options import ControllerOptions
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentOptions(ControllerOptions):
+    configz_block = "DeploymentController"
+
+    concurrent_syncs: int = flag(
+        5, "Deployments synced at once.", name="concurrent-deployment-syncs", config="ConcurrentDeploymentSyncs"
+    )
+    sync_period: float = flag(
+        30.0,
+        "Every Deployment is looked at again after this.",
+        name="deployment-controller-sync-period",
+        kind=DURATION,
+    )

@@ -1,0 +1,93 @@
+"""Options that controllers bring along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from actors.controllers.built_in import BUILT_IN
+from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from actors.controllers.unbuilt import UNBUILT, UnbuiltController
+from actors.options import ControllerOptions, InvalidOptions, Options, help_text, parse_options
+from actors.options.configz import configuration, flag_values
+from runtime.flags.declaration import flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebsiteOptions(ControllerOptions):
+    configz_block = "Website"
+
+    port: int = flag(8080, "Port of the pages.", name="website-port", config="Port")
+    replicas: int = flag(1, "Pods of a page.", name="website-replicas")
+
+
+def at_least_one(options: Options) -> list[str]:
+    return [] if options[WebsiteOptions].replicas > 0 else ["website-replicas must be greater than 0"]
+
+
+WEBSITE = UnbuiltController(name="website-controller", options=WebsiteOptions, checks=(at_least_one,))
+
+
+def options(*argv: str) -> Options:
+    return parse_options(argv, controllers=(WEBSITE,))
+
+
+def test_options_of_a_controller_are_read_by_their_class() -> None:
+    assert options("--website-port=80")[WebsiteOptions] == WebsiteOptions(port=80)
+
+
+def test_options_that_nobody_read_are_the_defaults() -> None:
+    assert Options()[WebsiteOptions] == WebsiteOptions()
+
+
+def test_one_group_is_replaced_and_the_others_stay() -> None:
+    changed = options("--website-port=80").with_group(NodeIpamOptions(mask_size=26))
+    assert (changed[WebsiteOptions].port, changed[NodeIpamOptions].mask_size) == (80, 26)
+
+
+def test_they_have_a_section_in_help_a_block_in_configz_and_a_line_in_flagz() -> None:
+    read = options("--website-port=80")
+    assert "Website-controller flags:\n\n      --website-port int" in help_text(read, columns=80)
+    assert configuration(read)["Website"] == {"Port": 80}
+    assert flag_values(read)["website-port"] == "80"
+
+
+def test_flags_of_what_is_not_built_yet_are_accepted_with_a_warning() -> None:
+    read = parse_options(["--website-port=80"], unbuilt=(WEBSITE,))
+    assert read.warnings == ("Flag --website-port has no effect yet",)
+    assert options("--website-port=80").warnings == ()
+
+
+def test_their_checks_count_among_the_others() -> None:
+    with pytest.raises(InvalidOptions) as caught:
+        options("--website-replicas=0", "--hollow-zones=0")
+    assert caught.value.errors == (
+        "website-replicas must be greater than 0",
+        "--hollow-zones must be greater than 0, but got 0",
+    )
+
+
+def test_an_unknown_controller_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(InvalidOptions) as caught:
+        options("--controllers=nope")
+    assert caught.value.known_controllers == ("website-controller",)
+
+
+def test_two_controllers_may_share_their_options() -> None:
+    other = UnbuiltController(name="other-controller", options=WebsiteOptions)
+    assert parse_options(["--website-port=80"], controllers=(WEBSITE, other))[WebsiteOptions].port == 80
+
+
+def test_no_flag_may_be_declared_twice() -> None:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Greedy(ControllerOptions):
+        burst: int = flag(1, "Burst.", name="kube-api-burst")
+
+    greedy = UnbuiltController(name="greedy-controller", options=Greedy)
+    with pytest.raises(ValueError, match="the flag --kube-api-burst of greedy-controller is taken by generic"):
+        parse_options([], controllers=(greedy,))
+
+
+def test_nothing_is_both_built_and_unbuilt() -> None:
+    assert {one.name for one in BUILT_IN}.isdisjoint(one.name for one in UNBUILT)
