@@ -8,7 +8,7 @@ new field comes last and has a default.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from operator import attrgetter
 from typing import Any
@@ -46,6 +46,8 @@ TAGS: tuple[tuple[int, type], ...] = (
     (44, watching.Listed),
     (45, watching.Streamed),
     (46, watching.StreamEnded),
+    (47, watching.Interest),
+    (48, watching.WatchEvents),
     (60, recording.Record),
     (80, lifecycle.Wake),
     (81, lifecycle.Ping),
@@ -134,6 +136,8 @@ def _blank_of(message_type: type) -> type:
     long: half of the time in which a message is decoded.
     """
     fields = [(field.name, Any, copy(field)) for field in dataclasses.fields(message_type)]
+    for _, _, field in fields:
+        field.kw_only = False  # the wire has no names
     return dataclasses.make_dataclass(message_type.__name__, fields, slots=True, eq=False, repr=False)
 
 
@@ -173,6 +177,11 @@ def _owner_from_wire(wire: Any) -> OwnerRef | None:
     return OwnerRef(*wire)
 
 
+def _as_tuples(value: Any) -> Any:
+    """msgpack gives arrays back as lists."""
+    return tuple(map(_as_tuples, value)) if type(value) is list else value
+
+
 _NESTED.update(
     {
         (commands.Submit, "commands"): (
@@ -180,10 +189,21 @@ _NESTED.update(
             lambda many: tuple(_from_wire(one) for one in many),
         ),
         (outcomes.Settled, "outcome"): (_to_wire, _from_wire),
+        (watching.Subscribe, "interests"): (
+            lambda many: [_to_wire(one) for one in many],
+            lambda many: tuple(_from_wire(one) for one in many),
+        ),
+        (watching.WatchEvents, "events"): (
+            lambda many: [_to_wire(one) for one in many],
+            lambda many: tuple(_from_wire(one) for one in many),
+        ),
+        (watching.WatchEvents, "matches"): (lambda matches: matches, _as_tuples),
         (watching.WatchEvent, "controller"): (lambda owner: owner, _owner_from_wire),
         (watching.WatchEvent, "previous_controller"): (lambda owner: owner, _owner_from_wire),
     }
 )
+for _field in dataclasses.fields(watching.Interest):
+    _NESTED[watching.Interest, _field.name] = (lambda value: value, _as_tuples)
 _BY_TYPE = {message_type: _Form(tag, message_type) for tag, message_type in TAGS}
 _BY_TAG = {form.tag: form for form in _BY_TYPE.values()}
 
@@ -191,6 +211,17 @@ _BY_TAG = {form.tag: form for form in _BY_TYPE.values()}
 def encode(message: Any) -> bytes:
     """Raises TypeError on what is no message, or holds what msgpack cannot say."""
     frame: bytes = msgpack.packb(_to_wire(message), use_bin_type=True)
+    return frame
+
+
+_BUNDLE_TAG = _BY_TYPE[watching.WatchEvents].tag
+
+
+def bundle(events: Sequence[bytes], matches: Sequence[int]) -> bytes:
+    """encode(WatchEvents(…)) of events that are encoded already, each once for all who are sent it."""
+    packer = msgpack.Packer(use_bin_type=True)
+    head = packer.pack_array_header(3) + packer.pack(_BUNDLE_TAG) + packer.pack_array_header(len(events))
+    frame: bytes = b"".join((head, *events, packer.pack(tuple(matches))))
     return frame
 
 
@@ -224,7 +255,7 @@ class Decoder:
 
     __slots__ = ("_latest",)
 
-    SENT_TO_MANY = (watching.WatchEvent, lifecycle.Ping)
+    SENT_TO_MANY = (watching.WatchEvents, lifecycle.Ping)
 
     def __init__(self) -> None:
         self._latest: tuple[bytes, Any] = (b"", None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from protocols.objects import Object
+from protocols.objects import Object, shared_json
 from protocols.times import parse_time
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -46,7 +46,8 @@ class NodeFacts:
     zone: see zone_of. excluded: it does not count when the state of its zone is worked out.
     ready: status of its condition Ready, None without one; heartbeat and transitioned: that condition's times, as they
     stand there. no_schedule, no_execute: keys of the taints of that effect which are ours to set and remove;
-    wanted_no_schedule: those that its conditions ask for. kubelet: its version, as "v1.36.0".
+    wanted_no_schedule: those that its conditions ask for. no_execute_taints: all taints of that effect as JSON, to be
+    compared. kubelet: its version, as "v1.36.0".
     """
 
     uid: str
@@ -58,6 +59,7 @@ class NodeFacts:
     no_schedule: frozenset[str]
     wanted_no_schedule: frozenset[str]
     no_execute: frozenset[str]
+    no_execute_taints: bytes
     kubelet: str
 
 
@@ -94,6 +96,7 @@ def node_facts(node: Object) -> NodeFacts:
         no_schedule=_shared(taint_keys(taints, NO_SCHEDULE) & NO_SCHEDULE_KEYS),
         wanted_no_schedule=_shared(frozenset(wanted)),
         no_execute=_shared(taint_keys(taints, NO_EXECUTE) & NO_EXECUTE_KEYS),
+        no_execute_taints=shared_json([taint for taint in taints if taint.get("effect") == NO_EXECUTE] or None),
         kubelet=sys.intern(_text(_map(status.get("nodeInfo"), "status.nodeInfo").get("kubeletVersion"), "its version")),
     )
 

@@ -7,6 +7,7 @@ is never changed; make a copy of the part you change. Between actors an object i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -85,6 +86,31 @@ def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
 def is_deleting(obj: Mapping[str, Any]) -> bool:
     """True once the API server has been asked to delete it (deletionTimestamp is set)."""
     return metadata(obj).get("deletionTimestamp") is not None
+
+
+def finalizers_of(obj: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same tuple for all objects that have the same. Raises ValueError on what is no list of strings."""
+    finalizers = metadata(obj).get("finalizers")
+    if not finalizers:
+        return ()
+    if not isinstance(finalizers, list) or not all(isinstance(each, str) for each in finalizers):
+        raise ValueError(f"metadata.finalizers is a list of strings, got {finalizers!r}")
+    return _shared_finalizers(tuple(finalizers))
+
+
+def shared_json(value: object) -> bytes:
+    """A part of an object as JSON, to be compared with another's; b"" for None."""
+    return b"" if value is None else _shared_bytes(orjson.dumps(value))
+
+
+@lru_cache(maxsize=1024)
+def _shared_bytes(value: bytes) -> bytes:
+    return value
+
+
+@lru_cache(maxsize=256)
+def _shared_finalizers(finalizers: tuple[str, ...]) -> tuple[str, ...]:
+    return finalizers
 
 
 class OwnerRef(NamedTuple):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from protocols.objects import Object
+from protocols.objects import Object, finalizers_of, shared_json
 from protocols.times import parse_time
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
@@ -32,6 +32,7 @@ class PodFacts:
     since when, None if it is not ready or does not say. Times are Unix seconds.
     restarts: of the container that has restarted most; sidecar_restarts: likewise of the restartable init containers.
     deletion_cost: of the annotation pod-deletion-cost; an invalid one counts as none, 0.
+    tolerations: spec.tolerations as JSON, to be compared; the same bytes in all pods that have the same.
     """
 
     labels: Mapping[str, str]
@@ -45,6 +46,7 @@ class PodFacts:
     sidecar_restarts: int
     deletion_cost: int
     finalizers: tuple[str, ...]
+    tolerations: bytes
 
 
 def is_terminal(pod: PodFacts) -> bool:
@@ -84,7 +86,8 @@ def pod_facts(pod: Object) -> PodFacts:
         restarts=_most_restarts(status.get("containerStatuses"), "status.containerStatuses", None),
         sidecar_restarts=_sidecar_restarts(spec, status),
         deletion_cost=_deletion_cost(_map(meta.get("annotations"), "metadata.annotations")),
-        finalizers=_finalizers(meta.get("finalizers")),
+        finalizers=finalizers_of(pod),
+        tolerations=shared_json(spec.get("tolerations")),
     )
 
 
@@ -139,19 +142,6 @@ def _shared_labels(labels: tuple[tuple[str, Any], ...]) -> Mapping[str, str]:
         if not isinstance(value, str):
             raise ValueError(f"metadata.labels is a map of strings, got {value!r} for {key}")
     return MappingProxyType(dict(labels))
-
-
-def _finalizers(finalizers: Any) -> tuple[str, ...]:
-    if not finalizers:
-        return ()
-    if not isinstance(finalizers, list) or not all(isinstance(each, str) for each in finalizers):
-        raise ValueError(f"metadata.finalizers is a list of strings, got {finalizers!r}")
-    return _shared_finalizers(tuple(finalizers))
-
-
-@lru_cache(maxsize=256)
-def _shared_finalizers(finalizers: tuple[str, ...]) -> tuple[str, ...]:
-    return finalizers
 
 
 _shared_time = lru_cache(maxsize=4096)(parse_time)  # pods of one burst are of the same second

@@ -17,7 +17,18 @@ from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ra
 from actors.hollow.fleet import HollowNode
 from actors.hollow.pod_status import PodPlan, status_patch
 from actors.hollow.timing import look_again
-from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, delete, must, patch, record
+from actors.reconciliation import (
+    Change,
+    Interest,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    delete,
+    must,
+    patch,
+    record,
+)
 from actors.reconciliation.derived import NODE
 from protocols.messages.outcomes import Conflict, NotFound
 from protocols.messages.watching import EventType
@@ -32,7 +43,10 @@ from runtime.tables.table import Entry
 
 def kubelet_watches(nodes: Collection[str]) -> tuple[Watch[Key], ...]:
     """nodes: the names of the hollow ones."""
-    return (Watch(PODS, to=_bound_to(nodes)), Watch(NODES, to=_pods_of(nodes)))
+    return (
+        Watch(PODS, to=_bound_to(nodes), interest=Interest(indexed=tuple((NODE, name) for name in nodes))),
+        Watch(NODES, to=_pods_of(nodes), interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
+    )
 
 
 def _bound_to(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key]]:

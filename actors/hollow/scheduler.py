@@ -28,7 +28,7 @@ from actors.hollow.fitting import (
 )
 from actors.hollow.placements import Placement, Placements
 from actors.hollow.timing import look_again
-from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, must, patch, record
+from actors.reconciliation import Change, Interest, Reconciliation, RequeueAfter, Step, Watch, must, patch, record
 from actors.reconciliation.derived import NODE
 from protocols.conditions import find_condition
 from protocols.messages.commands import Create
@@ -49,7 +49,11 @@ MOST_WOKEN = 500
 
 
 def scheduler_watches() -> tuple[Watch[Key], ...]:
-    return (Watch(PODS, to=_pod_and_who_waits_for_room), Watch(NODES, to=_who_waits_for_a_node))
+    """Every change of a pod: a bound one may be resized, which no fact of its table shows."""
+    return (
+        Watch(PODS, to=_pod_and_who_waits_for_room),
+        Watch(NODES, to=_who_waits_for_a_node, interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
+    )
 
 
 def _pod_and_who_waits_for_room(change: Change, tables: Tables) -> Iterable[Key]:

@@ -21,10 +21,14 @@ from actors.reconciliation.commands import create, delete, get_live, list_live, 
 from actors.reconciliation.reconciler import Enqueue, Receiver, Reconciler, Reconciliation, RequeueAfter, Step, Tell
 from actors.reconciliation.steps import must, must_object, perform, slow_start, together
 from actors.reconciliation.watches import Change, Watch, its_controller, itself
+from protocols.messages.watching import EVERYTHING, ORPHANS, Interest
 
 __all__ = [
+    "EVERYTHING",
+    "ORPHANS",
     "Change",
     "Enqueue",
+    "Interest",
     "Receiver",
     "Reconciler",
     "Reconciliation",

@@ -14,6 +14,11 @@ def informer_name(resource_id: str) -> str:
     return f"{_INFORMER}{resource_id}"
 
 
+def resource_of(informer: str) -> str:
+    """The Resource.id of the table that the informer of this name keeps."""
+    return informer.removeprefix(_INFORMER)
+
+
 def is_informer(name: str) -> bool:
     return name.startswith(_INFORMER)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from protocols.messages.watching import EventType, WatchEvent
+from protocols.messages.watching import EVERYTHING, EventType, Interest, WatchEvent
 from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from protocols.resources import Resource
 from runtime.tables.overlay import Tables
@@ -83,12 +83,14 @@ class Change:
 class Watch(Generic[K_co]):
     """Which keys, of type K_co, a change of this resource concerns.
 
-    `to` runs for every event: it must be cheap and must not raise
-    on a malformed object (if it does, that event is reported and skipped).
+    `to` runs for every change that meets the interest: it must be cheap and must not raise on a malformed object (if it
+    does, that change is reported and skipped). interest: decided by the informer, for all watches at once; a change
+    that does not meet it costs this controller nothing. It may let through more than `to` needs, never less.
     """
 
     resource: Resource
     to: Callable[[Change, Tables], Iterable[K_co]]
+    interest: Interest = EVERYTHING
 
 
 def itself(change: Change, _tables: Tables) -> Iterable[Key]:

@@ -87,13 +87,11 @@ class Bench:
         """The watch shows this object, with a newer resourceVersion if it has none of its own."""
         entry = self._entry(self._by_id[resource.id], obj)
         self._writers[resource.id].put(entry)
-        self._writers[resource.id].advance(entry.resource_version)
 
     def hide(self, resource: Resource, key: Key) -> None:
         """The watch shows that this object is deleted."""
-        self._writers[resource.id].remove(key)
         self._version += 1
-        self._writers[resource.id].advance(self._version)
+        self._writers[resource.id].remove(key, self._version)
 
     def catch_up(self) -> None:
         """The watches show everything that the reconciler has written."""

@@ -16,11 +16,48 @@ class EventType(StrEnum):
     DELETED = "DELETED"
 
 
+ORPHANS = ""  # the owner kind of objects without a controller owner
+
+Fact = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interest:
+    """Which changes of a resource concern a watch: those that meet every condition given here; without one, all.
+
+    types: EventTypes. owner_kinds: kinds of the controller owner; ORPHANS stands for having none.
+    changed: names of the table's derived facts, at least one of which differs. It is also met by ADDED and DELETED, and
+    by an object whose controller owner is another one than before.
+    having: (derived fact, its values) pairs; each fact has one of its values.
+    finalizers: the object has at least one of these.
+    indexed: (index of the table, value) pairs; the object is found under at least one of them.
+
+    What is said of an object holds if it holds before or after the change, so that leaving a state concerns the same
+    watches as entering it. An object that was deleted and made anew between two looks meets types and changed.
+    """
+
+    types: tuple[str, ...] = ()
+    owner_kinds: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    having: tuple[tuple[str, tuple[Fact, ...]], ...] = ()
+    finalizers: tuple[str, ...] = ()
+    indexed: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises TypeError on ("x") for ("x",), which would be met by each letter."""
+        for name in ("types", "owner_kinds", "changed", "having", "finalizers", "indexed"):
+            if not isinstance(getattr(self, name), tuple):
+                raise TypeError(f"{name} of an Interest: expected a tuple, got {getattr(self, name)!r}")
+
+
+EVERYTHING = Interest()
+
+
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """An object of a table changed; the table already shows it. Informer → every subscriber, the same bytes.
+    """An object of a table changed; the table already shows it. Travels in WatchEvents.
 
-    type: an EventType; also sent as ADDED for all that is there when one subscribes.
+    type: an EventType.
     object: JSON after the change, without managedFields; for DELETED the last that was known, maybe stale.
     previous: JSON before the change; b"" for ADDED. With previous_uid != uid the object was deleted and made anew
     between two looks.
@@ -40,22 +77,37 @@ class WatchEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchEvents:
+    """Changes that concern the subscriber, in the order in which they happened. Informer → subscriber.
+
+    matches: for each event, the positions in Subscribe.interests that it meets, as bits: 1 << position.
+    """
+
+    events: tuple[WatchEvent, ...]
+    matches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Subscribe:
-    """Send me this resource's WatchEvents from now on, first ADDED for what is there. Actor → informer."""
+    """Send me Synced, and from then on this resource's changes that meet one of `interests`. Actor → informer.
+
+    interests: one for each watch, 63 at most; none for Synced alone. Subscribing again replaces them.
+    """
 
     subscriber: str
+    interests: tuple[Interest, ...] = (EVERYTHING,)
 
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribe:
-    """No more. Actor (or the manager, for one that died) → informer."""
+    """Ends a subscription. Actor (or the manager, for one that died) → informer."""
 
     subscriber: str
 
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The table holds a whole list, for the first time. Informer → its subscribers (a later one is told at once)."""
+    """The table holds a whole list, for the first time. Informer → its subscribers; to a later one at once."""
 
     resource: str
 

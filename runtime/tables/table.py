@@ -1,9 +1,9 @@
 """Tables: what an informer knows of one resource. One writer, many readers, no locks.
 
-Only the informer of a resource writes its Table. Everybody else reads it from their own threads, as Erlang processes
-read an ETS table: a read is one operation on a dict, atomic under the interpreter's lock, and an Entry is never changed
-once it is in. Objects stay JSON bytes; they are decoded when somebody looks, and a bounded number of decoded ones is
-kept. What many reconcilers ask of every object (a pod's phase, readiness, node) is derived once, as `facts`.
+Only the informer of a resource writes its Table. All others read it from their own threads, as Erlang processes read an
+ETS table: a read is one operation on a dict, atomic under the interpreter's lock, and an Entry is never changed once it
+is in. Objects stay JSON bytes; they are decoded on demand, and a bounded number of decoded ones is kept. What many
+reconcilers ask of every object (a pod's phase, readiness, node) is derived once, as `facts`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,22 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, key_of, split_key, uid_of
+from protocols.objects import (
+    Key,
+    Object,
+    OwnerRef,
+    controller_of,
+    decode_object,
+    finalizers_of,
+    key_of,
+    split_key,
+    uid_of,
+)
 from protocols.resources import Resource
+from runtime.tables.audience import Audience
+from runtime.tables.entry import Entry
+
+__all__ = ["NAMESPACE", "OWNER", "Entry", "IndexValues", "StaleWriterError", "Table", "TableWriter", "owner_value"]
 
 IndexValues = Callable[[Object], Iterable[str]]
 
@@ -22,31 +36,6 @@ IndexValues = Callable[[Object], Iterable[str]]
 def owner_value(*, namespace: str, controller: OwnerRef | None) -> str:
     """The OWNER index's value: the controller's uid, or one value a namespace for objects without a controller."""
     return controller.uid if controller is not None else f"orphans of {namespace}"
-
-
-class Entry:
-    """One object as a table holds it: immutable but for the cached decoded form.
-
-    resource_version: as a number, comparable within one resource (KEP-5504). facts: what the table's `derive` made of
-    the object, None without one.
-    """
-
-    __slots__ = ("controller", "decoded", "facts", "key", "raw", "resource_version", "uid", "values")
-
-    def __init__(
-        self,
-        *,
-        key: Key,
-        uid: str,
-        resource_version: int,
-        raw: bytes,
-        controller: OwnerRef | None,
-        facts: Any,
-        values: tuple[tuple[str, str], ...],
-    ) -> None:
-        self.key, self.uid, self.resource_version, self.raw = key, uid, resource_version, raw
-        self.controller, self.facts, self.values = controller, facts, values
-        self.decoded: Object | None = None
 
 
 class _State:
@@ -122,8 +111,7 @@ class Table:
         self._decoded: deque[Entry] = deque()
         self._decoded_bound = decoded_bound
         self._writer: TableWriter | None = None
-        self._subscribers: dict[str, None] = {}
-        self._untold: dict[Key, Entry] = {}  # what was there before a change that is not told yet
+        self._audience = Audience()
         self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
 
     # Reading: any thread.
@@ -188,6 +176,7 @@ class Table:
             controller=controller,
             facts=self._derive(obj) if self._derive is not None else None,
             values=tuple(values),
+            finalizers=finalizers_of(obj),
         )
 
     def _shared(self, owner: OwnerRef) -> OwnerRef:
@@ -198,7 +187,7 @@ class Table:
     # Writing: the informer alone, through a TableWriter.
 
     def claim(self) -> TableWriter:
-        """Become the one who writes; whoever was it before is shut out, hung or not."""
+        """Become the only writer; an earlier one is shut out, hung or not."""
         self._writer = TableWriter(self)
         return self._writer
 
@@ -208,7 +197,10 @@ class StaleWriterError(RuntimeError):
 
 
 class TableWriter:
-    """The writing side of a Table. Raises StaleWriterError once somebody else has claimed the table."""
+    """The writing side of a Table. Raises StaleWriterError once another writer has claimed the table.
+
+    Every change is owed to the audience before it shows, until Audience.delivered says otherwise.
+    """
 
     __slots__ = ("table",)
 
@@ -221,15 +213,25 @@ class TableWriter:
             raise StaleWriterError(f"the table of {table.resource} has a new writer")
         return table
 
-    def put(self, entry: Entry) -> Entry | None:
-        """Set one object; answers the entry that was there."""
-        self._will_tell(entry.key)
-        return self._own()._state.put(entry)
+    @property
+    def audience(self) -> Audience:
+        return self._own()._audience
 
-    def remove(self, key: Key) -> Entry | None:
-        """Forget one object; answers the entry that was there."""
-        self._will_tell(key)
-        return self._own()._state.remove(key)
+    def put(self, entry: Entry) -> Entry | None:
+        """Set one object, and advance to its version; returns the entry that was there."""
+        table = self._own()
+        self._owe(entry.key)
+        previous = table._state.put(entry)
+        self.advance(entry.resource_version)
+        return previous
+
+    def remove(self, key: Key, version: int) -> Entry | None:
+        """Remove one object, and advance to the version of its deletion; returns the entry that was there."""
+        table = self._own()
+        self._owe(key)
+        previous = table._state.remove(key)
+        self.advance(version)
+        return previous
 
     def replace(self, entries: Iterable[Entry], version: int) -> None:
         """A whole list, swapped in at once."""
@@ -242,38 +244,23 @@ class TableWriter:
         for key, known in table._state.entries.items():
             now = state.entries.get(key)
             if now is None or now.resource_version != known.resource_version or now.uid != known.uid:
-                table._untold.setdefault(key, known)
+                table._audience.owe(known)
         table._state = state
         table.version = version
         table.synced = True
 
     def advance(self, version: int) -> None:
-        """The server has shown us everything up to here; called after the entries are in."""
+        """The server has shown everything up to here, as a bookmark says."""
         table = self._own()
         if version > table.version:
             table.version = version
 
-    def hear(self, now: float) -> None:
+    def touch(self, now: float) -> None:
         """The server gave a sign of life."""
         self._own().heard = now
 
-    # Those who are told of changes, and what they have not been told yet.
-
-    @property
-    def subscribers(self) -> dict[str, None]:
-        """Their names; to be changed by the writer alone."""
-        return self._own()._subscribers
-
-    def untold(self) -> list[Entry]:
-        """What was there before changes that the writer, or one before it, put in and did not live to tell."""
-        return list(self._own()._untold.values())
-
-    def told(self, key: Key) -> None:
-        """Everybody was told how this object changed."""
-        self._own()._untold.pop(key, None)
-
-    def _will_tell(self, key: Key) -> None:
+    def _owe(self, key: Key) -> None:
         table = self._own()
         known = table._state.entries.get(key)
         if known is not None:
-            table._untold.setdefault(key, known)
+            table._audience.owe(known)

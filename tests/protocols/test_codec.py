@@ -46,6 +46,8 @@ EXPECTED_TAGS = {
     44: "Listed",
     45: "Streamed",
     46: "StreamEnded",
+    47: "Interest",
+    48: "WatchEvents",
     60: "Record",
     80: "Wake",
     81: "Ping",
@@ -99,8 +101,9 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return st.one_of([values_of(argument) for argument in arguments])
+    if origin is tuple and arguments[1:] != (...,):
+        return st.tuples(*map(values_of, arguments))
     if origin is tuple:
-        assert arguments[1:] == (...,), f"only tuple[X, ...] travels, got {hint}"
         return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
     if origin is list:
         return st.lists(values_of(arguments[0]), max_size=3)
@@ -123,7 +126,9 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
 
 def messages_of(message_type: type) -> st.SearchStrategy[Any]:
     hints = typing.get_type_hints(message_type)
-    return st.builds(message_type, *(values_of(hints[field.name]) for field in dataclasses.fields(message_type)))
+    return st.builds(
+        message_type, **{field.name: values_of(hints[field.name]) for field in dataclasses.fields(message_type)}
+    )
 
 
 def sample_of(message_type: type) -> Any:
@@ -134,13 +139,19 @@ def sample_of(message_type: type) -> Any:
         "outcome": outcomes.Done(b"{}"),
         "under_way": [[1, 2]],
         "versions": {"v1/pods": 5},
+        "interests": (watching.Interest(changed=("node",)),),
+        "events": (watching.WatchEvent("ADDED", "v1/pods", "n/p", "u", "5", b"{}"),),
+        "matches": (1,),
+        "having": (("phase", ("Failed", None)),),
+        "indexed": (("node", "n1"),),
+        **dict.fromkeys(("types", "owner_kinds", "changed", "finalizers"), ("s",)),
     }
     hints = typing.get_type_hints(message_type)
-    values = []
+    values = {}
     for field in dataclasses.fields(message_type):
         options = [option for option in (hints[field.name], *typing.get_args(hints[field.name])) if option in plain]
-        values.append(structured[field.name] if field.name in structured else plain[options[0]])
-    return message_type(*values)
+        values[field.name] = structured[field.name] if field.name in structured else plain[options[0]]
+    return message_type(**values)
 
 
 def required_fields(message_type: type) -> int:
@@ -160,7 +171,7 @@ def test_every_message_has_a_tag() -> None:
         value
         for module in (cloud, commands, eviction, journal, lifecycle, outcomes, recording, watching)
         for value in vars(module).values()
-        if dataclasses.is_dataclass(value) and value.__module__ == module.__name__
+        if isinstance(value, type) and dataclasses.is_dataclass(value) and value.__module__ == module.__name__
     }
     assert defined == set(MESSAGE_TYPES)
 
@@ -200,6 +211,16 @@ def test_an_owner_reference_comes_back_as_one() -> None:
     assert isinstance(received.controller, OwnerRef)
     assert received.controller.kind == "ReplicaSet"
     assert received.previous_controller is None
+
+
+@given(st.lists(messages_of(watching.WatchEvent), max_size=20), st.integers(1, 2**63 - 1))
+def test_a_bundle_of_encoded_events_is_the_message_of_these_events(events: list[Any], matches: int) -> None:
+    message = watching.WatchEvents(tuple(events), (matches,) * len(events))
+    assert codec.bundle([encode(event) for event in events], message.matches) == encode(message)
+
+
+def test_a_subscription_of_an_older_version_is_interested_in_everything() -> None:
+    assert decode(msgpack.packb([41, "controller:one"])) == watching.Subscribe("controller:one", (watching.EVERYTHING,))
 
 
 @pytest.mark.parametrize(
@@ -317,7 +338,8 @@ def test_a_message_that_holds_what_msgpack_cannot_say_is_not_encoded() -> None:
 
 
 def test_a_decoder_decodes_a_frame_that_is_sent_to_many_once() -> None:
-    decoder, frame = Decoder(), encode(watching.WatchEvent("ADDED", "v1/pods", "n/p", "u", "5", b"{}"))
+    event = watching.WatchEvent("ADDED", "v1/pods", "n/p", "u", "5", b"{}")
+    decoder, frame = Decoder(), encode(watching.WatchEvents((event,), (1,)))
     first = decoder.decode(frame)
     assert first == decode(frame)
     synced = encode(watching.Synced("v1/pods"))

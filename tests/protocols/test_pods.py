@@ -24,6 +24,7 @@ POD = {
     },
     "spec": {
         "nodeName": "n1",
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
         "initContainers": [{"name": "setup"}, {"name": "proxy", "restartPolicy": "Always"}],
     },
     "status": {
@@ -55,6 +56,7 @@ def test_facts_are_read_from_all_over_the_pod():
         sidecar_restarts=3,
         deletion_cost=-5,
         finalizers=("example.com/track",),
+        tolerations=b'[{"key":"gpu","operator":"Exists"}]',
     )
 
 
@@ -71,6 +73,7 @@ def test_what_is_missing_has_its_zero_value():
         sidecar_restarts=0,
         deletion_cost=0,
         finalizers=(),
+        tolerations=b"",
     )
 
 

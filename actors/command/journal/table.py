@@ -14,12 +14,13 @@ from protocols.messages.commands import Create, Submit
 from protocols.messages.journal import MessageSent, Opened, TurnLost
 from protocols.messages.outcomes import Done, Settled
 from protocols.messages.recording import Record
-from protocols.messages.watching import Listed, Streamed, StreamEnded, WatchEvent
+from protocols.messages.watching import Listed, Streamed, StreamEnded, WatchEvent, WatchEvents
 from protocols.objects import decode_object, key_of, make_key, namespace_of
 from protocols.times import format_micro_time
 from runtime.system.journal import Record as Written
 
 LONGEST = 60  # characters of a text within a line
+MOST_EVENTS = 5  # of one message that are shown
 NOTHING = "-"
 HEADER = ("TIME", "NUMBER", "CAUSE", "FROM", "TO", "MESSAGE")
 
@@ -97,6 +98,8 @@ def keys_in(message: Any) -> list[str]:
             return [key_of(obj)] if namespace_of(obj) or key_of(obj) else []
         case Record(namespace=namespace, name=name):
             return [make_key(namespace, name)]
+        case WatchEvents(events=events):
+            return [event.key for event in events]
         case _:
             return [value for name in ("key", "node") if isinstance(value := getattr(message, name, None), str)]
 
@@ -106,8 +109,11 @@ def described(message: Any) -> str:
     match message:
         case None:
             return "(cannot be read)"
-        case WatchEvent(type=type, resource=resource, key=key, resource_version=version):
-            return f"WatchEvent {type} {resource} {key} at {version}"
+        case WatchEvents(events=events):
+            shown = ", ".join(map(_event_text, events[:MOST_EVENTS]))
+            return f"WatchEvents {shown}" + (f" and {len(events) - MOST_EVENTS} more" * (len(events) > MOST_EVENTS))
+        case WatchEvent():
+            return f"WatchEvent {_event_text(message)}"
         case Submit(ticket=ticket, commands=commands):
             return f"Submit {ticket}: " + ", ".join(map(command_text, commands))
         case Settled(ticket=ticket, index=index, outcome=outcome):
@@ -123,6 +129,10 @@ def described(message: Any) -> str:
                 f"{field.name}={short(str(getattr(message, field.name)))}" for field in dataclasses.fields(message)
             ]
             return " ".join([type_name(message), *fields])
+
+
+def _event_text(event: WatchEvent) -> str:
+    return f"{event.type} {event.resource} {event.key} at {event.resource_version}"
 
 
 def command_text(command: Any) -> str:

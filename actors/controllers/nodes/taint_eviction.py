@@ -22,11 +22,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition, patch_status
-from actors.reconciliation import Change, Reconciliation, RequeueAfter, Step, Watch, delete, get_live, must
+from actors.reconciliation import (
+    Change,
+    Interest,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    delete,
+    get_live,
+    must,
+)
 from actors.reconciliation.derived import NODE
 from protocols.conditions import find_condition
 from protocols.messages.outcomes import Done, NotFound
 from protocols.messages.recording import Record
+from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, decode_object, split_key, uid_of
 from protocols.resources import NODES, PODS
 from protocols.tolerations import find_toleration
@@ -91,7 +102,14 @@ def pod_in_danger(change: Change, tables: Tables) -> Iterable[Key]:
     return (change.key,)
 
 
-WATCHES = (Watch(NODES, to=pods_on_node), Watch(PODS, to=pod_in_danger))
+WATCHES = (
+    Watch(
+        NODES,
+        to=pods_on_node,
+        interest=Interest(types=(EventType.ADDED, EventType.MODIFIED), changed=("no_execute_taints",)),
+    ),
+    Watch(PODS, to=pod_in_danger, interest=Interest(changed=("node", "tolerations"))),
+)
 
 
 @dataclass(slots=True, kw_only=True)

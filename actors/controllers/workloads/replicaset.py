@@ -25,7 +25,9 @@ from actors.controllers.shared.replica_status import count_pods, next_status, se
 from actors.controllers.shared.status import write_status
 from actors.options import ControllerOptions
 from actors.reconciliation import (
+    ORPHANS,
     Change,
+    Interest,
     Reconciliation,
     RequeueAfter,
     Step,
@@ -370,11 +372,10 @@ class ReplicaSetReconciler:
 
 
 def watches(kind: ReplicaKind) -> tuple[Watch[Key], ...]:
-    """What a reconciler of this kind has to hear of."""
     return (
         Watch(kind.resource, to=itself),
-        Watch(PODS, to=its_controller(kind.resource)),
-        Watch(PODS, to=matching_owners(kind)),
+        Watch(PODS, to=its_controller(kind.resource), interest=Interest(owner_kinds=(kind.resource.kind,))),
+        Watch(PODS, to=matching_owners(kind), interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",))),
     )
 
 

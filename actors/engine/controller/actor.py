@@ -1,7 +1,7 @@
 """The controller actor: drives one reconciler. The only class that does.
 
-Takes WatchEvent and Synced from informers, Settled and Attached from the dispatcher, Restarted, Pause, Resume and Drain
-from the manager, Describe from people, Wake. Tells Subscribe, Submit, Attach, Record, Drained.
+Takes WatchEvents and Synced from informers, Settled and Attached from the dispatcher, Restarted, Pause, Resume and
+Drain from the manager, Describe from people, Wake. Sends Subscribe, Submit, Attach, Record, Drained.
 
 What is the same for all controllers is here and in the files beside this one: the work queue (a key is reconciled by
 one at a time), how many keys are in work at once, retries with backoff, looking again after a while, the overlay of own
@@ -25,7 +25,7 @@ from actors.engine.controller.sources import KeyQueue, Sources
 from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
 from actors.reconciliation import Change, Receiver
-from actors.reconciliation.actor_names import DISPATCHER, informer_name
+from actors.reconciliation.actor_names import DISPATCHER, informer_name, resource_of
 from protocols.codec import encode
 from protocols.messages.lifecycle import (
     Attach,
@@ -40,14 +40,14 @@ from protocols.messages.lifecycle import (
     Wake,
 )
 from protocols.messages.outcomes import Settled
-from protocols.messages.watching import Subscribe, Synced, WatchEvent
+from protocols.messages.watching import Subscribe, Synced, WatchEvents
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.system.actor import WAKE_FRAME, Actor, Context
 from runtime.system.vitals import Vitals
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Table
 
-BATCH = 128  # messages between two looks at the work queue while the mailbox does not run empty
+BATCH = 128  # messages and events between two looks at the work queue while the mailbox does not run empty
 BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the predecessor's writes
 
 
@@ -120,8 +120,10 @@ class Controller(Actor):
     def receive(self, message: Any) -> Any:
         answer = None
         match message:
-            case WatchEvent():
-                self._keys.add_concerned(message.resource, Change.of_event(message))
+            case WatchEvents(events=events, matches=matches):
+                for event, matched in zip(events, matches, strict=True):
+                    self._keys.add_concerned(event.resource, Change.of_event(event), matched)
+                self._since_pump += len(events) - 1
             case Settled():
                 self._work.settle(message)
             case Wake():
@@ -172,7 +174,7 @@ class Controller(Actor):
             self._last_ticket = self._work.ticket
             self.tell(peer, Attach(self.name, self.context.incarnation))
         else:
-            self.tell(peer, Subscribe(self.name))
+            self.tell(peer, Subscribe(self.name, self._keys.interests(resource_of(peer))))
 
     def _peer_restarted(self, name: str, incarnation: int) -> None:
         if incarnation > self._peers.get(name, incarnation):

@@ -5,14 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.reconciliation import Change, Watch
+from actors.reconciliation import Change, Interest, Watch
 from protocols.messages.watching import EventType
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.work_queue import WorkQueue
+from runtime.tables.interests import InterestIndex
 from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+Route = tuple[Watch[Any], WorkQueue[Any]]  # a watch, and the queue that its keys go to
+_SELF = ""
+
+
+class _Routes:
+    """Those of one resource. Their positions are those of Subscribe.interests."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
+        self.interests = tuple(watch.interest for watch, _ in routes)
+        self._index = InterestIndex({_SELF: self.interests})
+
+    def matching(self, matches: int) -> list[Route]:
+        """matches: as in WatchEvents."""
+        return [route for position, route in enumerate(self._routes) if matches >> position & 1]
+
+    def matches_of(self, type: EventType, entry: Entry) -> int:
+        """What the informer would say of an object that is there, or is gone."""
+        return self._index.concerned(type, entry, None).get(_SELF, 0)
 
 
 class Keys:
@@ -21,24 +43,34 @@ class Keys:
     def __init__(
         self,
         *,
-        routes: Sequence[tuple[Watch[Any], WorkQueue[Any]]],
+        routes: Sequence[Route],
         tables: Tables,
         clock: Clock,
         log: FilteringBoundLogger,
     ) -> None:
-        """routes: each watch with the queue that its keys go to. log: bound to the controller."""
-        self._routes, self._tables = routes, tables
-        self._clock, self._log = clock, log
+        """log: bound to the controller."""
+        self._tables, self._clock, self._log = tables, clock, log
+        self._routes = {
+            resource_id: _Routes([route for route in routes if route[0].resource.id == resource_id])
+            for resource_id in dict.fromkeys(watch.resource.id for watch, _ in routes)
+        }
 
-    def add_concerned(self, resource_id: str, change: Change) -> None:
+    def interests(self, resource_id: str) -> tuple[Interest, ...]:
+        """What to subscribe to; empty for a resource that is only read."""
+        routes = self._routes.get(resource_id)
+        return routes.interests if routes is not None else ()
+
+    def add_concerned(self, resource_id: str, change: Change, matches: int) -> None:
+        """matches: which watches of that resource the change meets, as bits."""
+        routes = self._routes.get(resource_id)
+        if routes is None:
+            return
         now = self._clock.monotonic()
-        for watch, queue in self._routes:
-            if watch.resource.id != resource_id:
-                continue
+        for watch, queue in routes.matching(matches):
             try:
                 keys = watch.to(change, self._tables)
                 if isinstance(keys, str):
-                    raise TypeError(f"`to` answers with keys, as a list, and not with the text {keys!r}")
+                    raise TypeError(f"`to` returns keys, as a list, and not the text {keys!r}")
                 for key in keys:
                     queue.add(key, now)
             except Exception as err:  # a malformed object concerns nobody else
@@ -50,15 +82,20 @@ class Keys:
                 )
 
     def add_all(self) -> None:
-        """Look at everything that is there, as if it had just been added."""
-        for resource_id, overlay in self._tables.overlays().items():
-            for entry in overlay.table.entries():
-                self.add_concerned(resource_id, Change.of_entry(entry))
+        """Enqueue what everything that is there concerns, as if it had just been added."""
+        for resource_id, routes in self._routes.items():
+            overlay = self._tables.overlay(resource_id)
+            for entry in overlay.table.entries() if overlay is not None else ():
+                matches = routes.matches_of(EventType.ADDED, entry)
+                if matches:
+                    self.add_concerned(resource_id, Change.of_entry(entry), matches)
 
     def add_unseen(self) -> None:
-        """What we wrote and no event will ever tell of concerns whom its deletion would concern."""
+        """Enqueue keys for objects we wrote that the watch will never show, as if they had been DELETED."""
         for resource_id, overlay in self._tables.overlays().items():
             while overlay.unseen:
                 entry = overlay.unseen.pop()
-                gone = Change(type=EventType.DELETED, key=entry.key, raw=entry.raw, controller=entry.controller)
-                self.add_concerned(resource_id, gone)
+                routes = self._routes.get(resource_id)
+                if routes is not None:
+                    gone = Change(type=EventType.DELETED, key=entry.key, raw=entry.raw, controller=entry.controller)
+                    self.add_concerned(resource_id, gone, routes.matches_of(EventType.DELETED, entry))

@@ -1,11 +1,12 @@
-"""An informer: keeps the table of one resource in line with the API server, and tells its subscribers what changes.
+"""An informer: keeps the table of one resource in line with the API server, and sends its subscribers what changes.
 
-Takes Subscribe, Unsubscribe; from its transport Listed, Streamed, StreamEnded; Wake. Tells WatchEvent and Synced.
+Takes Subscribe, Unsubscribe; from its transport Listed, Streamed, StreamEnded; Wake. Sends WatchEvents and Synced.
 
 It lists, by a streaming list where the server has them (KEP-3157), else in pages, and watches from the list's
 resourceVersion, never from an item's. It is never silently deaf: a watch without a sign of life for longer than the
-limit is cut and renewed with a warning, and the table shows how old it is. After 410 Gone it lists again and tells only
-the differences. Behaviour as client-go's tools/cache reflector, kubernetes v1.36.
+limit is cut and renewed with a warning, and the table shows how old it is. After 410 Gone it lists again and sends only
+the differences. A change is sent to the subscribers that it concerns; changes are collected while the mailbox is not
+empty. Behaviour as client-go's tools/cache reflector, kubernetes v1.36.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from enum import Enum
 from typing import Any
 
 from actors.engine.informer.contents import Contents
+from actors.engine.informer.delivery import Delivery
 from actors.engine.informer.list_watch import InformerLimits, ListWatch
 from protocols.messages.lifecycle import Wake
 from protocols.messages.watching import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
-from protocols.objects import Object, decode_object
+from protocols.objects import Key, Object, decode_object
 from protocols.watch_lines import (
     MalformedError,
-    WatchLine,
     ends_initial_events,
     parse_list_page,
     parse_watch_line,
@@ -30,7 +31,7 @@ from protocols.watch_lines import (
 from runtime.client.api import Transport
 from runtime.scheduling.backoff import Backoff
 from runtime.system.actor import Actor, Context
-from runtime.tables.table import Table
+from runtime.tables.table import Table, TableWriter
 
 BACKOFF = Backoff(first=0.8, factor=2.0, most=30.0, jitter=1.0)
 QUIET = 120.0  # seconds without a failure after which the backoff starts over
@@ -48,7 +49,7 @@ class State(Enum):
 
 
 class Informer(Actor):
-    """See the module. `informer:<Resource.id>` is its name."""
+    """`informer:<Resource.id>` is its name."""
 
     def __init__(
         self,
@@ -63,8 +64,18 @@ class Informer(Actor):
         self._table, self._limits = table, limits
         self._resource = table.resource
         self._random = random.Random(seed)
-        self._server = ListWatch(self, resource=table.resource, transport=transport, limits=limits, chance=self._random)
+        self._server = ListWatch(
+            table.resource,
+            transport=transport,
+            limits=limits,
+            clock=self.clock,
+            chance=self._random,
+            incarnation=context.incarnation,
+            deliver=lambda message: self.tell(self.name, message),
+        )
+        self._writer: TableWriter
         self._contents: Contents
+        self._delivery: Delivery
         self._state = State.WAITING
         self._consistent = False  # list from the store itself, not from a cache: after 410
         self._streaming_lists = True  # until the server turns one down, or completes none
@@ -75,7 +86,10 @@ class Informer(Actor):
         self._retry_at: float | None = None
 
     def started(self) -> None:
-        self._contents = Contents(self, self._table)
+        self._writer = self._table.claim()
+        self._contents = Contents(self._table, self._writer, malformed=self._warn_malformed)
+        self._delivery = Delivery(self._table, self._writer, send=self.tell_frame)
+        self._delivery.take_over(self.context.system.is_alive)
         self._list()
 
     def stopped(self) -> None:
@@ -85,7 +99,7 @@ class Informer(Actor):
         match message:
             case Streamed(stream=stream, lines=lines):
                 if self._server.is_current(stream):
-                    self._contents.hear(self.clock.monotonic())
+                    self._writer.touch(self.clock.monotonic())
                     self._take_lines(lines)
             case Listed(stream=stream):
                 if self._server.is_current(stream):
@@ -94,14 +108,20 @@ class Informer(Actor):
                 if self._server.is_current(stream):
                     self._server.ended()
                     self._take_end(message)
-            case Subscribe(subscriber=name):
-                self._contents.subscribe(name)
+            case Subscribe(subscriber=name, interests=interests):
+                self._delivery.subscribe(name, interests)
             case Unsubscribe(subscriber=name):
-                self._contents.unsubscribe(name)
+                self._delivery.unsubscribe(name)
             case Wake():
                 self._look_at_the_time()
             case _:
                 super().receive(message)
+        if self.is_last:
+            self._delivery.flush()
+
+    def pinged(self) -> None:
+        """The message before it left its changes to the next one, and that was the Ping."""
+        self._delivery.flush()
 
     # What to ask for next.
 
@@ -140,7 +160,7 @@ class Informer(Actor):
                 self._consistent = True
             self._back_off(_refusal("list", listed), listed.retry_after)
             return
-        self._contents.hear(self.clock.monotonic())
+        self._writer.touch(self.clock.monotonic())
         try:
             page = parse_list_page(listed.body)
             if not page.next and not page.resource_version.isdecimal():
@@ -157,7 +177,16 @@ class Informer(Actor):
             self._watch()
 
     def _end_list(self, version: int) -> None:
-        self._contents.end_list(version)
+        first = not self._table.synced
+        self._delivery.flush()
+        differences = self._contents.end_list(version)
+        said = "synced" if first else "listed again"
+        self.log.info(said, resource=self._resource.name, objects=len(self._table), version=version)
+        if first:
+            self._delivery.synced()  # who subscribes now looks through the table
+        else:
+            for difference in differences:
+                self._delivery.add(difference)
         self._consistent = False
         self._failures = self._incomplete = 0
 
@@ -168,7 +197,7 @@ class Informer(Actor):
             try:
                 line = parse_watch_line(raw)
             except MalformedError as err:
-                self._contents.warn_malformed(str(err))
+                self._warn_malformed(str(err))
                 continue
             if line.type == "ERROR":
                 self._take_error(line.object)
@@ -178,7 +207,9 @@ class Informer(Actor):
                 continue
             self._server.events += 1
             if self._state is not State.STREAMING_LIST:
-                self._take_event(line)
+                difference = self._contents.take(line)
+                if difference is not None:
+                    self._delivery.add(difference)
             elif line.type == EventType.DELETED:
                 self._contents.drop(line.object)
             else:
@@ -187,18 +218,12 @@ class Informer(Actor):
     def _take_bookmark(self, bookmark: Object) -> None:
         version = version_of(bookmark)
         if version is None:
-            self._contents.warn_malformed("a bookmark without a resourceVersion")
+            self._warn_malformed("a bookmark without a resourceVersion")
         elif self._state is not State.STREAMING_LIST:
             self._contents.advance(version)
         elif ends_initial_events(bookmark):
             self._end_list(version)
             self._state = State.WATCHING
-
-    def _take_event(self, line: WatchLine) -> None:
-        self._contents.take(line)
-        version = version_of(line.object)
-        if version is not None:
-            self._contents.advance(version)
 
     def _take_error(self, status: Object) -> None:
         """An ERROR event's object is a metav1 Status; some servers leave parts of it out."""
@@ -216,7 +241,7 @@ class Informer(Actor):
             now = self.clock.monotonic()
             short = now - self._server.began < SHORT_WATCH and self._server.events == 0
             if not end.error:
-                self._contents.hear(now)  # it said goodbye
+                self._writer.touch(now)  # it said goodbye
             if self._state is State.STREAMING_LIST:
                 self._count_incomplete()
                 self._back_off(end.error or "the streaming list ended before it was complete")
@@ -248,6 +273,9 @@ class Informer(Actor):
         self._incomplete += 1
         if self._incomplete >= INCOMPLETE_LISTS:
             self._streaming_lists = False
+
+    def _warn_malformed(self, why: str, key: Key = "") -> None:
+        self.log.warning("malformed object skipped", resource=self._resource.name, key=key, error=why)
 
     # Time.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from protocols.messages.watching import Listed, Streamed, StreamEnded
 from protocols.resources import Resource, resource_path
 from runtime.client.api import Request, Response, Stream, Transport
-from runtime.system.actor import Actor
+from runtime.scheduling.clock import Clock
 
 CLIENT = "shared-informers"
 PAGE = 500
@@ -27,8 +28,8 @@ class InformerLimits:
 
 
 class ListWatch:
-    """What the server answers is told to the informer: Listed, Streamed, StreamEnded, each with the number of what it
-    answers; what an earlier request still brings is not `current` any more.
+    """The server's answers are delivered as messages: Listed, Streamed, StreamEnded, each with the number of its
+    request. What an earlier request still brings is not `current` any more.
 
     began: when the present request was sent, by the monotonic clock. events: how many it has brought, as counted by
     the informer.
@@ -36,16 +37,21 @@ class ListWatch:
 
     def __init__(
         self,
-        informer: Actor,
-        *,
         resource: Resource,
+        *,
         transport: Transport,
         limits: InformerLimits,
+        clock: Clock,
         chance: random.Random,
+        incarnation: int,
+        deliver: Callable[[Listed | Streamed | StreamEnded], None],
     ) -> None:
-        self._informer, self._transport, self._limits, self._random = informer, transport, limits, chance
+        """incarnation: of the informer. deliver: puts a message into its mailbox, from any thread."""
+        self._transport, self._limits, self._clock, self._random = transport, limits, clock, chance
         self._path = resource_path(resource.id)
-        self._number = 0
+        self._deliver = deliver
+        self._first = incarnation * 1_000_000
+        self._number = self._first
         self._stream: Stream | None = None
         self.began = 0.0
         self.events = 0
@@ -61,7 +67,7 @@ class ListWatch:
 
         def on_response(response: Response) -> None:
             error, retry_after = response.error, response.retry_after
-            self._tell(Listed(number, response.status, response.body, error, retry_after))
+            self._deliver(Listed(number, response.status, response.body, error, retry_after))
 
         self._transport.send(request, client=CLIENT, on_response=on_response)
 
@@ -72,11 +78,11 @@ class ListWatch:
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), **query}
 
         def on_lines(lines: bytes) -> None:
-            self._tell(Streamed(number, lines))
+            self._deliver(Streamed(number, lines))
 
         def on_end(response: Response) -> None:
             error, retry_after = response.error, response.retry_after
-            self._tell(StreamEnded(number, response.status, error, response.body, retry_after))
+            self._deliver(StreamEnded(number, response.status, error, response.body, retry_after))
 
         self._stream = self._transport.watch(
             Request(method="GET", path=self._path, query=query), client=CLIENT, on_lines=on_lines, on_end=on_end
@@ -95,9 +101,6 @@ class ListWatch:
     def _begin(self) -> int:
         """Whatever the requests before this one still bring is ignored."""
         self.drop()
-        self.began, self.events = self._informer.clock.monotonic(), 0
-        self._number = self._informer.context.incarnation * 1_000_000 + self._number % 1_000_000 + 1
+        self.began, self.events = self._clock.monotonic(), 0
+        self._number = self._first + (self._number - self._first) % 1_000_000 + 1
         return self._number
-
-    def _tell(self, message: Listed | Streamed | StreamEnded) -> None:
-        self._informer.tell(self._informer.name, message)

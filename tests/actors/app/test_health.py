@@ -114,7 +114,7 @@ def test_a_table_that_is_not_synced_or_deaf_is_named() -> None:
     setting.clock.advance_to(61.0)
     writer = setting.table.claim()
     writer.replace([], 5)
-    writer.hear(61.0)
+    writer.touch(61.0)
     assert setting.check() is None
     setting.clock.advance_to(61.0 + 181.0)
     assert setting.check() == "the table of pods has not heard from the server for 181 s"

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import actors.controllers.workloads.replicaset as replicaset
 from actors.engine.informer import Informer
-from actors.engine.informer.contents import Contents
+from actors.engine.informer.contents import Contents, Difference
 from actors.simulation.campaign.setting import Setting
 from protocols.messages.watching import EventType
 from protocols.objects import name_of
@@ -103,14 +103,12 @@ def gone_is_tried_again() -> Iterator[None]:
 @contextmanager
 def relist_forgets_deletions() -> Iterator[None]:
     """A relist tells of what is new, and not of what is gone."""
-    emit = Contents._emit
+    end_list = Contents.end_list
 
-    def forgetful(self: Contents, type: EventType, entry: Any, previous: Any) -> None:
-        if type is EventType.DELETED and entry is previous:
-            return
-        emit(self, type, entry, previous)
+    def forgetful(self: Contents, version: int) -> list[Difference]:
+        return [one for one in end_list(self, version) if one.type is not EventType.DELETED]
 
-    with patch.object(Contents, "_emit", forgetful):
+    with patch.object(Contents, "end_list", forgetful):
         yield
 
 
@@ -143,7 +141,8 @@ def subscribers_are_forgotten() -> Iterator[None]:
 
     def claim_anew(self: Table) -> TableWriter:
         writer = claim(self)
-        writer.subscribers.clear()
+        for subscriber in writer.audience.subscribers:
+            writer.audience.unsubscribe(subscriber)
         return writer
 
     deaf = patch("actors.engine.controller.Controller._peer_restarted", lambda self, *_: None)

@@ -32,7 +32,6 @@ def entry(table: Table, obj: dict[str, Any]) -> Entry:
 
 def put(writer: TableWriter, obj: dict[str, Any]) -> None:
     writer.put(entry(writer.table, obj))
-    writer.advance(int(obj["metadata"]["resourceVersion"]))
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def test_indexes_follow_every_change(table: Table, writer: TableWriter) -> None:
     put(writer, pod("a", 3, owner="u2"))
     assert keys(table.indexed("owner", "u1")) == []
     assert keys(table.indexed("owner", "u2")) == ["d/a"]
-    writer.remove("d/a")
+    writer.remove("d/a", 4)
     assert keys(table.indexed("owner", "u2")) == []
     assert keys(table.indexed("namespace", "d")) == ["d/b"]
     assert keys(table.indexed("node", "")) == ["d/b"]
@@ -81,10 +80,10 @@ def test_an_old_writer_is_shut_out(table: Table, writer: TableWriter) -> None:
     table.claim()
     for write in (
         lambda: writer.put(entry(table, pod("a", 1))),
-        lambda: writer.remove("d/a"),
+        lambda: writer.remove("d/a", 2),
         lambda: writer.replace([], 1),
         lambda: writer.advance(7),
-        lambda: writer.hear(7.0),
+        lambda: writer.touch(7.0),
     ):
         with pytest.raises(StaleWriterError):
             write()
@@ -177,8 +176,7 @@ def test_what_was_made_and_deleted_before_the_watch_saw_it_stays_hidden_while_it
     assert overlay.entries() == []
     put(writer, pod("a", 12))
     assert overlay.entries() == [], "late news of its creation"
-    writer.remove("d/a")
-    writer.advance(14)
+    writer.remove("d/a", 14)
     assert overlay.entries() == []
     overlay.prune()
     assert len(overlay) == 0

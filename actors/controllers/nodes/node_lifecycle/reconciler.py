@@ -28,7 +28,7 @@ from actors.controllers.nodes.node_lifecycle.pods import mark_not_ready
 from actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
 from actors.controllers.nodes.node_lifecycle.taints import wanted_no_execute
 from actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
-from actors.reconciliation import Change, Enqueue, Reconciliation, RequeueAfter, Step, Watch
+from actors.reconciliation import Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step, Watch
 from actors.reconciliation.actor_names import MANAGER
 from actors.reconciliation.derived import NODE
 from protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, ZoneQueueReady
@@ -56,7 +56,7 @@ def node_changed(change: Change, _tables: Tables) -> Iterable[Key]:
 
 
 def pod_concerned(change: Change, tables: Tables) -> Iterable[Key]:
-    """A pod bound to a node that is not ready, or being deleted where no kubelet does it. All others cost little."""
+    """A pod bound to a node that is not ready, or being deleted where no kubelet does it."""
     entry = tables[PODS].entry(change.key)
     if entry is None or change.deleted:
         return
@@ -72,7 +72,8 @@ def pod_concerned(change: Change, tables: Tables) -> Iterable[Key]:
             yield change.key
 
 
-WATCHES = (Watch(NODES, to=node_changed), Watch(PODS, to=pod_concerned))
+BOUND_OR_DELETING = Interest(types=(EventType.ADDED, EventType.MODIFIED), changed=("node", "deleting"))
+WATCHES = (Watch(NODES, to=node_changed), Watch(PODS, to=pod_concerned, interest=BOUND_OR_DELETING))
 
 
 class NodeLifecycleReconciler:

@@ -29,7 +29,9 @@ from actors.controllers.workloads.deployment.rollout import Rollout
 from actors.controllers.workloads.deployment.scaling import is_scaling_event, scale_plan
 from actors.controllers.workloads.deployment.status import with_status
 from actors.reconciliation import (
+    ORPHANS,
     Change,
+    Interest,
     Reconciliation,
     Step,
     Watch,
@@ -40,6 +42,7 @@ from actors.reconciliation import (
     update,
 )
 from protocols.messages.outcomes import CommandFailed
+from protocols.messages.watching import EventType
 from protocols.objects import (
     Key,
     Object,
@@ -112,8 +115,12 @@ def selector_of(deployment: Object) -> LabelSelector:
 
 WATCHES = (
     Watch(DEPLOYMENTS, to=itself),
-    Watch(REPLICASETS, to=owner_or_adopters),
-    Watch(PODS, to=emptied_recreate),
+    Watch(REPLICASETS, to=owner_or_adopters, interest=Interest(owner_kinds=(DEPLOYMENTS.kind, ORPHANS))),
+    Watch(
+        PODS,
+        to=emptied_recreate,
+        interest=Interest(types=(EventType.DELETED,), owner_kinds=(REPLICASETS.kind,)),
+    ),
 )
 
 

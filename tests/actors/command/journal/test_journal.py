@@ -173,7 +173,7 @@ def test_the_table_shows_who_told_whom_what_and_why(journal: Path, capsys: pytes
     assert first[3:] == [
         "informer:apps/v1/deployments",
         "controller:deployment-controller",
-        *["WatchEvent", "ADDED", "apps/v1/deployments", "default/web", "at", first[-1]],
+        *["WatchEvents", "ADDED", "apps/v1/deployments", "default/web", "at", first[-1]],
     ]
     number = first[1]
     owed = [line for line in show(journal, capsys, "--actor", "controller:deployment-controller") if line[2] == number]
@@ -196,7 +196,15 @@ def test_the_table_is_filtered_by_time(journal: Path, capsys: pytest.CaptureFixt
 def test_every_message_of_the_run_has_a_line(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = show(journal, capsys)
     assert not [line for line in lines if "(cannot" in line]
-    assert {line[5] for line in lines} >= {"WatchEvent", "Submit", "Settled", "Record", "Wake", "Streamed", "Subscribe"}
+    assert {line[5] for line in lines} >= {
+        "WatchEvents",
+        "Submit",
+        "Settled",
+        "Record",
+        "Wake",
+        "Streamed",
+        "Subscribe",
+    }
 
 
 def test_the_command_replays_and_says_so(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:

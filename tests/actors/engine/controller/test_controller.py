@@ -29,7 +29,7 @@ from protocols.messages.lifecycle import (
     Resume,
 )
 from protocols.messages.outcomes import Done, Outcome, Refused, Settled
-from protocols.messages.watching import EventType, Subscribe, Synced, WatchEvent
+from protocols.messages.watching import EventType, Subscribe, Synced, WatchEvent, WatchEvents
 from protocols.objects import Key
 from protocols.resources import Resource
 from runtime.simulation.world import World
@@ -125,7 +125,7 @@ class Setting:
         self.writer.replace(
             [self.table.make_entry(obj, orjson.dumps(obj)) for obj in (configmap(n, version) for n in names)], version
         )
-        self.writer.hear(self.world.clock.monotonic())
+        self.writer.touch(self.world.clock.monotonic())
 
     def tell(self, *messages: Any, then: float = 0.0) -> None:
         for message in messages:
@@ -149,11 +149,12 @@ class Setting:
         return found
 
 
-def event(name: str, version: int = 11) -> WatchEvent:
+def event(name: str, version: int = 11) -> WatchEvents:
     obj = configmap(name, version)
-    return WatchEvent(
+    added = WatchEvent(
         EventType.ADDED, CONFIGMAPS.id, f"d/{name}", f"uid-{name}", str(version), json.dumps(obj).encode()
     )
+    return WatchEvents((added,), (1,))
 
 
 DONE = Done(b'{"metadata":{"namespace":"d","name":"a","uid":"uid-a","resourceVersion":"12"}}')
@@ -357,7 +358,7 @@ def test_a_watch_that_answers_with_a_text_adds_no_letters(log: FilteringBoundLog
     setting.begin("a")
     assert setting.greeter.seen == []
     (entry,) = [e for e in logs.entries if e["event"] == "malformed object skipped"]
-    assert entry["error"] == "TypeError: `to` answers with keys, as a list, and not with the text 'd/a'"
+    assert entry["error"] == "TypeError: `to` returns keys, as a list, and not the text 'd/a'"
 
 
 def test_an_object_that_a_watch_cannot_be_asked_about_is_skipped(log: FilteringBoundLogger, logs: LogCapture) -> None:
@@ -493,7 +494,7 @@ def test_nothing_is_deleted_on_the_word_of_a_table_that_is_too_stale(log: Filter
     setting.settle(301.0)
     setting.tell(event("a"))
     assert setting.submits == []
-    setting.writer.hear(setting.world.clock.monotonic())
+    setting.writer.touch(setting.world.clock.monotonic())
     setting.settle(11.0)
     assert len(setting.submits) == 1
 

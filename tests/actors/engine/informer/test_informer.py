@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.engine.informer import Informer, InformerLimits
 from protocols.codec import decode
-from protocols.messages.watching import Subscribe, Synced, WatchEvent
+from protocols.messages.watching import Subscribe, Synced, WatchEvent, WatchEvents
 from protocols.resources import PODS
 from protocols.watch_lines import INITIAL_EVENTS_END
 from runtime.client.api import Response
@@ -45,8 +45,9 @@ class Setting:
 
     @property
     def told(self) -> list[Any]:
+        """What the subscriber was sent, each event by itself."""
         self.settle()
-        return self._told
+        return [one for message in self._told for one in _events_of(message)]
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
@@ -60,6 +61,10 @@ class Setting:
         """Answer the streaming list."""
         self.transport.stream.say(*(("ADDED", one) for one in pods), initial_end(version))
         self.settle()
+
+
+def _events_of(message: Any) -> tuple[Any, ...]:
+    return message.events if isinstance(message, WatchEvents) else (message,)
 
 
 def pod(name: str, version: int, **meta: Any) -> dict[str, Any]:
@@ -392,7 +397,7 @@ def test_frames_are_readable_by_anybody(setting: Setting) -> None:
     setting.sync()
     setting.transport.stream.say(("ADDED", pod("a", 101)))
     setting.settle()
-    assert isinstance(decode(frames[-1]), WatchEvent)
+    assert isinstance(decode(frames[-1]), WatchEvents)
 
 
 # What goes wrong for long, or again and again.

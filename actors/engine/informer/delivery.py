@@ -1,0 +1,102 @@
+"""Delivers changes to the subscribers that they concern: a burst in one frame each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from actors.engine.informer.contents import Difference
+from protocols.codec import bundle, encode
+from protocols.messages.watching import EventType, Interest, Synced, WatchEvent
+from protocols.objects import Key
+from runtime.tables.table import Table, TableWriter
+
+MOST_EVENTS = 500  # in one frame
+MOST_BYTES = 1_000_000  # in one frame, unless one event alone is larger
+
+
+class Delivery:
+    """Collects changes until `flush`, or until there are enough for a frame.
+
+    A change counts as delivered, for the informer's successor, once all subscribers that it concerns have their frame.
+    """
+
+    def __init__(self, table: Table, writer: TableWriter, *, send: Callable[[str, bytes], None]) -> None:
+        """send: takes a subscriber's name and a frame."""
+        self._table, self._writer, self._send = table, writer, send
+        self._resource = table.resource.id
+        self._collected: dict[Key, None] = {}  # objects that have changed
+        self._events: list[bytes] = []  # encoded; each concerns at least one subscriber
+        self._bytes = 0
+        self._mail: dict[str, tuple[list[int], list[int]]] = {}  # by subscriber: positions in _events, matches
+
+    def take_over(self, is_alive: Callable[[str], bool]) -> None:
+        """Deliver what an earlier informer could not. Subscribers that are gone will subscribe again if they return."""
+        audience = self._writer.audience
+        for name in audience.subscribers:
+            if not is_alive(name):
+                audience.unsubscribe(name)
+        for before in audience.owed():
+            now = self._table.get(before.key)
+            self.add(Difference(EventType.DELETED if now is None else EventType.MODIFIED, now or before, before))
+        self.flush()
+
+    def subscribe(self, name: str, interests: Iterable[Interest]) -> None:
+        self.flush()
+        self._writer.audience.subscribe(name, interests)
+        if self._table.synced:
+            self._send(name, encode(Synced(self._resource)))
+
+    def unsubscribe(self, name: str) -> None:
+        self.flush()
+        self._writer.audience.unsubscribe(name)
+
+    def synced(self) -> None:
+        """The table holds a whole list, for the first time."""
+        frame = encode(Synced(self._resource))
+        for name in self._writer.audience.subscribers:
+            self._send(name, frame)
+
+    def add(self, difference: Difference) -> None:
+        entry, previous = difference.entry, difference.previous
+        concerned = self._writer.audience.concerned(difference.type, entry, previous)
+        if concerned:
+            event = encode(
+                WatchEvent(
+                    difference.type,
+                    self._resource,
+                    entry.key,
+                    entry.uid,
+                    str(entry.resource_version),
+                    entry.raw,
+                    entry.controller,
+                    previous.raw if previous is not None else b"",
+                    previous.uid if previous is not None else "",
+                    previous.controller if previous is not None else None,
+                )
+            )
+            if self._events and self._bytes + len(event) > MOST_BYTES:
+                self.flush(owing=entry.key)
+            for name, matches in concerned.items():
+                positions, bits = self._mail.setdefault(name, ([], []))
+                positions.append(len(self._events))
+                bits.append(matches)
+            self._events.append(event)
+            self._bytes += len(event)
+        self._collected[entry.key] = None
+        if len(self._collected) >= MOST_EVENTS or len(self._events) >= MOST_EVENTS:
+            self.flush()
+
+    def flush(self, *, owing: Key = "") -> None:
+        """Send what was collected. owing: of an object whose newest change is not among that yet."""
+        frames: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}  # one for all that are sent the same
+        for name, (positions, bits) in self._mail.items():
+            same = (tuple(positions), tuple(bits))
+            frame = frames.get(same)
+            if frame is None:
+                frame = frames[same] = bundle([self._events[position] for position in positions], bits)
+            self._send(name, frame)
+        audience = self._writer.audience
+        for key in self._collected:
+            if key != owing:
+                audience.delivered(key)
+        self._collected, self._events, self._bytes, self._mail = {}, [], 0, {}

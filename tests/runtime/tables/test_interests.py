@@ -1,0 +1,152 @@
+"""An interest is met by what it names, before or after a change; an index of many finds the same as each by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.messages.watching import EVERYTHING, ORPHANS, EventType, Interest
+from protocols.objects import OwnerRef
+from runtime.tables.entry import Entry
+from runtime.tables.interests import InterestIndex, Transition, meets
+
+ADDED, MODIFIED, DELETED = EventType.ADDED, EventType.MODIFIED, EventType.DELETED
+
+
+@dataclass(frozen=True)
+class Facts:
+    node: str
+    ready: bool
+
+
+def entry(
+    *,
+    uid: str = "u",
+    owner: str = "",
+    node: str = "",
+    ready: bool = False,
+    finalizers: tuple[str, ...] = (),
+    facts: bool = True,
+) -> Entry:
+    return Entry(
+        key="d/a",
+        uid=uid,
+        resource_version=1,
+        raw=b"{}",
+        controller=OwnerRef("apps/v1", owner, "owner", f"uid-{owner}") if owner else None,
+        facts=Facts(node, ready) if facts else None,
+        values=(("node", node), ("namespace", "d")),
+        finalizers=finalizers,
+    )
+
+
+PLAIN = entry()
+
+
+@pytest.mark.parametrize(
+    "interest, change, met",
+    [
+        (EVERYTHING, (ADDED, PLAIN, None), True),
+        (Interest(types=(DELETED,)), (DELETED, PLAIN, PLAIN), True),
+        (Interest(types=(DELETED,)), (MODIFIED, PLAIN, PLAIN), False),
+        (Interest(types=(DELETED,)), (MODIFIED, entry(uid="other"), PLAIN), True),
+        (Interest(owner_kinds=("Job",)), (ADDED, entry(owner="Job"), None), True),
+        (Interest(owner_kinds=("Job",)), (ADDED, entry(owner="ReplicaSet"), None), False),
+        (Interest(owner_kinds=("Job",)), (ADDED, PLAIN, None), False),
+        (Interest(owner_kinds=("Job",)), (MODIFIED, PLAIN, entry(owner="Job")), True),
+        (Interest(owner_kinds=("Job",)), (MODIFIED, entry(owner="Job"), PLAIN), True),
+        (Interest(owner_kinds=("Job",)), (DELETED, PLAIN, entry(owner="Job")), True),
+        (Interest(owner_kinds=(ORPHANS,)), (ADDED, PLAIN, None), True),
+        (Interest(owner_kinds=(ORPHANS,)), (ADDED, entry(owner="Job"), None), False),
+        (Interest(owner_kinds=(ORPHANS, "Job")), (ADDED, entry(owner="Job"), None), True),
+        (Interest(changed=("node",)), (ADDED, PLAIN, None), True),
+        (Interest(changed=("node",)), (DELETED, PLAIN, PLAIN), True),
+        (Interest(changed=("node",)), (MODIFIED, entry(ready=True), PLAIN), False),
+        (Interest(changed=("node", "ready")), (MODIFIED, entry(ready=True), PLAIN), True),
+        (Interest(changed=("node",)), (MODIFIED, entry(node="n1"), PLAIN), True),
+        (Interest(changed=("node",)), (MODIFIED, entry(owner="Job"), PLAIN), True),
+        (Interest(changed=("node",)), (MODIFIED, entry(uid="other"), PLAIN), True),
+        (Interest(changed=("no fact",)), (MODIFIED, entry(), PLAIN), True),
+        (Interest(changed=("node",)), (MODIFIED, entry(facts=False), entry(facts=False)), True),
+        (Interest(having=(("node", ("n1", "n2")),)), (ADDED, entry(node="n2"), None), True),
+        (Interest(having=(("node", ("n1", "n2")),)), (MODIFIED, entry(node="n3"), entry(node="n1")), True),
+        (Interest(having=(("node", ("n1", "n2")),)), (ADDED, entry(node="n3"), None), False),
+        (Interest(having=(("node", ("n1",)), ("ready", (True,)))), (ADDED, entry(node="n1"), None), False),
+        (Interest(having=(("node", ("n1",)), ("ready", (True,)))), (ADDED, entry(node="n1", ready=True), None), True),
+        (Interest(finalizers=("f", "g")), (ADDED, entry(finalizers=("x", "g")), None), True),
+        (Interest(finalizers=("f", "g")), (ADDED, entry(finalizers=("x",)), None), False),
+        (Interest(finalizers=("f",)), (MODIFIED, PLAIN, entry(finalizers=("f",))), True),
+        (Interest(indexed=(("node", "n1"),)), (ADDED, entry(node="n1"), None), True),
+        (Interest(indexed=(("node", "n1"),)), (MODIFIED, entry(node="n2"), entry(node="n1")), True),
+        (Interest(indexed=(("node", "n1"),)), (ADDED, entry(node="n2"), None), False),
+        (Interest(indexed=(("namespace", "d"),), owner_kinds=("Job",)), (ADDED, PLAIN, None), False),
+        (Interest(indexed=(("namespace", "d"),), owner_kinds=("Job",)), (ADDED, entry(owner="Job"), None), True),
+    ],
+)
+def test_a_change_meets_an_interest(interest: Interest, change: tuple[Any, ...], met: bool) -> None:
+    assert meets(Transition(*change), interest) is met
+    assert InterestIndex({"one": (interest,)}).concerned(*change) == ({"one": 1} if met else {})
+
+
+def some(*values: Any) -> st.SearchStrategy[Any]:
+    return st.lists(st.sampled_from(values), max_size=2, unique=True).map(tuple)
+
+
+interests = st.builds(
+    Interest,
+    types=some(ADDED, DELETED),
+    owner_kinds=some("Job", "ReplicaSet", ORPHANS),
+    changed=some("node", "ready", "unknown"),
+    having=some(("node", ("n1", "")), ("ready", (True,))),
+    finalizers=some("f", "g"),
+    indexed=some(("node", "n1"), ("namespace", "d"), ("namespace", "e")),
+)
+entries = st.builds(
+    entry,
+    uid=st.sampled_from(("u", "v")),
+    owner=st.sampled_from(("", "Job", "ReplicaSet")),
+    node=st.sampled_from(("", "n1", "n2")),
+    ready=st.booleans(),
+    finalizers=some("f", "g", "h"),
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.lists(interests, max_size=3)),
+    st.sampled_from(EventType),
+    entries,
+    st.one_of(st.none(), entries),
+)
+def test_an_index_of_many_finds_the_same_as_each_by_itself(
+    subscriptions: dict[str, list[Interest]], type: EventType, new: Entry, old: Entry | None
+) -> None:
+    expected = {}
+    for subscriber, wanted in subscriptions.items():
+        matches = sum(1 << i for i, one in enumerate(wanted) if meets(Transition(type, new, old), one))
+        if matches:
+            expected[subscriber] = matches
+    assert InterestIndex(subscriptions).concerned(type, new, old) == expected
+
+
+def test_equal_interests_are_one_and_those_who_are_not_concerned_are_not_looked_at() -> None:
+    kinds = [Interest(owner_kinds=(f"Kind{i}",), changed=("node",)) for i in range(100)]
+    index = InterestIndex({f"controller {i}": (one, one) for i, one in enumerate(kinds)})
+    looked_at: list[str] = []
+
+    class Watched(Transition):
+        def has_changed(self, fact: str) -> bool:
+            looked_at.append(fact)
+            return super().has_changed(fact)
+
+    change = Watched(MODIFIED, entry(owner="Kind7", node="n1"), entry(owner="Kind7"))
+    assert index.concerned_by(change) == {"controller 7": 0b11}
+    assert looked_at == ["node"]
+
+
+def test_an_interest_is_made_of_tuples() -> None:
+    with pytest.raises(TypeError, match="owner_kinds of an Interest: expected a tuple, got 'Job'"):
+        Interest(owner_kinds="Job")  # type: ignore[arg-type]
