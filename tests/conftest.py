@@ -8,20 +8,27 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from actors.simulation import SimulatedCluster
 
 SIMULATED = "tests/faults/"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several workers run the tests, those of a file stay together, as they share what they started; seeded runs
-    start nothing, and are dealt to all workers.
+class FilesStayTogether(LoadScopeScheduling):
+    """A file's tests run on one worker, since they share what they started; seeded runs are dealt to all workers.
+
+    xdist's own `loadgroup` writes the group into a name that pytest 9.2 does not read any more.
     """
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        if not file.startswith(SIMULATED):
-            item.add_marker(pytest.mark.xdist_group(file))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return nodeid if file.startswith(SIMULATED) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> FilesStayTogether:
+    return FilesStayTogether(config, log)
 
 
 @pytest.fixture
