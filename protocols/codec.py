@@ -1,8 +1,8 @@
-"""Messages to msgpack bytes and back. The only file that knows msgpack.
+"""Messages to msgpack bytes and back. The only module that imports msgpack.
 
 On the wire a message is `[tag, field, field, …]` in the order of its fields; a message inside a message is the same
-array again. Tags are stable: a journal written by one version is read by the next, so a tag is never used anew, and a
-new field comes last and has a default.
+array again. Tags are stable, as the next version reads the journals of this one: a tag is never reused, and a new field
+comes last and has a default.
 """
 
 from __future__ import annotations
@@ -93,16 +93,16 @@ TAGS: tuple[tuple[int, type], ...] = (
     (138, cloud.DeleteLoadBalancer),
 )
 
-# Fields that hold messages or named tuples: how they go onto the wire and come back. All others go as they are.
+# Fields that hold messages or named tuples, with the functions that pack and unpack them. Others need none.
 _NESTED: dict[tuple[type, str], tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {}
 
 
 class DecodeError(ValueError):
-    """These bytes are no message that this version knows."""
+    """Bytes that are not a message of this version."""
 
 
 class _Form:
-    """How one message type is written: built once, so that the hot path is an attrgetter and one packb."""
+    """The wire form of one message type, built once: the hot path is an attrgetter and one packb."""
 
     __slots__ = ("blank", "fields", "get", "least", "nested", "tag", "type")
 
@@ -130,10 +130,10 @@ class _Form:
 
 
 def _blank_of(message_type: type) -> type:
-    """The same fields in a class that is not frozen, whose instances become messages once they are filled in.
+    """A class with the same fields that is not frozen; decoded instances of it then become messages.
 
-    A frozen dataclass fills in its own through object.__setattr__, field by field, which takes two to four times as
-    long: half of the time in which a message is decoded.
+    A frozen dataclass sets each field by object.__setattr__, which takes two to four times as long: half the time of
+    decoding a message.
     """
     fields = [(field.name, Any, copy(field)) for field in dataclasses.fields(message_type)]
     for _, _, field in fields:
@@ -152,7 +152,7 @@ def _to_wire(message: Any) -> list[Any]:
 
 
 def _from_wire(wire: Any) -> Any:
-    """wire: as msgpack gave it; it is used up."""
+    """Build the message. wire: from msgpack; it is consumed."""
     if type(wire) is not list or not wire:
         raise DecodeError(f"a message is a non-empty array, got {type(wire).__name__}")
     tag = wire.pop(0)
@@ -209,7 +209,7 @@ _BY_TAG = {form.tag: form for form in _BY_TYPE.values()}
 
 
 def encode(message: Any) -> bytes:
-    """Raises TypeError on what is no message, or holds what msgpack cannot say."""
+    """Encode a message. Raises TypeError if it is not one, or holds a value that msgpack cannot encode."""
     frame: bytes = msgpack.packb(_to_wire(message), use_bin_type=True)
     return frame
 
@@ -225,13 +225,13 @@ def bundle(events: Sequence[bytes], matches: Sequence[int]) -> bytes:
     return frame
 
 
-# A message without fields is always the same bytes, and may be the same object: messages are frozen.
+# Messages are frozen: a message without fields is always decoded to one object.
 _FIELDLESS = {encode(form.type()): form.type() for form in _BY_TAG.values() if form.fields == 0}
 _LONGEST_FIELDLESS = max(map(len, _FIELDLESS))
 
 
 def decode(frame: bytes) -> Any:
-    """The message in these bytes. Raises DecodeError; never anything else, whatever the bytes are."""
+    """Decode a message. Raises DecodeError, and no other exception, on any bytes that are not a message."""
     if len(frame) <= _LONGEST_FIELDLESS and (known := _FIELDLESS.get(frame)) is not None:
         return known
     try:
@@ -247,10 +247,10 @@ def decode(frame: bytes) -> Any:
 
 
 class Decoder:
-    """decode() for the actors of one system, which decodes a frame that many of them receive only once.
+    """decode() for the actors of one system: a frame that is sent to many of them is decoded once.
 
-    They receive the very same bytes object one after the other, and a message holds nothing that can be changed, so the
-    last such message is kept. Any thread: the pair is read and replaced as one object; a race costs one decoding.
+    They receive the same bytes object one after the other, and messages are immutable, so the last such message is
+    cached. Thread-safe: the pair is read and replaced as one object; a race costs one more decoding.
     """
 
     __slots__ = ("_latest",)

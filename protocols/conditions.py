@@ -1,7 +1,6 @@
 """Conditions: the typed facts in an object's status.
 
-A list of conditions is status.conditions as it stands in the object, or None where there is none. Nothing here changes
-the list it was given.
+`conditions` is status.conditions of an object, or None if it has none. No function here modifies its argument.
 
 Source: pkg/controller/deployment/util/deployment_util.go, SetDeploymentCondition.
 """
@@ -25,16 +24,16 @@ def find_condition(conditions: Conditions, type: str) -> Mapping[str, Any] | Non
 
 
 def is_true(conditions: Conditions, type: str) -> bool:
-    """False also where the condition is missing or Unknown."""
+    """True if the condition's status is True; False also if it is Unknown or missing."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.get("status") == "True"
 
 
 def set_condition(conditions: Conditions, new: Mapping[str, Any]) -> list[Object]:
-    """The list with this condition in the place of the former one of its type; it goes to the end.
+    """A copy of the list in which `new` replaces the condition of its type; it is appended at the end.
 
-    Nothing changes if status and reason are what they were: a new message or lastUpdateTime alone is not written, so
-    that a status does not change for ever. lastTransitionTime stays while the status stays.
+    If status and reason are the same, the old condition is kept: a new message or lastUpdateTime alone is not written,
+    lest every sync writes the status. lastTransitionTime is kept while the status is the same.
     """
     current = find_condition(conditions, new["type"])
     if current is None:
@@ -49,7 +48,7 @@ def set_condition(conditions: Conditions, new: Mapping[str, Any]) -> list[Object
 
 
 def without_condition(conditions: Conditions, type: str) -> list[Object]:
-    """The list without conditions of this type."""
+    """A copy of the list without the conditions of this type."""
     return [dict(condition) for condition in conditions or () if condition.get("type") != type]
 
 

@@ -1,6 +1,7 @@
-"""Vocabulary over Nodes and their Leases: facts read from each version once, the taints that are ours, zones.
+"""Nodes and their leases: facts derived once per version, the taints that kcm manages, zones.
 
-An informer's table derives NodeFacts and LeaseFacts (`entry.facts`), so that a look at thousands of nodes decodes none.
+An informer's table derives NodeFacts and LeaseFacts (`entry.facts`), so that a pass over thousands of nodes decodes
+none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
 
-# (condition, its status) → key of the NoSchedule taint that a node has for it.
+# (condition type, status) → key of the NoSchedule taint that a node gets for it.
 # Source: kubernetes v1.36 node_lifecycle_controller.go, nodeConditionToTaintKeyStatusMap.
 CONDITION_TAINTS: Mapping[tuple[str, str], str] = {
     ("Ready", "False"): NOT_READY,
@@ -33,7 +34,7 @@ CONDITION_TAINTS: Mapping[tuple[str, str], str] = {
 }
 NO_SCHEDULE_KEYS = frozenset(CONDITION_TAINTS.values()) | {UNSCHEDULABLE}
 NO_EXECUTE_KEYS = frozenset({NOT_READY, UNREACHABLE})
-EXCLUDE_DISRUPTION = "node.kubernetes.io/exclude-disruption"  # a label: the node does not count in its zone's state
+EXCLUDE_DISRUPTION = "node.kubernetes.io/exclude-disruption"  # a label: the node is left out of its zone's state
 
 _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -43,11 +44,11 @@ _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernet
 class NodeFacts:
     """One version of a node.
 
-    zone: see zone_of. excluded: it does not count when the state of its zone is worked out.
-    ready: status of its condition Ready, None without one; heartbeat and transitioned: that condition's times, as they
-    stand there. no_schedule, no_execute: keys of the taints of that effect which are ours to set and remove;
-    wanted_no_schedule: those that its conditions ask for. no_execute_taints: all taints of that effect as JSON, to be
-    compared. kubelet: its version, as "v1.36.0".
+    zone: see zone_of. excluded: the node is left out of its zone's state.
+    ready: the status of its condition Ready, None without that condition. heartbeat, transitioned: the condition's
+    lastHeartbeatTime and lastTransitionTime as text. no_schedule, no_execute: keys of its taints of that effect, as far
+    as kcm manages them. wanted_no_schedule: keys of the taints that its conditions call for. no_execute_taints: all
+    taints of that effect as JSON, for comparison. kubelet: the kubelet's version, "v1.36.0".
     """
 
     uid: str
@@ -65,13 +66,19 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class LeaseFacts:
-    """renewed: spec.renewTime, Unix seconds by its holder's clock; None if it was never renewed."""
+    """One version of a node's lease.
+
+    renewed: spec.renewTime, Unix seconds by the holder's clock; None if it was never renewed.
+    """
 
     renewed: float | None
 
 
 def node_facts(node: Object) -> NodeFacts:
-    """Raises ValueError that names the field whose type is wrong. What is missing has its zero value."""
+    """Derive the facts of one version. A missing field has its zero value.
+
+    Raises ValueError that names the field whose type is wrong.
+    """
     meta, spec, status = (_map(node.get(part), part) for part in ("metadata", "spec", "status"))
     labels = _map(meta.get("labels"), "metadata.labels")
     conditions = _maps(status.get("conditions"), "status.conditions")
@@ -86,39 +93,40 @@ def node_facts(node: Object) -> NodeFacts:
     if spec.get("unschedulable"):
         wanted.append(UNSCHEDULABLE)
     taints = _maps(spec.get("taints"), "spec.taints")
+    node_info = _map(status.get("nodeInfo"), "status.nodeInfo")
     return NodeFacts(
         uid=meta.get("uid") or "",
         zone=sys.intern(zone_of(labels)),
         excluded=EXCLUDE_DISRUPTION in labels,
-        ready=None if ready is None else sys.intern(_text(ready.get("status"), "the status of condition Ready")),
+        ready=None if ready is None else sys.intern(_text(ready.get("status"), "status.conditions[Ready].status")),
         heartbeat=None if ready is None else ready.get("lastHeartbeatTime"),
         transitioned=None if ready is None else ready.get("lastTransitionTime"),
         no_schedule=_shared(taint_keys(taints, NO_SCHEDULE) & NO_SCHEDULE_KEYS),
         wanted_no_schedule=_shared(frozenset(wanted)),
         no_execute=_shared(taint_keys(taints, NO_EXECUTE) & NO_EXECUTE_KEYS),
         no_execute_taints=shared_json([taint for taint in taints if taint.get("effect") == NO_EXECUTE] or None),
-        kubelet=sys.intern(_text(_map(status.get("nodeInfo"), "status.nodeInfo").get("kubeletVersion"), "its version")),
+        kubelet=sys.intern(_text(node_info.get("kubeletVersion"), "status.nodeInfo.kubeletVersion")),
     )
 
 
 def lease_facts(lease: Object) -> LeaseFacts:
-    """Raises ValueError if renewTime is no time."""
+    """Derive the facts of one version. Raises ValueError if renewTime is not a time."""
     renewed = _map(lease.get("spec"), "spec").get("renewTime")
     return LeaseFacts(None if renewed is None else parse_time(renewed))
 
 
 def zone_of(labels: Mapping[str, Any]) -> str:
-    """The zone that a node is in, "region:zone"; "" if neither is said.
+    """The zone of a node with these labels, "region:zone"; "" if it has neither label.
 
-    An older label counts before the newer one, even if it is empty. Source: component-helpers/node/topology,
-    GetZoneKey; but without the NUL byte that upstream has between colons.
+    The older label takes precedence over the newer one, even if it is empty. Source: component-helpers/node/topology,
+    GetZoneKey; but without the NUL byte that upstream puts between colons.
     """
     region, zone = _first(labels, _REGION_LABELS), _first(labels, _ZONE_LABELS)
     return f"{region}:{zone}" if region or zone else ""
 
 
 def zone_label(zone: str) -> str:
-    """The zone as upstream writes it in the labels of its metrics."""
+    """The zone as upstream's metrics spell it in their labels."""
     return zone.replace(":", ":\x00:", 1)
 
 
@@ -129,7 +137,7 @@ def taint_keys(taints: Iterable[Mapping[str, Any]], effect: str) -> frozenset[st
 
 @lru_cache(maxsize=256)
 def _shared(keys: frozenset[str]) -> frozenset[str]:
-    """One set for all nodes that have the same."""
+    """Share one set between all nodes whose keys are equal."""
     return keys
 
 

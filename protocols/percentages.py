@@ -13,10 +13,10 @@ _PERCENTAGE = re.compile(r"([+-]?[0-9]{1,18})%")
 
 
 def scaled_value(int_or_percent: IntOrString | None, total: int, *, round_up: bool) -> int:
-    """A count as it is, or so many percent of total, rounded up or down to a whole number.
+    """An integer as it is; a percentage as that share of total, rounded up or down to an integer.
 
-    More than 100 % and negative numbers are taken as they are; limits are the caller's. Raises ValueError on None and
-    on a string that is no percentage ("5", "oops", "1.5%").
+    Percentages above 100 and negative numbers are allowed; the caller clamps. Raises ValueError on None and on a string
+    that is not a percentage ("5", "oops", "1.5%").
     """
     if isinstance(int_or_percent, int) and not isinstance(int_or_percent, bool):
         return int_or_percent
@@ -24,8 +24,6 @@ def scaled_value(int_or_percent: IntOrString | None, total: int, *, round_up: bo
         raise ValueError("nil value for IntOrString")
     found = _PERCENTAGE.fullmatch(int_or_percent) if isinstance(int_or_percent, str) else None
     if found is None:
-        raise ValueError(
-            f"invalid value for IntOrString: {int_or_percent!r} is neither a whole number nor a percentage"
-        )
+        raise ValueError(f"invalid value for IntOrString: {int_or_percent!r} is neither an integer nor a percentage")
     parts = int(found[1]) * total
     return -(-parts // 100) if round_up else parts // 100

@@ -1,7 +1,7 @@
-"""What controllers need of every pod, derived from each version of it once.
+"""Facts about pods: the fields that controllers read of every pod, derived once per version.
 
 An informer's table derives PodFacts from each version of a pod (`entry.facts`), so that a sync over a thousand pods
-decodes none of them. Facts are small (about 130 bytes) and share what is equal in many pods: labels, times, names.
+decodes none of them. Facts are small (about 130 bytes): equal labels, times and names are shared between pods.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from protocols.objects import Object, finalizers_of, shared_json
 from protocols.times import parse_time
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-# No sign but a minus and no leading zero. Source: apis/core/helper, GetDeletionCostFromPodAnnotations.
+# A minus is the only sign, and there are no leading zeros. Source: apis/core/helper, GetDeletionCostFromPodAnnotations.
 _DELETION_COST = re.compile(r"-[0-9]+|0|[1-9][0-9]*")
 _INT32 = range(-(2**31), 2**31)
 
@@ -27,12 +27,12 @@ _INT32 = range(-(2**31), 2**31)
 class PodFacts:
     """One version of a pod.
 
-    labels: the same mapping in all pods that have the same labels, so that a verdict on it can be kept by identity.
-    node: "" while unassigned. deleting: deletionTimestamp is set. ready: its condition Ready is True; ready_since:
-    since when, None if it is not ready or does not say. Times are Unix seconds.
-    restarts: of the container that has restarted most; sidecar_restarts: likewise of the restartable init containers.
-    deletion_cost: of the annotation pod-deletion-cost; an invalid one counts as none, 0.
-    tolerations: spec.tolerations as JSON, to be compared; the same bytes in all pods that have the same.
+    labels: one mapping is shared by all pods with equal labels, so that a result can be cached by its identity.
+    node: "" while unassigned. deleting: deletionTimestamp is set. ready: its condition Ready is True.
+    ready_since: Ready's lastTransitionTime, None if it is not ready or the time is missing. Times are Unix seconds.
+    restarts: the highest restart count among its containers; sidecar_restarts: among its restartable init containers.
+    deletion_cost: the value of the annotation pod-deletion-cost; 0 if it is missing or invalid.
+    tolerations: spec.tolerations as JSON, for comparison; equal ones are shared between pods.
     """
 
     labels: Mapping[str, str]
@@ -50,29 +50,32 @@ class PodFacts:
 
 
 def is_terminal(pod: PodFacts) -> bool:
-    """Its phase is Failed or Succeeded: it will never run again."""
+    """True if its phase is Failed or Succeeded: it never runs again."""
     return pod.phase in ("Failed", "Succeeded")
 
 
 def is_active(pod: PodFacts) -> bool:
-    """Neither terminal nor being deleted. Source: kubernetes v1.36 controller_utils.go, IsPodActive."""
+    """True if it is neither terminal nor being deleted. Source: kubernetes v1.36 controller_utils.go, IsPodActive."""
     return not pod.deleting and pod.phase not in ("Failed", "Succeeded")
 
 
 def is_terminating(pod: PodFacts) -> bool:
-    """Being deleted, and not terminal yet. Source: kubernetes v1.36 controller_utils.go, IsPodTerminating."""
+    """True if it is being deleted and not terminal. Source: kubernetes v1.36 controller_utils.go, IsPodTerminating."""
     return pod.deleting and pod.phase not in ("Failed", "Succeeded")
 
 
 def is_available(pod: PodFacts, *, min_ready_seconds: int, now: float) -> bool:
-    """Ready for at least so long. Source: kubernetes v1.36 pkg/api/v1/pod/util.go, IsPodAvailable."""
+    """True if ready for min_ready_seconds. Source: kubernetes v1.36 pkg/api/v1/pod/util.go, IsPodAvailable."""
     if not pod.ready:
         return False
     return min_ready_seconds == 0 or (pod.ready_since is not None and pod.ready_since + min_ready_seconds <= now)
 
 
 def pod_facts(pod: Object) -> PodFacts:
-    """Raises ValueError that names the field whose type or value is wrong. What is missing has its zero value."""
+    """Derive the facts of one version. A missing field has its zero value.
+
+    Raises ValueError that names the field whose type or value is wrong.
+    """
     meta, spec, status = (_map(pod.get(part), part) for part in ("metadata", "spec", "status"))
     ready = _ready_condition(status)
     return PodFacts(
@@ -92,7 +95,7 @@ def pod_facts(pod: Object) -> PodFacts:
 
 
 def _ready_condition(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition Ready, if it is True."""
+    """The condition Ready if its status is True, else None."""
     for condition in _maps(status.get("conditions"), "status.conditions"):
         if condition.get("type") == "Ready":
             return condition if condition.get("status") == "True" else None
@@ -110,7 +113,7 @@ def _sidecar_restarts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int
 
 
 def _most_restarts(statuses: Any, field: str, names: set[Any] | None) -> int:
-    """names: of the containers that count; None for all."""
+    """The highest restart count. names: the containers to consider; None for all."""
     most = 0
     for container in _maps(statuses, field):
         if names is None or container.get("name") in names:
@@ -144,14 +147,14 @@ def _shared_labels(labels: tuple[tuple[str, Any], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(labels))
 
 
-_shared_time = lru_cache(maxsize=4096)(parse_time)  # pods of one burst are of the same second
+_shared_time = lru_cache(maxsize=4096)(parse_time)  # pods of one burst are created within the same second
 
 
 def _time(text: Any, field: str) -> float | None:
     if text is None:
         return None
     if not isinstance(text, str):
-        raise ValueError(f"{field} holds no time: {text!r}")
+        raise ValueError(f"{field} is a time, got {text!r}")
     try:
         return _shared_time(text)
     except ValueError as err:

@@ -1,11 +1,11 @@
 """Resource quantities ("100m", "1.5Gi", "2e3") as exact decimals, and their canonical text.
 
-A quantity's value is a decimal.Decimal, so that comparing, adding and hashing are Python's own and never go through a
-float. Its format (which family of suffixes it was written with) matters for its text only and is asked for separately.
+The value is a decimal.Decimal: Python compares, adds and hashes it without rounding to a float. The format (the family
+of suffixes) only affects the text.
 
-Source: apimachinery pkg/api/resource. Differences: text without a digit (".", "k") is an error where upstream reads 0;
-text longer than any real quantity is refused, so that nobody makes us compute 10**10**9; the canonical text is always
-that, where upstream keeps some text as it was written ("007", "1E3") and writes 1000E as "1".
+Source: apimachinery pkg/api/resource. Differences: text without a digit (".", "k") is an error, where upstream reads 0;
+text longer than any real quantity is rejected, so that no request makes us compute 10**10**9; the text is always
+canonical, where upstream keeps some of it as it was ("007", "1E3") and writes 1000E as "1".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LONGEST = 128  # characters of text, and decimal digits of a value
 
 
 class QuantityFormat(Enum):
-    """The family of suffixes that a quantity is written with."""
+    """The family of suffixes of a quantity's text."""
 
     DECIMAL_SI = "DecimalSI"  # 100m, 5, 12M
     BINARY_SI = "BinarySI"  # 64Mi
@@ -34,24 +34,25 @@ class QuantityFormat(Enum):
 
 
 def parse_quantity(quantity: QuantityText) -> Decimal:
-    """The value: of text with any suffix, or of a bare JSON number.
+    """The value of text with any suffix, or of a JSON number.
 
-    More precise than 1n is rounded away from zero; with a binary suffix, more than 2**63-1 is that. Raises ValueError.
+    A value finer than 1n is rounded away from zero; one with a binary suffix is capped at 2**63-1. Raises ValueError if
+    it is not a quantity.
     """
     return _parse(quantity)[0]
 
 
 def canonical_quantity(quantity: QuantityText) -> str:
-    """As the API server would write it back: "0.5" → "500m", "1024Mi" → "1Gi", "1000" → "1k", "1.5Gi" → "1536Mi"."""
+    """The text as the API server returns it: "0.5" → "500m", "1024Mi" → "1Gi", "1000" → "1k", "1.5Gi" → "1536Mi"."""
     value, form = _parse(quantity)
     return format_quantity(value, form)
 
 
 def format_quantity(value: Decimal | int, form: QuantityFormat = QuantityFormat.DECIMAL_SI) -> str:
-    """Canonical text: no fraction, and the largest exponent that loses nothing.
+    """The canonical text: an integer with the largest suffix that loses no digits.
 
-    BINARY_SI gives way to DECIMAL_SI for what is no whole number, or less than 1024. Raises ValueError on what
-    is finer than 1n, or not finite.
+    BINARY_SI falls back to DECIMAL_SI for a value that is not an integer, or below 1024. Raises ValueError on a value
+    that is finer than 1n, or not finite.
     """
     value = Decimal(value)
     sign, digits, exponent = value.as_tuple()
@@ -67,7 +68,7 @@ def format_quantity(value: Decimal | int, form: QuantityFormat = QuantityFormat.
         number, exponent = number // 10, exponent + 1
     if exponent < -9:
         raise ValueError(f"not a quantity: {value} is finer than 1n")
-    # Suffixes stand for multiples of 3. There is none beyond E: upstream drops the exponent there, we keep the zeros.
+    # There are suffixes for multiples of 3, up to E. Beyond it upstream drops the exponent; here the zeros stay.
     most = exponent if form is QuantityFormat.DECIMAL_EXPONENT else 18
     wanted = min(exponent - exponent % 3, most)
     number *= 10 ** (exponent - wanted)
@@ -77,12 +78,12 @@ def format_quantity(value: Decimal | int, form: QuantityFormat = QuantityFormat.
 
 
 def whole_value(quantity: Decimal | QuantityText) -> int:
-    """In units, rounded away from zero: "1.5" → 2. Upstream's Value()."""
+    """The value in units, rounded away from zero: "1.5" → 2. Upstream's Value()."""
     return _rounded_up(quantity, 1)
 
 
 def milli_value(quantity: Decimal | QuantityText) -> int:
-    """In thousandths, rounded away from zero: "0.5" → 500, "100u" → 1. Upstream's MilliValue()."""
+    """The value in thousandths, rounded away from zero: "0.5" → 500, "100u" → 1. Upstream's MilliValue()."""
     return _rounded_up(quantity, 1000)
 
 
@@ -123,7 +124,7 @@ def _parse(quantity: QuantityText) -> tuple[Decimal, QuantityFormat]:
     if exponent + len(str(number)) > _LONGEST:
         raise ValueError(f"not a quantity: {text!r} is too large")
     if exponent < -9:
-        # Away from zero: who asks for a little gets a little. Past its own digits a number rounds to 1n.
+        # Rounded away from zero, so that a small request is not lost. A number with all digits below 1n becomes 1n.
         number = -(-number // 10 ** min(-9 - exponent, len(str(number))))
         exponent = -9
     if form is QuantityFormat.BINARY_SI and number > _MOST_BINARY * 10**-exponent:

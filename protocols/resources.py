@@ -1,7 +1,7 @@
-"""API resources: what a path, a kind and a message mean by "pods".
+"""API resources: their ids in messages, their paths and kinds.
 
-A message names a resource by its id, `group/version/plural` (`v1/pods` in the core group), so that it can be decoded
-without a registry and custom resources need none. Whether a resource is namespaced shows in the key.
+A message names a resource by its id, `group/version/plural` (`v1/pods` in the core group), so that decoding needs no
+registry, also for custom resources. The key shows whether an object is namespaced.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 class Resource:
     """One resource of the API, as discovery describes it.
 
-    group: "" for the core group. kind: of one object; a list's kind is `<kind>List`.
-    api_version: what `apiVersion` says: "v1", "apps/v1". id: how messages name it: "v1/pods", "apps/v1/replicasets".
+    group: "" for the core group. kind: the kind of one object; a list's kind is `<kind>List`.
+    api_version: as in objects: "v1", "apps/v1". id: as in messages: "v1/pods", "apps/v1/replicasets".
     """
 
     group: str = ""
@@ -32,7 +32,7 @@ class Resource:
 
     @property
     def name(self) -> str:
-        """How people name it: "pods", "replicasets.apps"."""
+        """The name as kubectl and errors spell it: "pods", "replicasets.apps"."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def __str__(self) -> str:
@@ -40,12 +40,12 @@ class Resource:
 
 
 def resource_path(resource_id: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The URL path of a collection, an object or a subresource; empty parts are left out.
+    """The URL path of a collection, an object or a subresource; empty parts are omitted.
 
     resource_path("apps/v1/replicasets", "default", "web", "status")
     == "/apis/apps/v1/namespaces/default/replicasets/web/status"
 
-    Raises ValueError on an id that is not `[group/]version/plural`.
+    Raises ValueError if resource_id is not `[group/]version/plural`.
     """
     group_version, _, plural = resource_id.rpartition("/")
     if not group_version or not plural or group_version.count("/") > 1:

@@ -1,4 +1,4 @@
-"""Routes of a cloud: where packets for the pods of a node go.
+"""Routes of a cloud: to which node it sends packets for a range of pod addresses.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go, Route.
 """
@@ -14,11 +14,12 @@ import orjson
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """destination: a CIDR, as the node's podCIDR spells it. node: where to, "" if the cloud does not know.
+    """One route of the cloud's route table.
 
-    name: the cloud's own, "" before it has one. blackhole: packets for it are lost, as its machine is gone.
-    addresses: (type, address) pairs as in a node's status.addresses, of a cloud that routes to addresses; None of one
-    that routes to machines.
+    destination: a CIDR, spelt as in the node's podCIDR. node: the target node's name, "" if the cloud does not know.
+    name: chosen by the cloud, "" before it has chosen one. blackhole: packets are dropped because the machine is gone.
+    addresses: the target's (type, address) pairs, as in a node's status.addresses, if the cloud routes to addresses;
+    None if it routes to machines.
     """
 
     destination: str

@@ -1,8 +1,8 @@
 """Label and field selectors: the query-string grammar, LabelSelector objects and plain maps, compiled for matching.
 
-Source: apimachinery pkg/labels/selector.go, pkg/fields/selector.go and metav1.LabelSelectorAsSelector. Differences, all
-deliberate: a parse error says at which column; "==" is kept as "="; the selector that matches nothing has a query form
-(upstream's is "", which sent to a server would select everything); a field selector's term needs a field name.
+Source: apimachinery pkg/labels/selector.go, pkg/fields/selector.go and metav1.LabelSelectorAsSelector. Deliberate
+differences: a parse error names the column; "==" becomes "="; the selector that matches nothing has a query form
+(upstream's is "", which a server reads as everything); a field selector's term needs a field name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class Operator(StrEnum):
-    """How a requirement relates its key to its values, as the query string writes it."""
+    """The operator of a requirement, as the query string spells it."""
 
     EQUALS = "="
     NOT_EQUALS = "!="
@@ -35,14 +35,14 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one label. values: sorted, without repetition; empty for EXISTS and DOES_NOT_EXIST."""
+    """One condition on one label. values: sorted and distinct; empty for EXISTS and DOES_NOT_EXIST."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """An absent label satisfies NOT_IN, NOT_EQUALS and DOES_NOT_EXIST. > and < compare as 64-bit integers."""
+        """A missing label meets NOT_IN, NOT_EQUALS and DOES_NOT_EXIST. > and < compare 64-bit integers."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.EQUALS | Operator.IN:
@@ -73,21 +73,21 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All of its requirements together. Immutable and hashable; without requirements it matches everything.
+    """Requirements that must all hold. Immutable and hashable; without requirements it matches everything.
 
-    str() is the query form, requirements in order of their keys; parsing it again gives a selector that matches the
-    same labels, provided that the keys and values are valid (a map_selector's need not be).
+    str() returns the query form, requirements sorted by key. Parsing it again gives a selector that matches the same
+    labels, provided that keys and values are valid (map_selector does not check them).
     """
 
     requirements: tuple[Requirement, ...] = ()
 
     @property
     def empty(self) -> bool:
-        """True if it restricts nothing."""
+        """True if it matches everything."""
         return not self.requirements
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        for requirement in self.requirements:  # noqa: SIM110 (asked of every pod at every look; all() takes twice as long)
+        for requirement in self.requirements:  # noqa: SIM110 (called for every pod of a sync; all() takes twice as long)
             if not requirement.matches(labels):
                 return False
         return True
@@ -101,7 +101,7 @@ NOTHING = LabelSelector((Requirement("nothing", Operator.EXISTS), Requirement("n
 
 
 def label_key_problem(key: str) -> str | None:
-    """What is wrong with a label's (or annotation's) key, for people; None if nothing is."""
+    """Why a label's (or annotation's) key is invalid, as text; None if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
         return "the part before '/' must be a DNS subdomain of at most 253 characters"
@@ -111,14 +111,14 @@ def label_key_problem(key: str) -> str | None:
 
 
 def label_value_problem(value: str) -> str | None:
-    """What is wrong with a label's value, for people; None if nothing is."""
+    """Why a label's value is invalid, as text; None if it is valid."""
     if len(value) > 63 or (value and not _NAME.fullmatch(value)):
         return "a value is at most 63 letters, digits, '-', '_' or '.', and begins and ends with a letter or digit"
     return None
 
 
 def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Requirement:
-    """A checked requirement. Raises ValueError on an invalid key or value, or if the operator takes other values."""
+    """A validated requirement. Raises ValueError on an invalid key or value, or a wrong number of values."""
     problem = label_key_problem(key)
     if problem:
         raise ValueError(f"invalid label key {key!r}: {problem}")
@@ -133,7 +133,7 @@ def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Req
                 raise ValueError(f"label {key}: {operator} needs at least one value")
         case Operator.EXISTS | Operator.DOES_NOT_EXIST:
             if chosen:
-                raise ValueError(f"label {key}: existence is asked for without values, got {', '.join(chosen)}")
+                raise ValueError(f"label {key}: Exists and DoesNotExist take no values, got {', '.join(chosen)}")
         case _:
             if len(chosen) != 1:
                 raise ValueError(f"label {key}: {operator} needs exactly one value, got {len(chosen)}")
@@ -143,10 +143,10 @@ def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Req
 
 
 def map_selector(labels: Mapping[str, str] | None) -> LabelSelector:
-    """The selector of a ReplicationController or Service: every pair must be there.
+    """The selector of a ReplicationController or Service: labels must contain every pair.
 
-    None and {} match everything, as upstream's SelectorFromSet; the controllers that read an empty map as "nothing"
-    look at .empty. Nothing is checked: an invalid pair matches no label.
+    None and {} match everything, as upstream's SelectorFromSet; controllers for which an empty map selects nothing
+    check .empty. Pairs are not validated: an invalid one matches no label.
     """
     pairs = sorted((labels or {}).items())
     return LabelSelector(tuple(Requirement(key, Operator.EQUALS, (value,)) for key, value in pairs))
@@ -163,8 +163,8 @@ _EXPRESSION_OPERATORS = {
 def label_selector_of(value: Mapping[str, Any] | None) -> LabelSelector:
     """Compile a LabelSelector object ({matchLabels, matchExpressions}). None matches nothing, {} everything.
 
-    Raises ValueError on an unknown operator, on values that do not go with it, on invalid keys and values, and on
-    what is no LabelSelector at all.
+    Raises ValueError on an unknown operator, on a wrong number of values, on invalid keys and values, and on a value
+    that is not a LabelSelector.
     """
     if value is None:
         return NOTHING
@@ -185,7 +185,7 @@ def label_selector_of(value: Mapping[str, Any] | None) -> LabelSelector:
     return _selector(requirements)
 
 
-@lru_cache(maxsize=4096)  # a selector is compiled at every look at its owner
+@lru_cache(maxsize=4096)  # each sync of its owner compiles the selector again
 def _equals(key: str, label: str) -> Requirement:
     return requirement(key, Operator.EQUALS, [label])
 
@@ -193,8 +193,8 @@ def _equals(key: str, label: str) -> Requirement:
 def parse_label_selector(text: str) -> LabelSelector:
     """Parse the query form, as in `?labelSelector=` and `kubectl -l`. "" matches everything.
 
-    app=web, app==web, app!=web, tier in (a,b), tier notin (a), app, !app, size>3, size<3; joined by commas. A value
-    may be left out and is then "". Raises ValueError with the column of what cannot be understood.
+    app=web, app==web, app!=web, tier in (a,b), tier notin (a), app, !app, size>3, size<3; joined by commas. An
+    omitted value is "". Raises ValueError that names the column of the first error.
     """
     return _selector(_LabelParser(text).parse())
 
@@ -219,11 +219,11 @@ def _int64(text: str | None) -> int | None:
 class _Token(NamedTuple):
     text: str  # "" at the end
     column: int  # from 1
-    word: bool  # an identifier, and no symbol
+    word: bool  # an identifier rather than a symbol
 
 
 class _LabelParser:
-    """Recursive descent over the tokens of one selector. Whether "in" is a name or an operator depends on its place."""
+    """Recursive descent over the tokens of one selector. "in" is a key or an operator, depending on its position."""
 
     _TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^ \t\r\n=!(),<>]+)|$)")
     _BINARY: Mapping[str, Operator] = {
@@ -284,7 +284,7 @@ class _LabelParser:
             raise ValueError(f"label selector {self._source!r}, column {start.column}: {err}") from None
 
     def _value(self) -> str:
-        """One value; nothing before a comma, a parenthesis or the end is ""."""
+        """One value; "" if a comma, a parenthesis or the end follows at once."""
         token = self._peek()
         if token.word:
             return self._next().text
@@ -321,7 +321,7 @@ class _LabelParser:
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
-    """field has this value, or with negated any other. An absent field has the value ""."""
+    """The field has this value, or if negated any other. A missing field has the value ""."""
 
     field: str
     value: str
@@ -334,17 +334,17 @@ class FieldRequirement:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All of its requirements together; which fields there are is the resource's to say. str() is the query form."""
+    """Requirements that must all hold. The resource defines which fields it supports. str() returns the query form."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
     @property
     def empty(self) -> bool:
-        """True if it restricts nothing."""
+        """True if it matches everything."""
         return not self.requirements
 
     def matches(self, get: Callable[[str], str]) -> bool:
-        """get: field path ("spec.nodeName") → its value as text, "" where the object has none."""
+        """get: maps a field path ("spec.nodeName") to its value as text, "" if the object does not have it."""
         return all((get(each.field) == each.value) is not each.negated for each in self.requirements)
 
     def __str__(self) -> str:
@@ -358,14 +358,14 @@ _FIELD_OPERATOR = re.compile(r"!=|==|=")
 def parse_field_selector(text: str) -> FieldSelector:
     r"""Parse `?fieldSelector=`: field=value, field==value or field!=value, joined by commas. "" matches everything.
 
-    In a value the characters `\`, `,` and `=` are written with a backslash before them. Raises ValueError.
+    In a value, `\`, `,` and `=` are escaped by a backslash. Raises ValueError on a malformed term.
     """
     requirements = []
     position = 0
     while position < len(text):
         found = _FIELD_TERM.match(text, position)
         if found is None:
-            raise ValueError(f"field selector {text!r}: a lone backslash at the end")
+            raise ValueError(f"field selector {text!r}: unescaped backslash at the end")
         position = found.end()
         if found[1]:
             requirements.append(_field_requirement(found[1], text))
@@ -379,5 +379,5 @@ def _field_requirement(term: str, source: str) -> FieldRequirement:
     field, value = term[: operator.start()], term[operator.end() :]
     bare = re.sub(r"\\[\\,=]", "", value)
     if "\\" in bare or "=" in bare:
-        raise ValueError(f"field selector {source!r}: '\\', ',' and '=' in a value need a '\\' before them: {term!r}")
+        raise ValueError(f"field selector {source!r}: '\\', ',' and '=' in a value must be escaped by '\\': {term!r}")
     return FieldRequirement(field, re.sub(r"\\([\\,=])", r"\1", value), operator[0] == "!=")

@@ -1,6 +1,6 @@
-"""Times: RFC 3339 text as objects hold it, seconds since 1970 (UTC) as we compute with it, and ages for people.
+"""Times: RFC 3339 text as in objects, Unix seconds for arithmetic, and ages for display.
 
-Source: metav1.Time and MicroTime; kubectl's ages: apimachinery pkg/util/duration, HumanDuration.
+Source: metav1.Time and MicroTime; ages: apimachinery pkg/util/duration, HumanDuration.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time(text: str) -> float:
-    """Seconds since 1970 of a Time or MicroTime: RFC 3339 with any number of fractional digits and any offset.
+    """The Unix seconds of a Time or MicroTime: RFC 3339 with any number of fractional digits and any offset.
 
-    Exact to the microsecond; finer digits are lost in the float. Raises ValueError, also on what is no text at all.
+    Exact to the microsecond; a float holds no more. Raises ValueError, also on a value that is not a string.
     """
     try:
         found = _RFC3339.fullmatch(text)
@@ -41,7 +41,7 @@ def parse_time(text: str) -> float:
 
 
 def format_time(seconds: float) -> str:
-    """A Time: "2026-01-02T03:04:05Z", a fraction is cut off. Raises ValueError outside the years 1 to 9999."""
+    """A Time, truncated to seconds: "2026-01-02T03:04:05Z". Raises ValueError outside the years 1 to 9999."""
     return _whole(seconds // 1)
 
 
@@ -50,7 +50,7 @@ def format_micro_time(seconds: float) -> str:
     return _moment(seconds).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
-@lru_cache(maxsize=128)  # what is written is mostly now, and a status says so several times
+@lru_cache(maxsize=128)  # most times written are now, often several in one status
 def _whole(seconds: float) -> str:
     return _moment(seconds).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
@@ -59,13 +59,13 @@ def _moment(seconds: float) -> datetime:
     try:
         return _EPOCH + timedelta(seconds=seconds)
     except (OverflowError, ValueError) as err:
-        raise ValueError(f"not a time that RFC 3339 can say: {seconds} seconds since 1970") from err
+        raise ValueError(f"not a time within the years 1 to 9999: {seconds} seconds since 1970") from err
 
 
 def human_duration(seconds: float) -> str:
-    """An age in two or three figures, as kubectl prints it: 119s, 2m3s, 179m, 7h59m, 47h, 7d23h, 729d, 7y364d, 8y.
+    """An age with one or two units, as kubectl prints it: 119s, 2m3s, 179m, 7h59m, 47h, 7d23h, 729d, 7y364d, 8y.
 
-    Up to 2 s in the future counts as now, as clocks differ; more is "<invalid>".
+    Up to 2 s in the future is "0s", as clocks differ; more is "<invalid>".
     """
     total = int(seconds)  # towards zero
     if total < -1:

@@ -1,8 +1,8 @@
 """Which taints a pod tolerates.
 
-A taint is an element of a Node's spec.taints, a toleration one of a Pod's spec.tolerations, as they stand there.
+A taint is an element of a Node's spec.taints, a toleration an element of a Pod's spec.tolerations.
 Source: kubernetes v1.36 staging/src/k8s.io/component-helpers/scheduling/corev1 and api/core/v1/toleration.go. The
-operators Lt and Gt, which are off by default there, tolerate nothing.
+operators Lt and Gt, which upstream disables by default, tolerate nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Whether this toleration is for this taint; for how long, it says itself."""
+    """True if the toleration matches the taint. How long it tolerates it is its tolerationSeconds."""
     effect, key = toleration.get("effect"), toleration.get("key")
     if effect and effect != taint.get("effect"):
         return False
@@ -30,7 +30,7 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 def find_toleration(
     tolerations: Iterable[Mapping[str, Any]] | None, taint: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """The first toleration that is for this taint."""
+    """The first toleration that matches the taint, or None."""
     for toleration in tolerations or ():
         if tolerates(toleration, taint):
             return toleration

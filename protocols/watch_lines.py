@@ -1,4 +1,4 @@
-"""One line of a watch, or one page of a list, as an informer reads it."""
+"""Lines of a watch and pages of a list, parsed for an informer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # annotation of the bookmark t
 
 
 class MalformedError(ValueError):
-    """Not what the API sends. The text names what is wrong, as far as can be said where."""
+    """A line or page that an API server never sends. The text says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchLine:
-    """type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or whatever else the server says. object: any JSON object."""
+    """One watch event. type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR or one that we do not know. object: any JSON."""
 
     type: str
     object: Object
@@ -26,7 +26,7 @@ class WatchLine:
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """resource_version: of the list, "" if it says none. next: the token of the next page, "" on the last."""
+    """One page. resource_version: of the list, "" if missing. next: the token of the next page, "" on the last page."""
 
     items: list[Any]
     resource_version: str
@@ -34,11 +34,11 @@ class ListPage:
 
 
 def parse_watch_line(line: bytes) -> WatchLine:
-    """Raises MalformedError."""
+    """Parse one line of a watch. Raises MalformedError."""
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as err:
-        raise MalformedError(f"a watch event that is no JSON ({err}): {line[:80]!r}") from None
+        raise MalformedError(f"a watch event that is not JSON ({err}): {line[:80]!r}") from None
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise MalformedError(f"a watch event without a type: {line[:80]!r}")
     obj = value.get("object")
@@ -48,29 +48,29 @@ def parse_watch_line(line: bytes) -> WatchLine:
 
 
 def parse_list_page(body: bytes) -> ListPage:
-    """A list without items is an empty one; an empty `continue` is none. Raises MalformedError."""
+    """Parse one page. Missing items are an empty list, a missing `continue` is "". Raises MalformedError."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as err:
-        raise MalformedError(f"a list that is no JSON ({err}): {body[:80]!r}") from None
+        raise MalformedError(f"a list that is not JSON ({err}): {body[:80]!r}") from None
     meta = value.get("metadata") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(meta, dict | None):
         raise MalformedError(f"not a list: {body[:80]!r}")
     items = value.get("items")
     if items is not None and not isinstance(items, list):
-        raise MalformedError(f"a list whose items are no array: {type(items).__name__}")
+        raise MalformedError(f"a list whose items are not an array: {type(items).__name__}")
     meta = meta or {}
     return ListPage(items or [], str(meta.get("resourceVersion") or ""), str(meta.get("continue") or ""))
 
 
 def strip(obj: Object) -> bytes:
-    """The object's JSON as tables keep it: without managedFields, and without the kind that its resource implies.
+    """The object's JSON as tables keep it: without managedFields, and without the kind and apiVersion of its resource.
 
-    Changes obj. Raises MalformedError if its metadata is no object.
+    Modifies obj. Raises MalformedError if its metadata is not an object.
     """
     meta = obj.get("metadata")
     if not isinstance(meta, dict):
-        raise MalformedError(f"an object of which the metadata is no object but {type(meta).__name__}")
+        raise MalformedError(f"an object whose metadata is not an object but {type(meta).__name__}")
     meta.pop("managedFields", None)
     obj.pop("kind", None)
     obj.pop("apiVersion", None)
@@ -78,13 +78,14 @@ def strip(obj: Object) -> bytes:
 
 
 def version_of(obj: Object) -> int | None:
-    """metadata.resourceVersion as a number, None where there is none."""
+    """metadata.resourceVersion as a number, None if it is missing or not decimal."""
     meta = obj.get("metadata")
     version = meta.get("resourceVersion") if isinstance(meta, dict) else None
     return int(version) if isinstance(version, str) and version.isdecimal() else None
 
 
 def ends_initial_events(bookmark: Object) -> bool:
+    """True if this bookmark ends the initial events of a streaming list."""
     meta = bookmark.get("metadata")
     annotations = meta.get("annotations") if isinstance(meta, dict) else None
     return isinstance(annotations, dict) and annotations.get(INITIAL_EVENTS_END) == "true"
