@@ -1,8 +1,6 @@
-"""CustomResourceDefinitions: a stored one is served as a resource, a deleted one takes its objects with it.
+"""Serves what CustomResourceDefinitions declare: a stored one adds its resources, a deleted one removes its objects.
 
-First cut: schemas are neither checked nor used for pruning or defaults, and versions differ by their apiVersion only.
-
-Source: apiextensions-apiserver pkg/controller/{status,establish,finalizer} and pkg/registry/customresource (v1.36).
+Source: apiextensions-apiserver pkg/controller/{status,establish,finalizer} (v1.36).
 """
 
 from __future__ import annotations
@@ -13,7 +11,8 @@ from typing import Any
 from protocols.objects import Object, decode_object
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.errors.status_errors import no_such_path
-from runtime.apiserver.registry.definitions import ResourceDefinition, Strategy
+from runtime.apiserver.kinds.custom import definitions_in
+from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.storage.store import DELETED, Change
 from runtime.apiserver.storage.watches import WatchCache
 
@@ -25,7 +24,7 @@ class CustomResources:
 
     def __init__(self, cluster: Cluster, cache: WatchCache) -> None:
         self._cluster, self._cache = cluster, cache
-        self._served: dict[str, list[ResourceDefinition]] = {}  # by the definition's name
+        self._served: dict[str, list[ResourceDefinition]] = {}  # by the name of the CustomResourceDefinition
         for name, record in cluster.state.collection(DEFINITIONS).records.items():
             self._serve(name, decode_object(record.raw))
 
@@ -35,19 +34,19 @@ class CustomResources:
         if change.type == DELETED:
             self._withdraw(change.key)
         else:
-            definition = decode_object(change.raw)
-            self._serve(change.key, definition)
-            self._establish(change.key, definition)
+            stored = decode_object(change.raw)
+            self._serve(change.key, stored)
+            self._establish(change.key, stored)
 
-    def _serve(self, name: str, definition: Object) -> None:
-        served = definitions_in(definition)
-        kept = {(one.group, one.version, one.plural) for one in served}
+    def _serve(self, name: str, stored: Object) -> None:
+        definitions = definitions_in(stored)
+        kept = {(one.group, one.version, one.plural) for one in definitions}
         for one in self._served.get(name, ()):
             if (one.group, one.version, one.plural) not in kept:
                 self._cluster.registry.remove(one)
-        for one in served:
+        for one in definitions:
             self._cluster.registry.add(one)
-        self._served[name] = served
+        self._served[name] = definitions
 
     def _withdraw(self, name: str) -> None:
         state = self._cluster.state
@@ -65,64 +64,24 @@ class CustomResources:
 
         return end
 
-    def _establish(self, name: str, definition: Object) -> None:
-        """Say in its status that it is served. Does nothing the second time."""
-        spec, status = definition["spec"], definition.get("status") or {}
-        stored = [version["name"] for version in spec["versions"] if version.get("storage")]
-        wanted = {
+    def _establish(self, name: str, stored: Object) -> None:
+        """Write into its status that it is served. Writes nothing the second time."""
+        spec, status = stored["spec"], stored.get("status") or {}
+        storage_versions = [version["name"] for version in spec["versions"] if version.get("storage")]
+        established = {
             "acceptedNames": spec["names"],
-            "storedVersions": list(dict.fromkeys([*status.get("storedVersions", ()), *stored])),
+            "storedVersions": list(dict.fromkeys([*status.get("storedVersions", ()), *storage_versions])),
         }
-        if all(status.get(field) == value for field, value in wanted.items()):
+        if all(status.get(field) == value for field, value in established.items()):
             return
         now = self._cluster.timestamp()
-        definition["status"] = wanted | {
+        stored["status"] = established | {
             "conditions": [
                 _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
                 _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
             ]
         }
-        self._cluster.state.put(DEFINITIONS, name, definition)
-
-
-def definitions_in(definition: Object) -> list[ResourceDefinition]:
-    """What a CustomResourceDefinition has served: a ResourceDefinition for each of its served versions."""
-    spec, names = definition["spec"], definition["spec"]["names"]
-    served = []
-    for version in spec["versions"]:
-        if not version.get("served"):
-            continue
-        has_status = "status" in (version.get("subresources") or {})
-        stored = version.get("storage")
-        stored_version = next((one["name"] for one in spec["versions"] if one.get("storage")), version["name"])
-        served.append(
-            ResourceDefinition(
-                group=spec["group"],
-                version=version["name"],
-                plural=names["plural"],
-                kind=names["kind"],
-                singular=names.get("singular", ""),
-                list_kind=names.get("listKind", ""),
-                short_names=tuple(names.get("shortNames") or ()),
-                categories=tuple(names.get("categories") or ()),
-                namespaced=spec["scope"] == "Namespaced",
-                subresources=("status",) if has_status else (),
-                to_storage=None if stored else _as_version(f"{spec['group']}/{stored_version}"),
-                from_storage=None if stored else _as_version(f"{spec['group']}/{version['name']}"),
-                strategy=Strategy(
-                    has_status=has_status,
-                    status_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
-                    generation=True,
-                    unconditional_update=False,
-                ),
-                dynamic=True,
-            )
-        )
-    return served
-
-
-def _as_version(api_version: str) -> Callable[[Object], Object]:
-    return lambda obj: {**obj, "apiVersion": api_version}
+        self._cluster.state.put(DEFINITIONS, name, stored)
 
 
 def _condition(type_: str, reason: str, message: str, now: str) -> dict[str, Any]:

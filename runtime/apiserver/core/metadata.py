@@ -49,7 +49,7 @@ def begin(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None
         meta.pop(field, None)
     meta["uid"] = cluster.uid()
     meta["creationTimestamp"] = cluster.timestamp()
-    if definition.strategy.generation:
+    if definition.strategy.has_generation:
         meta["generation"] = 1
 
 

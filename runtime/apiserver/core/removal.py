@@ -12,6 +12,7 @@ from protocols.times import format_time, parse_time
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import GarbageCollectionPolicy
 
 ORPHAN, FOREGROUND, BACKGROUND = "Orphan", "Foreground", "Background"
 ORPHAN_FINALIZER, FOREGROUND_FINALIZER = "orphan", "foregroundDeletion"
@@ -51,7 +52,7 @@ def delete_object(
     meta, strategy = obj["metadata"], definition.strategy
     _check_preconditions(definition, obj, options)
     finalizers = _finalizers(definition, meta.get("finalizers") or [], options.propagation)
-    if strategy.grace is not None or finalizers or strategy.held(obj):
+    if strategy.grace_period is not None or finalizers or strategy.held(obj):
         grace = _settle_grace(cluster, definition, obj, options)
     else:
         grace = 0  # nobody will ever see the time of its deletion
@@ -63,7 +64,7 @@ def delete_object(
         meta.pop("finalizers", None)
     if grace == 0 and not finalizers and not strategy.held(obj):
         if not options.dry_run:
-            if strategy.grace is not None:
+            if strategy.grace_period is not None:
                 # Upstream takes two steps, and so watchers see what an end without grace looks like.
                 cluster.state.put(definition.storage, key, obj)
             cluster.state.remove(definition.storage, key, obj)
@@ -82,14 +83,14 @@ def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     asked = None if options.grace is None else (1 if options.grace < 0 else options.grace)
     now = cluster.clock.now()
     if "deletionTimestamp" not in meta:
-        grace = 0 if strategy.grace is None else strategy.grace(obj, asked)
+        grace = 0 if strategy.grace_period is None else strategy.grace_period(obj, asked)
         meta["deletionTimestamp"] = format_time(now + grace)
         meta["deletionGracePeriodSeconds"] = grace
         if meta.get("generation"):
             meta["generation"] += 1
         return grace
     running = meta.get("deletionGracePeriodSeconds") or 0
-    if running == 0 or strategy.grace is None:
+    if running == 0 or strategy.grace_period is None:
         return 0
     if asked is None or asked >= running:
         return None
@@ -104,13 +105,14 @@ def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object,
 
 def _finalizers(definition: ResourceDefinition, finalizers: list[str], propagation: str | None) -> list[str]:
     """The finalizers that the garbage collector will look for, as this deletion wants them."""
-    if not definition.strategy.collected:
+    policy = definition.strategy.default_garbage_collection_policy
+    if policy is GarbageCollectionPolicy.UNSUPPORTED:
         return finalizers
     ours = (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)
     kept = [one for one in finalizers if one not in ours]
     if propagation is None and (present := [one for one in finalizers if one in ours]):
         return kept + present[:1]
-    if propagation == ORPHAN or (propagation is None and definition.strategy.orphans):
+    if propagation == ORPHAN or (propagation is None and policy is GarbageCollectionPolicy.ORPHAN_DEPENDENTS):
         return [*kept, ORPHAN_FINALIZER]
     if propagation == FOREGROUND:
         return [*kept, FOREGROUND_FINALIZER]

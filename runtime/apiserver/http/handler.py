@@ -29,6 +29,8 @@ from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, F
 from runtime.apiserver.http.representations import INCLUDES, Representation
 from runtime.apiserver.http.request_bodies import json_body
 from runtime.apiserver.http.streams import WatchStream
+from runtime.apiserver.http.tables import printer_of
+from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
 from runtime.apiserver.schema.api_types import built_in_types
@@ -207,8 +209,8 @@ class ApiHttp:
         if include not in INCLUDES:
             raise status_errors.bad_request(f'unrecognized includeObject value: "{include}"')
         route = self._api.route(asked.path)
-        custom = route is not None and route.definition.dynamic
-        return Representation(form, include=include, now=self._clock.now, custom=custom)
+        printer = NAME_AND_CREATION_TIME if route is None else printer_of(route.definition, route.subresource)
+        return Representation(form, include=include, now=self._clock.now, printer=printer)
 
     async def _watch(
         self, request: web.BaseRequest, asked: Request, representation: Representation | None

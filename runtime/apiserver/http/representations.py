@@ -1,4 +1,4 @@
-"""Objects, lists and watch events as something smaller: a Table for people, or only their metadata.
+"""Objects, lists and watch events in another form: as a Table, or as their metadata alone.
 
 Source: apiserver pkg/endpoints/handlers/response.go (v1.36).
 """
@@ -12,20 +12,20 @@ import orjson
 
 from protocols.objects import Object, metadata
 from runtime.apiserver.http.negotiation import Form
-from runtime.apiserver.kinds.printing.columns import Printer
-from runtime.apiserver.kinds.printing.tables import partial_metadata, printer_for, table, table_row
+from runtime.apiserver.http.tables import partial_metadata, table, table_row
+from runtime.apiserver.registry.printers import Printer
 
 INCLUDES = ("None", "Metadata", "Object")
 
 
 class Representation:
-    """One way of showing the answers to one request."""
+    """The form that one request asked for."""
 
-    def __init__(self, form: Form, *, include: str, now: Callable[[], float], custom: bool) -> None:
+    def __init__(self, form: Form, *, include: str, now: Callable[[], float], printer: Printer) -> None:
         """form: of kind "Table", "PartialObjectMetadata" or its list. include: a table's ?includeObject, one of
-        INCLUDES. now: Unix seconds. custom: the resource came with a CustomResourceDefinition.
+        INCLUDES. now: Unix seconds. printer: of the kind that the request reads.
         """
-        self._form, self._include, self._now, self._custom = form, include, now, custom
+        self._form, self._include, self._now, self._printer = form, include, now, printer
         self._with_columns = True
 
     def body(self, raw: bytes) -> bytes:
@@ -52,7 +52,7 @@ class Representation:
         kind, api_version = str(obj.get("kind", "")), str(obj.get("apiVersion", ""))
         meta = {"resourceVersion": metadata(obj).get("resourceVersion", "")}
         if event["type"] == "BOOKMARK" and self._form.kind == "Table":
-            shown = self._table(printer_for(api_version, kind, custom=self._custom), [], meta)
+            shown = self._table([], meta)
         else:
             shown = self._one(obj, api_version, kind, meta)
         return orjson.dumps({"type": event["type"], "object": shown}) + b"\n"
@@ -60,13 +60,11 @@ class Representation:
     def _one(self, obj: Object, api_version: str, kind: str, meta: Mapping[str, Any]) -> dict[str, Any]:
         if self._form.kind != "Table":
             return partial_metadata(obj, self._form.version)
-        printer = printer_for(api_version, kind, custom=self._custom)
-        return self._table(printer, [self._row(printer, obj, api_version, kind)], meta)
+        return self._table([self._row(obj, api_version, kind)], meta)
 
     def _list(self, items: Sequence[Object], api_version: str, kind: str, meta: Mapping[str, Any]) -> dict[str, Any]:
         if self._form.kind == "Table":
-            printer = printer_for(api_version, kind, custom=self._custom)
-            return self._table(printer, [self._row(printer, item, api_version, kind) for item in items], meta)
+            return self._table([self._row(item, api_version, kind) for item in items], meta)
         return {
             "kind": "PartialObjectMetadataList",
             "apiVersion": f"meta.k8s.io/{self._form.version}",
@@ -74,12 +72,12 @@ class Representation:
             "items": [partial_metadata(item, self._form.version) for item in items],
         }
 
-    def _row(self, printer: Printer, obj: Object, api_version: str, kind: str) -> dict[str, Any]:
-        # Objects in a list may lack these; in a row they stand alone.
+    def _row(self, obj: Object, api_version: str, kind: str) -> dict[str, Any]:
+        # Objects in a list may lack these two; an object in a row may not.
         whole = {"kind": kind, "apiVersion": api_version, **obj}
-        return table_row(printer, whole, now=self._now(), include=self._include, version=self._form.version)
+        return table_row(self._printer, whole, now=self._now(), include=self._include, version=self._form.version)
 
-    def _table(self, printer: Printer, rows: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> dict[str, Any]:
-        shown = table(printer, rows, meta, version=self._form.version, with_columns=self._with_columns)
+    def _table(self, rows: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> dict[str, Any]:
+        shown = table(self._printer, rows, meta, version=self._form.version, with_columns=self._with_columns)
         self._with_columns = False
         return shown

@@ -1,0 +1,9 @@
+"""The kinds that the server knows, one file each: kinds/<group>/<kind>.py.
+
+A kind's file holds all that is its own (defaults, validation, what a status write may change, the cells of its table)
+and ends in RESOURCE, the ResourceDefinition that puts them together. It can be read beside upstream's
+pkg/registry/<group>/<kind>/strategy.go. shared/ holds what several kinds have in common.
+
+built_in.py lists the kinds that are served, unserved.py those whose file waits for someone to need it, custom.py makes
+definitions of CustomResourceDefinitions. docs/adding-a-kind.md says how to add one.
+"""

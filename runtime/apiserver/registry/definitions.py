@@ -1,107 +1,27 @@
-"""Which resources the server serves: one ResourceDefinition each. Adding a resource is adding a row to built_in.py.
-
-What is special about a kind beyond its row lives in its Strategy (strategies.py): what is filled in, what is checked,
-which parts a status write may touch. A kind without a strategy of its own gets plain storage.
-"""
+"""What the server serves: a ResourceDefinition for each resource, and the registry of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME, Printer
+from runtime.apiserver.registry.strategy import Strategy
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-
-FieldGetter = Callable[[Object], str]
-
-
-def _nothing_to_fill_in(_obj: Object) -> None:
-    return None
-
-
-def _nothing_to_check(_obj: Object) -> list[FieldError]:
-    return []
-
-
-def _as_it_is(_new: Object, _old: Object) -> None:
-    return None
-
-
-def _any_change(_new: Object, _old: Object) -> list[FieldError]:
-    return []
-
-
-def _is_not_held(_obj: Object) -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
-    """What a kind does beyond being stored. Objects handed to these functions have the types of the kind's model.
-
-    name_rule: what is wrong with a name, as texts; None for the rule of all names alone.
-    has_status: spec and status are written through different paths; a status in a create or update is ignored.
-    zero_status: fields of status that are always shown, with the values that they have when nobody wrote them.
-    first_status: a new object brings its status along, as nodes do.
-    status_keeps: metadata fields that a write of the status takes from the stored object.
-    update_keeps: fields of spec that an update takes from the stored object.
-    generation: metadata.generation is 1 at first and grows with each change of what is neither metadata nor status;
-    annotations_count: and of annotations.
-    default: fills in, in place, what a client left out; of new and updated objects alike.
-    prepare_create: what only a new object gets, its first status for example.
-    validate: everything wrong with an object. validate_update: with a change of it; validate_status: with a change of
-    its status. prepare_status: what a new status takes over. These three get (new, old).
-    fields: what field selectors select by, besides metadata.name and metadata.namespace, as text of the object.
-    unknown_field: the text for any other field; has one `{}`.
-    grace: seconds that an object's deletion leaves it; None where deletion is always immediate.
-    held: whether more than finalizers keeps it once it is deleted; terminate: what it then looks like.
-    collected: whether an owner's deletion may be told to orphan, or to wait for, what it owns. orphans: it orphans
-    unless told otherwise.
-    unconditional_update: an update without a resourceVersion overwrites. create_on_update: one of nothing creates.
-    returns_deleted: a deletion answers with the object, else with a Status.
-    ttl: seconds that an object lives after its last write.
-    """
-
-    name_rule: Callable[[str], list[str]] | None = None
-    has_status: bool = False
-    zero_status: Mapping[str, Any] = field(default_factory=dict)
-    first_status: bool = False
-    status_keeps: tuple[str, ...] = ()
-    update_keeps: tuple[str, ...] = ()
-    generation: bool = False
-    annotations_count: bool = False
-    default: Callable[[Object], None] = _nothing_to_fill_in
-    prepare_create: Callable[[Object], None] = _nothing_to_fill_in
-    validate: Callable[[Object], list[FieldError]] = _nothing_to_check
-    validate_update: Callable[[Object, Object], list[FieldError]] = _any_change
-    prepare_status: Callable[[Object, Object], None] = _as_it_is
-    validate_status: Callable[[Object, Object], list[FieldError]] = _any_change
-    fields: Mapping[str, FieldGetter] = field(default_factory=dict)
-    unknown_field: str = '"{}" is not a known field selector: only "metadata.name", "metadata.namespace"'
-    grace: Callable[[Object, int | None], int] | None = None
-    held: Callable[[Object], bool] = _is_not_held
-    terminate: Callable[[Object], None] = _nothing_to_fill_in
-    collected: bool = True
-    orphans: bool = False
-    unconditional_update: bool = True
-    create_on_update: bool = False
-    returns_deleted: bool = False
-    ttl: float | None = None
-
 
 _STORED_ONLY = Strategy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceDefinition:
-    """One resource as it is served, all that discovery says about it.
+    """One resource as it is served: what discovery shows of it, how its objects behave, how they are printed.
 
-    singular: "" for the kind in lower case. subresources: names under an object ("status", "scale", "binding").
-    storage: what its objects are stored under; two versions of a resource name the same and convert:
-    to_storage, from_storage turn an object of this version into the stored form and back (new objects).
+    group: "" for core. plural: the resource's name in paths. singular: "" for the kind in lower case.
+    subresources: names under an object ("status", "scale", "binding").
+    storage: what its objects are stored under, "" for `name`. Two versions of one resource have the same, and convert:
+    to_storage and from_storage turn an object of this version into the stored form and back (new objects).
     dynamic: it came with a CustomResourceDefinition.
     """
 
@@ -120,6 +40,7 @@ class ResourceDefinition:
     to_storage: Callable[[Object], Object] | None = None
     from_storage: Callable[[Object], Object] | None = None
     strategy: Strategy = _STORED_ONLY
+    printer: Printer = NAME_AND_CREATION_TIME
     dynamic: bool = False
 
     def __post_init__(self) -> None:
@@ -133,7 +54,7 @@ class ResourceDefinition:
 
     @property
     def name(self) -> str:
-        """As messages to people name it: "pods", "replicasets.apps"."""
+        """schema.GroupResource as text: "pods", "replicasets.apps"."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 

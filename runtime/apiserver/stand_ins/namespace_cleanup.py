@@ -11,7 +11,7 @@ from __future__ import annotations
 from protocols.objects import decode_object, is_deleting, split_key
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.core.removal import BACKGROUND, DeleteOptions, delete_object, store
-from runtime.apiserver.kinds.defaults.core import KUBERNETES_FINALIZER
+from runtime.apiserver.kinds.core.namespace import KUBERNETES_FINALIZER
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.storage.store import DELETED, Change
 

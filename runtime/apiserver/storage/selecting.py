@@ -37,7 +37,7 @@ class Selection:
     def has_content(self, obj: Object) -> bool:
         if self.on_content.empty:
             return True
-        getters = self.definition.strategy.fields
+        getters = self.definition.strategy.selectable_fields
         return self.on_content.matches(lambda field: getters[field](obj))
 
     def matches(self, key: Key, obj: Object) -> bool:
@@ -59,8 +59,8 @@ def parse_selection(definition: ResourceDefinition, query: Mapping[str, str]) ->
     for requirement in fields.requirements:
         if requirement.field == _NAME or (requirement.field == _NAMESPACE and definition.namespaced):
             on_key.append(requirement)
-        elif requirement.field in definition.strategy.fields:
+        elif requirement.field in definition.strategy.selectable_fields:
             on_content.append(requirement)
         else:
-            raise status_errors.bad_request(definition.strategy.unknown_field.format(requirement.field))
+            raise status_errors.bad_request(definition.strategy.unsupported_field.format(requirement.field))
     return Selection(definition, labels, FieldSelector(tuple(on_key)), FieldSelector(tuple(on_content)))

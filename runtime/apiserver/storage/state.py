@@ -86,6 +86,10 @@ class State:
     def get(self, storage: str, key: Key) -> Record | None:
         return self.collection(storage).records.get(key)
 
+    def objects(self, storage: str) -> Iterator[Object]:
+        """All objects of a collection, decoded, in the order of their keys."""
+        return map(decode_object, self.collection(storage).raw_objects())
+
     def put(self, storage: str, key: Key, obj: Object) -> bytes:
         """Stage a create or update. Sets obj's resourceVersion; its encoding is what everybody will see."""
         collection = self.collection(storage)

@@ -6,12 +6,12 @@ Source: apiserver pkg/endpoints/handlers/create.go, pkg/registry/generic/registr
 from __future__ import annotations
 
 from protocols.objects import Object, encode_object, make_key
-from runtime.apiserver import admission
+from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
 from runtime.apiserver.core.cluster import Call, Cluster, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.kinds.validation.objectmeta import validate_metadata
+from runtime.apiserver.kinds.shared.object_meta import validate_metadata
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.client.api import Response
 
@@ -36,13 +36,14 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
         meta["name"] = metadata.generated_name(cluster, meta["generateName"])
     meta.setdefault("name", "")  # refused below, together with what else is wrong
     strategy = definition.strategy
-    strategy.default(obj)
-    admission.admit_create(cluster, definition, obj)
-    if strategy.has_status and not strategy.first_status:
+    strategy.set_defaults(obj)
+    chain.admit_create(cluster, definition, obj)
+    strategy.allocate(cluster.state, obj)
+    if strategy.has_status and not strategy.status_on_create:
         obj.pop("status", None)
     if strategy.has_status and not definition.dynamic:
-        obj["status"] = {**strategy.zero_status, **(obj.get("status") or {})}
-    strategy.prepare_create(obj)
+        obj["status"] = {**strategy.empty_status, **(obj.get("status") or {})}
+    strategy.prepare_for_create(obj)
     errors = [*validate_metadata(definition, meta), *strategy.validate(obj)]
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)

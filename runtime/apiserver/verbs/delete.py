@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from protocols.objects import decode_object, encode_object, key_of
-from runtime.apiserver import admission
+from runtime.apiserver.admission import chain
 from runtime.apiserver.core.cluster import Call, Cluster, served
 from runtime.apiserver.core.decoding import parse_json
 from runtime.apiserver.core.removal import BACKGROUND, FOREGROUND, ORPHAN, DeleteOptions, delete_object
@@ -26,9 +26,9 @@ from runtime.client.api import Response
 
 def delete(cluster: Cluster, call: Call) -> Response:
     definition = call.definition
-    admission.admit_delete(definition, call.key)
+    chain.admit_delete(definition, call.key)
     obj, gone = delete_object(cluster, definition, call.key, parse_options(call))
-    if not gone or definition.strategy.returns_deleted:
+    if not gone or definition.strategy.return_deleted_object:
         return Response(status=200, body=served(definition, encode_object(obj)))
     meta = obj["metadata"]
     details = {"name": meta["name"], "group": definition.group, "kind": definition.plural, "uid": meta["uid"]}

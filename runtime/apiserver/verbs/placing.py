@@ -17,17 +17,16 @@ from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.core.removal import delete_object
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import not_supported, required
+from runtime.apiserver.kinds.core import binding as binding_kind
+from runtime.apiserver.kinds.policy import eviction as eviction_kind
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.verbs.delete import options_in
 from runtime.client.api import Response
 
-_BINDINGS = ResourceDefinition(plural="bindings", kind="Binding")
-_EVICTIONS = ResourceDefinition(group="policy", plural="evictions", kind="Eviction")
-
 
 def bind(cluster: Cluster, call: Call) -> Response:
     """Put a pod on a node."""
-    binding = _decode(cluster, call, _BINDINGS)
+    binding = _decode(cluster, call, binding_kind.RESOURCE)
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
         wrong = not_supported("target.kind", target["kind"], ("Node", "<empty>"))
@@ -49,7 +48,7 @@ def bind(cluster: Cluster, call: Call) -> Response:
 
 
 def evict(cluster: Cluster, call: Call) -> Response:
-    eviction = _decode(cluster, call, _EVICTIONS)
+    eviction = _decode(cluster, call, eviction_kind.RESOURCE)
     options = options_in(eviction.get("deleteOptions") or {}, dry_run=call.dry_run)
     delete_object(cluster, call.definition, call.key, options)
     return _success()

@@ -6,23 +6,23 @@ Source: kubernetes pkg/registry/apps/replicaset/storage/storage.go, ScaleREST (v
 from __future__ import annotations
 
 from protocols.objects import Object, decode_object, encode_object
-from protocols.selectors import label_selector_of, map_selector
 from runtime.apiserver.core import metadata
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
+from runtime.apiserver.kinds.autoscaling import scale as scale_kind
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.verbs.patch import apply, decode_patch, settle_patched
 from runtime.apiserver.verbs.update import replace
 from runtime.client.api import Response
 
-_SCALES = ResourceDefinition(group="autoscaling", plural="scales", kind="Scale")
+_SCALES = scale_kind.RESOURCE
 
 
 def get_scale(cluster: Cluster, call: Call) -> Response:
     record = cluster.record(call.definition, call.key)
-    return Response(status=200, body=encode_object(scale_of(decode_object(record.raw))))
+    return Response(status=200, body=encode_object(scale_of(call.definition, decode_object(record.raw))))
 
 
 def update_scale(cluster: Cluster, call: Call) -> Response:
@@ -34,11 +34,11 @@ def update_scale(cluster: Cluster, call: Call) -> Response:
 def patch_scale(cluster: Cluster, call: Call) -> Response:
     patch_type, body = decode_patch(call)
     record = cluster.record(call.definition, call.key)
-    patched = apply(_SCALES, scale_of(decode_object(record.raw)), body, patch_type)
+    patched = apply(_SCALES, scale_of(call.definition, decode_object(record.raw)), body, patch_type)
     return _store(cluster, call, settle_patched(cluster, _SCALES, patched))
 
 
-def scale_of(workload: Object) -> Object:
+def scale_of(definition: ResourceDefinition, workload: Object) -> Object:
     meta, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
     shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     scale: Object = {
@@ -50,10 +50,7 @@ def scale_of(workload: Object) -> Object:
     }
     if spec.get("replicas"):
         scale["spec"]["replicas"] = spec["replicas"]
-    selector = spec.get("selector") or {}
-    # A ReplicationController's selector is a plain map.
-    is_map = workload["kind"] == "ReplicationController"
-    scale["status"]["selector"] = str(map_selector(selector) if is_map else label_selector_of(selector))
+    scale["status"]["selector"] = str(definition.strategy.scale_selector(workload))
     return scale
 
 
@@ -72,4 +69,4 @@ def _store(cluster: Cluster, call: Call, scale: Object) -> Response:
     new["spec"]["replicas"] = replicas
     new["metadata"]["resourceVersion"] = scale["metadata"].get("resourceVersion") or ""
     stored = replace(cluster, call, record, old, new)
-    return Response(status=200, body=encode_object(scale_of(decode_object(stored))))
+    return Response(status=200, body=encode_object(scale_of(definition, decode_object(stored))))

@@ -7,7 +7,7 @@ pkg/registry/rest/update.go, BeforeUpdate (v1.36).
 from __future__ import annotations
 
 from protocols.objects import Object, decode_object, encode_object
-from runtime.apiserver import admission
+from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
 from runtime.apiserver.core.cluster import Call, Cluster, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
@@ -15,7 +15,7 @@ from runtime.apiserver.core.removal import nothing_keeps
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
 from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.kinds.validation.objectmeta import validate_metadata, validate_metadata_update
+from runtime.apiserver.kinds.shared.object_meta import validate_metadata, validate_metadata_update
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.storage.state import Record
 from runtime.apiserver.verbs.create import create_object
@@ -30,7 +30,7 @@ def update(cluster: Cluster, call: Call) -> Response:
     metadata.settle_namespace(call.route, obj)
     metadata.check_name(call.route, obj)
     record = cluster.state.get(definition.storage, call.key)
-    if record is None and definition.strategy.create_on_update and not call.route.subresource:
+    if record is None and definition.strategy.allow_create_on_update and not call.route.subresource:
         if obj["metadata"].get("uid"):
             raise _another_uid(definition, call.key, obj["metadata"]["uid"], "")
         obj["metadata"].pop("resourceVersion", None)
@@ -59,15 +59,15 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
     if call.route.subresource == STATUS:
         _keep_all_but_status(definition, new, old)
         if not definition.dynamic:
-            new["status"] = {**strategy.zero_status, **(new.get("status") or {})}
-        strategy.default(new)
-        strategy.prepare_status(new, old)
-        errors += strategy.validate_status(new, old)
+            new["status"] = {**strategy.empty_status, **(new.get("status") or {})}
+        strategy.set_defaults(new)
+        strategy.prepare_for_status_update(new, old)
+        errors += strategy.validate_status_update(new, old)
     else:
         _keep_status(definition, new, old, finalizing=call.route.subresource == "finalize")
-        strategy.default(new)
-        admission.admit_update(definition, new, old)
-        if strategy.generation and _counts_as_generation(definition, new, old):
+        strategy.set_defaults(new)
+        chain.admit_update(definition, new, old)
+        if strategy.has_generation and _counts_as_generation(definition, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         errors += [*strategy.validate(new), *strategy.validate_update(new, old)]
     if errors:
@@ -94,7 +94,7 @@ def _check_version(definition: ResourceDefinition, key: str, record: Record, new
     name = key.rpartition("/")[2]
     asked = new["metadata"].get("resourceVersion") or ""
     if asked in ("", "0"):
-        if not definition.strategy.unconditional_update:
+        if not definition.strategy.allow_unconditional_update:
             missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
             raise status_errors.invalid(definition.group, definition.plural, name, [missing])
     elif asked != str(record.revision):
@@ -124,7 +124,7 @@ def _keep_all_but_status(definition: ResourceDefinition, new: Object, old: Objec
     """A write of the status leaves everything else as it is, but for most of the metadata."""
     for part in {*new, *old} - {STATUS, "metadata", "kind", "apiVersion"}:
         _take(new, old, part)
-    for part in definition.strategy.status_keeps:
+    for part in definition.strategy.status_update_keeps:
         _take(new["metadata"], old["metadata"], part)
 
 
@@ -140,4 +140,4 @@ def _counts_as_generation(definition: ResourceDefinition, new: Object, old: Obje
     if any(new.get(part) != old.get(part) for part in parts):
         return True
     annotations, before = new["metadata"].get("annotations"), old["metadata"].get("annotations")
-    return definition.strategy.annotations_count and (annotations or {}) != (before or {})
+    return definition.strategy.annotations_bump_generation and (annotations or {}) != (before or {})

@@ -1,51 +1,19 @@
-"""What a printer is, and the words that many of them share.
+"""Words and values that the cells of many kinds' tables share.
 
-A printer turns an object into the cells of one table row. It gets objects as they are stored: whatever is optional may
-be missing, what is there has its type.
-
-Source: kubernetes v1.36 pkg/printers/internalversion/printers.go for all printers in this package.
+Source: kubernetes pkg/printers/internalversion/printers.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from protocols.objects import Object, metadata
 from protocols.selectors import label_selector_of
 from protocols.times import human_duration, parse_time
+from runtime.apiserver.registry.printers import AGE, NAME, Printer
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
-
-
-class Column(NamedTuple):
-    """As metav1.TableColumnDefinition. priority: 0 is always shown, 1 with `-o wide`."""
-
-    name: str
-    type: str = "string"
-    format: str = ""
-    priority: int = 0
-
-
-NAME = Column("Name", format="name")
-AGE = Column("Age")
-
-Cells = Callable[[Object, float], list[Any]]
-
-
-class Printer(NamedTuple):
-    """cells(object, now in Unix seconds) gives one value for each column."""
-
-    columns: tuple[Column, ...]
-    cells: Cells
-
-
-def number(name: str) -> Column:
-    return Column(name, "integer")
-
-
-def wide(name: str) -> Column:
-    return Column(name, priority=1)
 
 
 def part(obj: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
@@ -118,3 +86,20 @@ def is_true(status: Mapping[str, Any], type_: str) -> bool:
 
 def first_of(values: Iterable[str | None], otherwise: str = "") -> str:
     return next((value for value in values if value), otherwise)
+
+
+def or_unset(spec: Mapping[str, Any], name: str) -> str:
+    return UNSET if spec.get(name) is None else str(spec[name])
+
+
+def load_balancer_addresses(obj: Object) -> list[str]:
+    """Of a Service or an Ingress."""
+    ingress = items(part(obj, "status", "loadBalancer"), "ingress")
+    return sorted({one.get("ip") or one.get("hostname") for one in ingress} - {None, ""})
+
+
+def _name_and_age(obj: Object, now: float) -> list[Any]:
+    return [name_cell(obj), age_cell(obj, now)]
+
+
+NAME_AND_AGE = Printer((NAME, AGE), _name_and_age)

@@ -10,7 +10,7 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, quoted, required, too_long
-from runtime.apiserver.kinds.validation.names import dns_label, label_key, label_value, path_segment
+from runtime.apiserver.kinds.shared.names import dns_label, label_key, label_value, path_segment
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes, keys and values together
@@ -19,7 +19,11 @@ IMMUTABLE = "field is immutable"
 
 def validate_metadata(definition: ResourceDefinition, meta: Object) -> list[FieldError]:
     errors: list[FieldError] = []
-    rules = (path_segment,) if definition.strategy.name_rule is None else (definition.strategy.name_rule, path_segment)
+    rules = (
+        (path_segment,)
+        if definition.strategy.validate_name is None
+        else (definition.strategy.validate_name, path_segment)
+    )
     base, name = meta.get("generateName"), meta.get("name")
     if base and not name:
         errors += [invalid("metadata.generateName", base, text) for rule in rules for text in rule(_masked(base))]

@@ -17,22 +17,6 @@ _FILE_MODE = 0o644
 _WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 
 
-def default_pod(pod: Object) -> None:
-    """A pod gets more than a template: requests follow limits, and host network ports are host ports."""
-    spec = pod.setdefault("spec", {})
-    default_pod_spec(spec)
-    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        limits = container["resources"].get("limits")
-        if limits:
-            requests = container["resources"].setdefault("requests", {})
-            for name, amount in limits.items():
-                requests.setdefault(name, amount)
-        if spec.get("hostNetwork"):
-            for port in container.get("ports") or ():
-                port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
-    spec.setdefault("enableServiceLinks", True)
-
-
 def default_pod_template(template: Object) -> None:
     """The template of a workload; metadata is there even when empty, as upstream's encoder writes it."""
     template.setdefault("metadata", {})

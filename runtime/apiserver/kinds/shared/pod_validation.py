@@ -21,34 +21,25 @@ from runtime.apiserver.errors.field_errors import (
     not_supported,
     required,
 )
-from runtime.apiserver.kinds.validation.names import (
+from runtime.apiserver.kinds.shared.names import (
     dns_label,
     dns_subdomain,
     label_key,
     label_value,
     too_many_characters,
 )
-from runtime.apiserver.kinds.validation.objectmeta import IMMUTABLE, validate_annotations, validate_labels
+from runtime.apiserver.kinds.shared.object_meta import validate_annotations, validate_labels
 
-UPDATABLE = (
-    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
-    "`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
 MOST = 2**31 - 1
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 _port_characters = re.compile("[-a-z0-9]+")
 _environment_name = re.compile("[ -<>-~]+")
-
-
-def validate_pod(pod: Object) -> list[FieldError]:
-    return validate_pod_spec(pod["spec"], "spec")
 
 
 def validate_pod_template(template: Object, field: str) -> list[FieldError]:
@@ -89,54 +80,6 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
         errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {MOST}, inclusive"))
     for i, toleration in enumerate(spec.get("tolerations") or ()):
         _validate_toleration(toleration, f"{field}.tolerations[{i}]", errors)
-    return errors
-
-
-def validate_pod_update(new: Object, old: Object) -> list[FieldError]:
-    """Of a pod's spec little can change: images, a shorter deadline, more tolerations, fewer scheduling gates."""
-    spec, before = new["spec"], old["spec"]
-    if spec == before:
-        return []
-    errors: list[FieldError] = []
-    changed = dict(spec)
-    for part in ("containers", "initContainers"):
-        now, then = spec.get(part) or [], before.get(part) or []
-        if len(now) != len(then):
-            return [forbidden(f"spec.{part}", "pod updates may not add or remove containers")]
-        if part in before:
-            changed[part] = [{**one, "image": two.get("image")} for one, two in zip(now, then, strict=True)]
-    _validate_deadline_update(spec, before, errors)
-    for toleration in before.get("tolerations") or ():
-        if not any(_same_but_for_seconds(toleration, one) for one in spec.get("tolerations") or ()):
-            detail = "existing toleration can not be modified except its tolerationSeconds"
-            errors.append(forbidden("spec.tolerations", detail))
-            break
-    gates = {gate.get("name") for gate in before.get("schedulingGates") or ()}
-    for i, gate in enumerate(spec.get("schedulingGates") or ()):
-        if gate.get("name") not in gates:
-            detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
-            errors.append(forbidden(f"spec.schedulingGates[{i}].name", detail))
-    for part in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
-        changed.pop(part, None)
-        if part in before:
-            changed[part] = before[part]
-    if (before.get("terminationGracePeriodSeconds") or 0) < 0 and changed.get("terminationGracePeriodSeconds") == 1:
-        changed["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
-    if changed != before:
-        differing = sorted(part for part in {*changed, *before} if changed.get(part) != before.get(part))
-        lines = "\n".join(f"  {part}: {before.get(part)!r} -> {changed.get(part)!r}" for part in differing)
-        errors.append(forbidden("spec", f"pod updates may not change fields other than {UPDATABLE}\n{lines}"))
-    return errors
-
-
-def validate_pod_status_update(new: Object, old: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
-    now, then = new.get("status") or {}, old.get("status") or {}
-    if now.get("qosClass") != then.get("qosClass"):
-        errors.append(invalid("status.qosClass", now.get("qosClass", ""), IMMUTABLE))
-    for i, condition in enumerate(now.get("conditions") or ()):
-        type_ = condition.get("type") or ""
-        errors += [invalid(f"status.conditions[{i}].Type", type_, text) for text in label_key(type_)]
     return errors
 
 
@@ -282,21 +225,8 @@ def _validate_toleration(toleration: Object, field: str, errors: list[FieldError
             errors.append(invalid(f"{field}.operator", value, "value must be empty when `operator` is 'Exists'"))
     elif operator not in _OPERATORS:
         errors.append(not_supported(f"{field}.operator", operator, _OPERATORS[:2]))
-    if effect and effect not in _EFFECTS:
-        errors.append(not_supported(f"{field}.effect", effect, _EFFECTS))
-
-
-def _same_but_for_seconds(old: Object, new: Object) -> bool:
-    return {**old, "tolerationSeconds": None} == {**new, "tolerationSeconds": None}
-
-
-def _validate_deadline_update(spec: Object, before: Object, errors: list[FieldError]) -> None:
-    now, then = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
-    field = "spec.activeDeadlineSeconds"
-    if now is None and then is not None:
-        errors.append(invalid(field, None, "must not update from a positive integer to nil value"))
-    elif now is not None and then is not None and then < now:
-        errors.append(invalid(field, now, "must be less than or equal to previous value"))
+    if effect and effect not in TAINT_EFFECTS:
+        errors.append(not_supported(f"{field}.effect", effect, TAINT_EFFECTS))
 
 
 def _one_of(obj: Object, name: str, supported: Iterable[str], field: str, errors: list[FieldError]) -> None:

@@ -1,6 +1,6 @@
-"""The first status of a pod, and its quality of service.
+"""The quality of service class of a pod.
 
-Source: kubernetes pkg/registry/core/pod/strategy.go, pkg/apis/core/v1/helper/qos/qos.go (v1.36).
+Source: kubernetes pkg/apis/core/v1/helper/qos/qos.go (v1.36).
 """
 
 from __future__ import annotations
@@ -13,36 +13,6 @@ from protocols.quantities import parse_quantity
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
 _COUNTED = ("cpu", "memory")
-
-
-def prepare_pod(pod: Object) -> None:
-    """A pod is pending from the start; one with scheduling gates says that it waits for them."""
-    status: Object = {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}
-    if pod["spec"].get("schedulingGates"):
-        status["conditions"] = [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
-                "reason": "SchedulingGated",
-                "message": "Scheduling is blocked due to non-empty scheduling gates",
-            }
-        ]
-    pod["status"] = status
-
-
-def prepare_pod_status(new: Object, old: Object) -> None:
-    """What kubelets that do not know these fields would lose; and a first address is the one of many."""
-    status = new.setdefault("status", {})
-    for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
-        first = (status.get(many) or [{}])[0].get("ip")
-        if status.get(one) and status[one] != first:
-            status[many] = [{"ip": status[one]}]
-        elif first and not status.get(one):
-            status[one] = first
-    for field in ("qosClass", "observedGeneration"):
-        if not status.get(field) and field in old.get("status", {}):
-            status[field] = old["status"][field]
 
 
 def quality_of_service(spec: Object) -> str:

@@ -1,25 +1,17 @@
-"""Label selectors inside objects, and numbers that may not be negative.
+"""Label selectors inside objects.
 
-Source: apimachinery pkg/apis/meta/v1/validation/validation.go, pkg/api/validation/generic.go (v1.36).
+Source: apimachinery pkg/apis/meta/v1/validation/validation.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from protocols.objects import Object
 from protocols.selectors import label_selector_of
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required
-from runtime.apiserver.kinds.validation.names import label_key, label_value
-from runtime.apiserver.kinds.validation.objectmeta import validate_labels
-
-NOT_NEGATIVE = "must be greater than or equal to 0"
-
-
-def not_negative(obj: Object, field: str, names: Iterable[str]) -> list[FieldError]:
-    """Of these fields of obj, which stands at `field`, none may be below 0."""
-    return [invalid(f"{field}.{name}", obj[name], NOT_NEGATIVE) for name in names if (obj.get(name) or 0) < 0]
+from runtime.apiserver.kinds.shared.names import label_key, label_value
+from runtime.apiserver.kinds.shared.object_meta import validate_labels
 
 
 def validate_selector(selector: Mapping[str, Any], field: str) -> list[FieldError]:

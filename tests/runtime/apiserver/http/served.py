@@ -16,6 +16,7 @@ from structlog.testing import LogCapture
 
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp
+from runtime.apiserver.kinds.core import pod as pod_kind
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import Change, MemoryStore, Store, Stored
@@ -27,7 +28,9 @@ PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 RESOURCES = (
     ResourceDefinition(plural="namespaces", kind="Namespace", namespaced=False),
-    ResourceDefinition(plural="pods", kind="Pod", short_names=("po",), subresources=("status",)),
+    ResourceDefinition(
+        plural="pods", kind="Pod", short_names=("po",), subresources=("status",), printer=pod_kind.RESOURCE.printer
+    ),
     ResourceDefinition(group="apps", plural="deployments", kind="Deployment"),
 )
 

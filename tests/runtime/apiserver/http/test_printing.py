@@ -2,17 +2,12 @@ from typing import Any
 
 import pytest
 
-from runtime.apiserver.kinds.printing.tables import PRINTERS, printer_for, table, table_row
+from runtime.apiserver.http.tables import table, table_row
+from runtime.apiserver.kinds.shared.cells import NAME_AND_AGE
+from tests.runtime.apiserver.kinds.printers import META, NOW, PRINTERS, cells, printer_for
 
-NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
-META = {"name": "x", "creationTimestamp": "2026-01-02T02:00:00Z"}
 TEMPLATE = {"spec": {"containers": [{"name": "a", "image": "nginx:1"}, {"name": "b", "image": "redis"}]}}
 SELECTOR = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "t", "operator": "In", "values": ["b", "a"]}]}
-
-
-def cells(api_version: str, kind: str, **fields: Any) -> list[Any]:
-    meta = {**META, **fields.pop("metadata", {})}
-    return printer_for(api_version, kind).cells({"metadata": meta, **fields}, NOW)
 
 
 @pytest.mark.parametrize(
@@ -61,15 +56,15 @@ def test_columns_are_those_that_kubectl_shows(api_version: str, kind: str, colum
 
 
 def test_custom_resources_show_their_age() -> None:
-    assert [column.name for column in printer_for("example.com/v1", "Widget", custom=True).columns] == ["Name", "Age"]
+    assert [column.name for column in NAME_AND_AGE.columns] == ["Name", "Age"]
 
 
-@pytest.mark.parametrize("group, kind", sorted(PRINTERS))
+@pytest.mark.parametrize("api_version, kind", sorted(PRINTERS))
 @pytest.mark.parametrize("obj", [{}, {"metadata": {"name": "x"}, "spec": {}, "status": {}}], ids=["empty", "bare"])
 def test_every_printer_gives_one_cell_a_column_however_little_is_there(
-    group: str, kind: str, obj: dict[str, Any]
+    api_version: str, kind: str, obj: dict[str, Any]
 ) -> None:
-    printer = PRINTERS[group, kind]
+    printer = PRINTERS[api_version, kind]
     assert len(printer.cells(obj, NOW)) == len(printer.columns)
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from runtime.apiserver.http.negotiation import Form
 from runtime.apiserver.http.representations import Representation
+from runtime.apiserver.kinds.core import pod as pod_kind
 
 TABLE, PARTIAL = Form("Table", "v1"), Form("PartialObjectMetadata", "v1")
 
@@ -18,7 +19,7 @@ def whole(name: str) -> dict[str, Any]:
 
 
 def representation(form: Form, include: str = "Metadata") -> Representation:
-    return Representation(form, include=include, now=lambda: 0.0, custom=False)
+    return Representation(form, include=include, now=lambda: 0.0, printer=pod_kind.RESOURCE.printer)
 
 
 def body(one: Representation, document: dict[str, Any]) -> dict[str, Any]:

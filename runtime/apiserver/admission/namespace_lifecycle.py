@@ -1,0 +1,40 @@
+"""NamespaceLifecycle: objects are created only in namespaces that exist and are not being deleted.
+
+Source: apiserver pkg/admission/plugin/namespace/lifecycle/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Key, Object
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+NAMESPACES = "namespaces"
+_IMMORTAL = ("default", "kube-system", "kube-public")
+
+
+def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """Raises StatusError (403, 404)."""
+    if not definition.namespaced:
+        return
+    name = obj["metadata"]["namespace"]
+    record = cluster.state.get(NAMESPACES, name)
+    if record is None:
+        raise status_errors.not_found("", NAMESPACES, name)
+    if cluster.is_deleting(record):
+        because = f"unable to create new content in namespace {name} because it is being terminated"
+        error = status_errors.forbidden(definition.group, definition.plural, obj["metadata"].get("name", ""), because)
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {name} is being terminated",
+            "field": "metadata.namespace",
+        }
+        error.details = (error.details or {}) | {"causes": [cause]}
+        raise error
+
+
+def admit_delete(definition: ResourceDefinition, key: Key) -> None:
+    """Raises StatusError (403)."""
+    if definition.storage == NAMESPACES and key in _IMMORTAL:
+        raise status_errors.forbidden("", NAMESPACES, key, "this namespace may not be deleted")

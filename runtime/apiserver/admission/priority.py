@@ -1,0 +1,70 @@
+"""Priority: the priority and preemption policy of a pod are those of its PriorityClass.
+
+Source: kubernetes plugin/pkg/admission/priority/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object, decode_object
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+# Every cluster has these two classes, whether or not they are stored.
+_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_PREEMPT = "PreemptLowerPriority"
+
+
+def admit_create(cluster: Cluster, definition: ResourceDefinition, pod: Object) -> None:
+    """Raises StatusError (403)."""
+    if definition.storage != "pods":
+        return
+    spec = pod["spec"]
+    priority, policy = _of_class(cluster, pod)
+    given = spec.get("priority")
+    if given is not None and given != priority:
+        raise _forbidden(
+            pod,
+            f"the integer value of priority ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {priority} from the given PriorityClass name",
+        )
+    spec["priority"] = priority
+    given = spec.get("preemptionPolicy")
+    if given is not None and given != policy:
+        raise _forbidden(
+            pod,
+            f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name",
+        )
+    spec["preemptionPolicy"] = policy
+
+
+def admit_update(definition: ResourceDefinition, new: Object, old: Object) -> None:
+    """An update that leaves both out keeps them."""
+    if definition.storage == "pods":
+        for field in ("priority", "preemptionPolicy"):
+            if field in old["spec"]:
+                new["spec"].setdefault(field, old["spec"][field])
+
+
+def _of_class(cluster: Cluster, pod: Object) -> tuple[int, str]:
+    """(priority, preemption policy) of the pod's class; writes the name of the default class into the pod."""
+    name = pod["spec"].get("priorityClassName")
+    if not name:
+        defaults = [one for one in cluster.state.objects(PRIORITY_CLASSES) if one.get("globalDefault")]
+        if not defaults:
+            return 0, _PREEMPT
+        chosen = min(defaults, key=lambda one: one.get("value", 0))
+        pod["spec"]["priorityClassName"] = chosen["metadata"]["name"]
+    elif record := cluster.state.get(PRIORITY_CLASSES, name):
+        chosen = decode_object(record.raw)
+    elif name in _SYSTEM_CLASSES:
+        return _SYSTEM_CLASSES[name], _PREEMPT
+    else:
+        raise _forbidden(pod, f"no PriorityClass with name {name} was found")
+    return chosen.get("value", 0), chosen.get("preemptionPolicy", _PREEMPT)
+
+
+def _forbidden(pod: Object, because: str) -> status_errors.StatusError:
+    return status_errors.forbidden("", "pods", pod["metadata"].get("name", ""), because)

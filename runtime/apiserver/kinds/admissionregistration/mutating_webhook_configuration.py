@@ -1,0 +1,23 @@
+"""MutatingWebhookConfigurations.
+
+Source: kubernetes pkg/registry/admissionregistration/mutatingwebhookconfiguration/strategy.go,
+pkg/printers/internalversion/printers.go (printMutatingWebhook) (v1.36).
+"""
+
+from __future__ import annotations
+
+from runtime.apiserver.kinds.shared.admission_registration import WEBHOOKS
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import Strategy
+
+RESOURCE = ResourceDefinition(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="mutatingwebhookconfigurations",
+    kind="MutatingWebhookConfiguration",
+    categories=("api-extensions",),
+    namespaced=False,
+    strategy=Strategy(validate_name=dns_subdomain),
+    printer=WEBHOOKS,
+)

@@ -1,0 +1,23 @@
+"""ValidatingWebhookConfigurations.
+
+Source: kubernetes pkg/registry/admissionregistration/validatingwebhookconfiguration/strategy.go,
+pkg/printers/internalversion/printers.go (printValidatingWebhook) (v1.36).
+"""
+
+from __future__ import annotations
+
+from runtime.apiserver.kinds.shared.admission_registration import WEBHOOKS
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import Strategy
+
+RESOURCE = ResourceDefinition(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="validatingwebhookconfigurations",
+    kind="ValidatingWebhookConfiguration",
+    categories=("api-extensions",),
+    namespaced=False,
+    strategy=Strategy(validate_name=dns_subdomain),
+    printer=WEBHOOKS,
+)

@@ -1,0 +1,160 @@
+"""Deployments.
+
+Source: kubernetes pkg/registry/apps/deployment/strategy.go, pkg/apis/apps/v1/defaults.go,
+pkg/apis/apps/validation/validation.go, pkg/printers/internalversion/printers.go (printDeployment) (v1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from protocols.objects import Object
+from protocols.selectors import label_selector_of
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
+from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE, not_negative
+from runtime.apiserver.kinds.shared.workloads import (
+    HISTORY_LIMIT,
+    ROLLING_UPDATE,
+    TEMPLATE_COLUMNS,
+    count,
+    spec_with_template,
+    template_cells,
+    validate_selected_template,
+    validate_selector_update,
+    validate_within_replicas,
+)
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from runtime.apiserver.registry.strategy import Strategy
+
+_percent = re.compile("[0-9]+%")
+
+
+def set_defaults(deployment: Object) -> None:
+    spec = spec_with_template(deployment)
+    spec.setdefault("replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = ROLLING_UPDATE
+    if strategy["type"] == ROLLING_UPDATE:
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", HISTORY_LIMIT)
+    spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def validate(deployment: Object) -> list[FieldError]:
+    spec = deployment["spec"]
+    errors = not_negative(spec, "spec", ("replicas",))
+    errors += validate_selected_template(spec, owner="ReplicaSet", empty="deployment")
+    errors += _validate_strategy(spec["strategy"])
+    errors += not_negative(spec, "spec", ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"))
+    deadline = spec["progressDeadlineSeconds"]
+    if deadline <= (spec.get("minReadySeconds") or 0):
+        errors.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
+    return errors
+
+
+def _validate_strategy(strategy: Object) -> list[FieldError]:
+    field = "spec.strategy"
+    if strategy["type"] == "Recreate":
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        return [forbidden(f"{field}.rollingUpdate", detail)] if "rollingUpdate" in strategy else []
+    if strategy["type"] != "RollingUpdate":
+        shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}  # upstream's inner form
+        return [not_supported(field, shown, ("Recreate", "RollingUpdate"))]
+    rolling = strategy["rollingUpdate"]
+    field += ".rollingUpdate"
+    unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
+    errors = _int_or_percent(unavailable, f"{field}.maxUnavailable") + _int_or_percent(surge, f"{field}.maxSurge")
+    if not errors and _number(unavailable) == 0 and _number(surge) == 0:
+        errors.append(invalid(f"{field}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
+    if not errors and isinstance(unavailable, str) and _number(unavailable) > 100:
+        errors.append(invalid(f"{field}.maxUnavailable", unavailable, "must not be greater than 100%"))
+    return errors
+
+
+def _int_or_percent(value: int | str, field: str) -> list[FieldError]:
+    if isinstance(value, int):
+        return [invalid(field, value, NOT_NEGATIVE)] if value < 0 else []
+    if _percent.fullmatch(value):
+        return []
+    rule = "a valid percent string must be a numeric string followed by an ending '%'"
+    return [invalid(field, value, f"{rule} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")]
+
+
+def _number(value: int | str) -> int:
+    return value if isinstance(value, int) else int(value.rstrip("%"))
+
+
+def validate_status_update(new: Object, old: Object) -> list[FieldError]:
+    status = new.get("status") or {}
+    counts = (
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    )
+    errors = not_negative(status, "status", counts)
+    errors += validate_within_replicas(status, ("updatedReplicas", "readyReplicas", "availableReplicas"))
+    collisions = status.get("collisionCount", 0)
+    if collisions < (old.get("status") or {}).get("collisionCount", 0):
+        errors.append(invalid("status.collisionCount", collisions, "cannot be decremented"))
+    return errors
+
+
+def cells(obj: Object, now: float) -> list[Any]:
+    try:
+        selector = str(label_selector_of(part(obj, "spec", "selector")))
+    except ValueError:
+        selector = "<invalid>"
+    return [
+        name_cell(obj),
+        f"{count(obj, 'status', 'readyReplicas')}/{count(obj, 'spec', 'replicas')}",
+        count(obj, "status", "updatedReplicas"),
+        count(obj, "status", "availableReplicas"),
+        age_cell(obj, now),
+        *template_cells(obj),
+        selector,
+    ]
+
+
+RESOURCE = ResourceDefinition(
+    group="apps",
+    version="v1",
+    plural="deployments",
+    kind="Deployment",
+    short_names=("deploy",),
+    categories=("all",),
+    subresources=("status", "scale"),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        annotations_bump_generation=True,
+        set_defaults=set_defaults,
+        validate=validate,
+        validate_update=validate_selector_update,
+        has_status=True,
+        status_update_keeps=("labels",),
+        validate_status_update=validate_status_update,
+    ),
+    printer=Printer(
+        columns=(
+            NAME,
+            Column("Ready"),
+            Column("Up-to-date"),
+            Column("Available"),
+            AGE,
+            *TEMPLATE_COLUMNS,
+        ),
+        cells=cells,
+    ),
+)

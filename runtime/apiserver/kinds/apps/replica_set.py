@@ -1,0 +1,66 @@
+"""ReplicaSets.
+
+Source: kubernetes pkg/registry/apps/replicaset/strategy.go, pkg/apis/apps/v1/defaults.go,
+pkg/apis/apps/validation/validation.go, pkg/printers/internalversion/printers.go (printReplicaSet) (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.kinds.shared.cells import part, selector_cell
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.numbers import not_negative
+from runtime.apiserver.kinds.shared.selectable_fields import count_at
+from runtime.apiserver.kinds.shared.workloads import (
+    REPLICA_COLUMNS,
+    TEMPLATE_COLUMNS,
+    replica_cells,
+    spec_with_template,
+    validate_replicas_status,
+    validate_selected_template,
+    validate_selector_update,
+)
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import Printer
+from runtime.apiserver.registry.strategy import Strategy
+
+
+def set_defaults(replicaset: Object) -> None:
+    spec = spec_with_template(replicaset)
+    spec.setdefault("replicas", 1)
+
+
+def validate(replicaset: Object) -> list[FieldError]:
+    spec = replicaset["spec"]
+    errors = not_negative(spec, "spec", ("replicas", "minReadySeconds"))
+    return errors + validate_selected_template(spec, owner="ReplicaSet", empty="deployment")
+
+
+def cells(obj: Object, now: float) -> list[Any]:
+    return [*replica_cells(obj, now), selector_cell(part(obj, "spec").get("selector"))]
+
+
+RESOURCE = ResourceDefinition(
+    group="apps",
+    version="v1",
+    plural="replicasets",
+    kind="ReplicaSet",
+    short_names=("rs",),
+    categories=("all",),
+    subresources=("status", "scale"),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        set_defaults=set_defaults,
+        validate=validate,
+        validate_update=validate_selector_update,
+        has_status=True,
+        empty_status={"replicas": 0},
+        validate_status_update=validate_replicas_status,
+        selectable_fields={"status.replicas": count_at("status.replicas")},
+    ),
+    printer=Printer(columns=(*REPLICA_COLUMNS, *TEMPLATE_COLUMNS), cells=cells),
+)

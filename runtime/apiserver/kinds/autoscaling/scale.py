@@ -1,0 +1,35 @@
+"""Scale, the body of the scale subresource; the objects behind it are workloads.
+
+Source: kubernetes pkg/apis/autoscaling/types.go, pkg/printers/internalversion/printers.go (printScale) (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import AGE, Column, Printer, number
+
+
+def cells(scale: Object, now: float) -> list[Any]:
+    desired, available = (part(scale, where).get("replicas") or 0 for where in ("spec", "status"))
+    return [name_cell(scale), desired, available, age_cell(scale, now)]
+
+
+RESOURCE = ResourceDefinition(
+    group="autoscaling",
+    version="v1",
+    plural="scales",
+    kind="Scale",
+    printer=Printer(
+        columns=(
+            Column("Name"),
+            number("Desired"),
+            number("Available"),
+            AGE,
+        ),
+        cells=cells,
+    ),
+)

@@ -1,0 +1,54 @@
+"""Leases.
+
+Source: kubernetes pkg/registry/coordination/lease/strategy.go, pkg/apis/coordination/validation/validation.go,
+pkg/printers/internalversion/printers.go (printLease) (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid
+from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(lease: Object) -> list[FieldError]:
+    spec = lease.get("spec") or {}
+    errors: list[FieldError] = []
+    if spec.get("leaseDurationSeconds") is not None and spec["leaseDurationSeconds"] <= 0:
+        errors.append(invalid("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0"))
+    if (spec.get("leaseTransitions") or 0) < 0:
+        detail = "must be greater than or equal to 0"
+        errors.append(invalid("spec.leaseTransitions", spec["leaseTransitions"], detail))
+    return errors
+
+
+def cells(lease: Object, now: float) -> list[Any]:
+    return [name_cell(lease), part(lease, "spec").get("holderIdentity") or "", age_cell(lease, now)]
+
+
+RESOURCE = ResourceDefinition(
+    group="coordination.k8s.io",
+    version="v1",
+    plural="leases",
+    kind="Lease",
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        allow_create_on_update=True,
+        validate=validate,
+        allow_unconditional_update=False,
+    ),
+    printer=Printer(
+        columns=(
+            NAME,
+            Column("Holder"),
+            AGE,
+        ),
+        cells=cells,
+    ),
+)

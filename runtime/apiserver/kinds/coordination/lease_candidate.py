@@ -1,0 +1,41 @@
+"""LeaseCandidates.
+
+Source: kubernetes pkg/registry/coordination/leasecandidate/strategy.go, pkg/printers/internalversion/printers.go
+(printLeaseCandidate) (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from runtime.apiserver.registry.strategy import Strategy
+
+
+def cells(candidate: Object, now: float) -> list[Any]:
+    spec = part(candidate, "spec")
+    words = [spec.get(what) or "" for what in ("leaseName", "binaryVersion", "emulationVersion")]
+    return [name_cell(candidate), *words, age_cell(candidate, now)]
+
+
+RESOURCE = ResourceDefinition(
+    group="coordination.k8s.io",
+    version="v1beta1",
+    plural="leasecandidates",
+    kind="LeaseCandidate",
+    strategy=Strategy(validate_name=dns_subdomain),
+    printer=Printer(
+        columns=(
+            NAME,
+            Column("LeaseName"),
+            Column("BinaryVersion"),
+            Column("EmulationVersion"),
+            AGE,
+        ),
+        cells=cells,
+    ),
+)

@@ -1,0 +1,10 @@
+"""Binding, the body of pods/binding.
+
+Source: kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST (v1.36).
+"""
+
+from __future__ import annotations
+
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+RESOURCE = ResourceDefinition(version="v1", plural="bindings", kind="Binding")

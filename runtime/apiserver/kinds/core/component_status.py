@@ -1,0 +1,40 @@
+"""ComponentStatuses, which nothing stores.
+
+Source: kubernetes pkg/registry/core/componentstatus/rest.go, pkg/printers/internalversion/printers.go
+(printComponentStatus) (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.kinds.shared.cells import condition, name_cell
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import NAME, Column, Printer
+
+
+def cells(component: Object, now: float) -> list[Any]:  # noqa: ARG001
+    healthy = condition(component, "Healthy")
+    if healthy is None:
+        return [name_cell(component), "Unknown", "", ""]
+    words = "Healthy" if healthy.get("status") == "True" else "Unhealthy"
+    return [name_cell(component), words, healthy.get("message") or "", healthy.get("error") or ""]
+
+
+RESOURCE = ResourceDefinition(
+    version="v1",
+    plural="componentstatuses",
+    kind="ComponentStatus",
+    short_names=("cs",),
+    namespaced=False,
+    printer=Printer(
+        columns=(
+            NAME,
+            Column("Status"),
+            Column("Message"),
+            Column("Error"),
+        ),
+        cells=cells,
+    ),
+)

@@ -1,0 +1,54 @@
+"""ConfigMaps.
+
+Source: kubernetes pkg/registry/core/configmap/strategy.go, pkg/apis/core/validation/validation.go,
+pkg/printers/internalversion/printers.go (printConfigMap) (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.kinds.shared.cells import age_cell, name_cell
+from runtime.apiserver.kinds.shared.data import validate_data, validate_immutable_data
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(config_map: Object) -> list[FieldError]:
+    return validate_data(config_map.get("data") or {}, "data") + validate_data(
+        config_map.get("binaryData") or {}, "binaryData"
+    )
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    return validate_immutable_data(new, old, ("data", "binaryData"))
+
+
+def cells(config_map: Object, now: float) -> list[Any]:
+    count = len(config_map.get("data") or ()) + len(config_map.get("binaryData") or ())
+    return [name_cell(config_map), count, age_cell(config_map, now)]
+
+
+RESOURCE = ResourceDefinition(
+    version="v1",
+    plural="configmaps",
+    kind="ConfigMap",
+    short_names=("cm",),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        validate=validate,
+        validate_update=validate_update,
+    ),
+    printer=Printer(
+        columns=(
+            NAME,
+            Column("Data"),
+            AGE,
+        ),
+        cells=cells,
+    ),
+)

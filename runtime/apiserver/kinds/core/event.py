@@ -1,0 +1,129 @@
+"""Events of core/v1, the stored form; kinds/events/event.py is the other.
+
+Source: kubernetes pkg/registry/core/event/strategy.go, pkg/apis/core/v1/defaults.go,
+pkg/apis/core/validation/validation.go, pkg/apis/core/validation/events.go, pkg/printers/internalversion/printers.go
+(printEvent) (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from runtime.apiserver.kinds.shared.cells import name_cell, since
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import Column, Printer, wide
+from runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
+
+EVENT_TTL = 3600.0  # seconds
+
+
+def set_defaults(event: Object) -> None:
+    for field in ("reportingComponent", "reportingInstance"):
+        event.setdefault(field, "")
+
+
+def validate(event: Object) -> list[FieldError]:
+    """An event lives in the namespace of what it is about; of what has none, in default. One with an eventTime says who
+    reports it, and what was done."""
+    about, namespace = event.get("involvedObject") or {}, event["metadata"].get("namespace", "")
+    of, is_new = about.get("namespace") or "", "eventTime" in event
+    errors: list[FieldError] = []
+    homes = ("default", "kube-system") if is_new else ("default",)
+    if (of and of != namespace and not is_new) or (not of and namespace not in homes):
+        errors.append(invalid("involvedObject.namespace", of, "does not match event.namespace"))
+    if is_new:
+        needed = ("reportingComponent", "reportingInstance", "action", "reason")
+        errors += [required(field) for field in needed if not event.get(field)]
+    return errors
+
+
+def cells(event: Object, now: float) -> list[Any]:
+    """An event of either API: events.k8s.io names the same fields otherwise."""
+    first = since(_either(event, "firstTimestamp", "deprecatedFirstTimestamp") or event.get("eventTime"), now)
+    last_seen = _either(event, "lastTimestamp", "deprecatedLastTimestamp")
+    last = since(last_seen, now) if last_seen else first
+    count, series = _either(event, "count", "deprecatedCount") or 1, event.get("series")
+    if series is not None:
+        last, count = since(series.get("lastObservedTime"), now), series.get("count") or 0
+    involved = _either(event, "involvedObject", "regarding") or {}
+    target = (involved.get("kind") or "").lower()
+    if involved.get("name"):
+        target += f"/{involved['name']}"
+    return [
+        last,
+        event.get("type") or "",
+        event.get("reason") or "",
+        target,
+        involved.get("fieldPath") or "",
+        _event_source(event),
+        (_either(event, "message", "note") or "").strip(),
+        first,
+        count,
+        name_cell(event),
+    ]
+
+
+def _either(event: Object, name: str, other: str) -> Any:
+    return event.get(name) or event.get(other)
+
+
+def _event_source(event: Object) -> str:
+    source = _either(event, "source", "deprecatedSource") or {}
+    component = source.get("component") or _either(event, "reportingComponent", "reportingController") or ""
+    instance = source.get("host") or event.get("reportingInstance")
+    return f"{component}, {instance}" if instance else component
+
+
+def _source_component(event: Object) -> str:
+    return (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
+
+
+RESOURCE = ResourceDefinition(
+    version="v1",
+    plural="events",
+    kind="Event",
+    short_names=("ev",),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        allow_create_on_update=True,
+        set_defaults=set_defaults,
+        validate=validate,
+        default_garbage_collection_policy=GarbageCollectionPolicy.UNSUPPORTED,
+        ttl=EVENT_TTL,
+        selectable_fields={
+            **fields_at(
+                "involvedObject.kind",
+                "involvedObject.namespace",
+                "involvedObject.name",
+                "involvedObject.uid",
+                "involvedObject.apiVersion",
+                "involvedObject.resourceVersion",
+                "involvedObject.fieldPath",
+                "reason",
+                "reportingComponent",
+                "type",
+            ),
+            "source": _source_component,
+        },
+        unsupported_field=FIELD_LABEL_NOT_SUPPORTED,
+    ),
+    printer=Printer(
+        columns=(
+            Column("Last Seen"),
+            Column("Type"),
+            Column("Reason"),
+            Column("Object"),
+            wide("Subobject"),
+            wide("Source"),
+            Column("Message"),
+            wide("First Seen"),
+            wide("Count"),
+            Column("Name", format="name", priority=1),
+        ),
+        cells=cells,
+    ),
+)

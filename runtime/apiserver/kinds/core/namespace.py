@@ -1,0 +1,77 @@
+"""Namespaces.
+
+Source: kubernetes pkg/registry/core/namespace/strategy.go, pkg/apis/core/v1/defaults.go,
+pkg/printers/internalversion/printers.go (printNamespace) (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
+from runtime.apiserver.kinds.shared.names import dns_label
+from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
+from runtime.apiserver.registry.definitions import VERBS, ResourceDefinition
+from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
+from runtime.apiserver.registry.strategy import Strategy
+
+KUBERNETES_FINALIZER = "kubernetes"
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def set_defaults(namespace: Object) -> None:
+    meta = namespace["metadata"]
+    meta.setdefault("labels", {})[NAME_LABEL] = meta.get("name", "")
+    namespace.setdefault("spec", {})
+
+
+def prepare_for_create(namespace: Object) -> None:
+    """Who empties a namespace takes its finalizer away."""
+    finalizers = namespace["spec"].setdefault("finalizers", [])
+    if KUBERNETES_FINALIZER not in finalizers:
+        finalizers.append(KUBERNETES_FINALIZER)
+    namespace["status"] = {"phase": "Active"}
+
+
+def held(namespace: Object) -> bool:
+    return bool((namespace.get("spec") or {}).get("finalizers"))
+
+
+def terminate(namespace: Object) -> None:
+    namespace.setdefault("status", {})["phase"] = "Terminating"
+
+
+def cells(namespace: Object, now: float) -> list[Any]:
+    return [name_cell(namespace), part(namespace, "status").get("phase") or "", age_cell(namespace, now)]
+
+
+RESOURCE = ResourceDefinition(
+    version="v1",
+    plural="namespaces",
+    kind="Namespace",
+    short_names=("ns",),
+    namespaced=False,
+    verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
+    subresources=("status", "finalize"),
+    strategy=Strategy(
+        validate_name=dns_label,
+        set_defaults=set_defaults,
+        prepare_for_create=prepare_for_create,
+        update_keeps=("finalizers",),
+        has_status=True,
+        held=held,
+        terminate=terminate,
+        return_deleted_object=True,
+        selectable_fields=fields_at("status.phase"),
+        unsupported_field=FIELD_LABEL_NOT_SUPPORTED,
+    ),
+    printer=Printer(
+        columns=(
+            NAME,
+            Column("Status"),
+            AGE,
+        ),
+        cells=cells,
+    ),
+)

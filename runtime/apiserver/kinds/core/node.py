@@ -1,0 +1,147 @@
+"""Nodes.
+
+Source: kubernetes pkg/registry/core/node/strategy.go, pkg/apis/core/v1/defaults.go,
+pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printNode) (v1.36).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from protocols.objects import Object, labels_of
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from runtime.apiserver.kinds.shared.cells import NONE, UNKNOWN, age_cell, condition, first_of, items, name_cell, part
+from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key, label_value
+from runtime.apiserver.kinds.shared.pod_validation import TAINT_EFFECTS
+from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
+from runtime.apiserver.registry.strategy import Strategy
+
+_ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
+
+
+def set_defaults(node: Object) -> None:
+    """podCIDR is the first of podCIDRs; where they differ it wins."""
+    spec = node.setdefault("spec", {})
+    if spec.get("podCIDR"):
+        if (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:
+            spec["podCIDRs"] = [spec["podCIDR"]]
+    elif spec.get("podCIDRs"):
+        spec["podCIDR"] = spec["podCIDRs"][0]
+    status = node.setdefault("status", {})
+    if "capacity" in status and "allocatable" not in status:
+        status["allocatable"] = dict(status["capacity"])
+
+
+def validate(node: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for i, taint in enumerate(node["spec"].get("taints") or ()):
+        field = f"metadata.taints[{i}]"  # upstream's path, wrong as it is
+        key, value, effect = taint.get("key") or "", taint.get("value") or "", taint.get("effect") or ""
+        errors += [invalid(f"{field}.key", key, text) for text in label_key(key)]
+        errors += [invalid(f"{field}.value", value, text) for text in label_value(value)]
+        if not effect:
+            errors.append(required(f"{field}.effect"))
+        elif effect not in TAINT_EFFECTS:
+            errors.append(not_supported(f"{field}.effect", effect, TAINT_EFFECTS))
+        if (key, effect) in seen:
+            errors.append(duplicate(field, taint)._replace(detail="taints must be unique by key and effect pair"))
+        seen.add((key, effect))
+    detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+    ranges = enumerate(node["spec"].get("podCIDRs") or ())
+    errors += [invalid(f"spec.podCIDRs[{i}]", cidr, detail) for i, cidr in ranges if not _is_cidr(cidr)]
+    return errors
+
+
+def _is_cidr(text: str) -> bool:
+    try:
+        ipaddress.ip_interface(text)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """Where a node's pods live, and who provides it, is said once."""
+    errors: list[FieldError] = []
+    now, then = new["spec"], old.get("spec") or {}
+    if then.get("podCIDRs") and then["podCIDRs"] != now.get("podCIDRs"):
+        errors.append(forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid'))
+    if then.get("providerID") and then["providerID"] != now.get("providerID"):
+        errors.append(forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid'))
+    return errors
+
+
+def cells(node: Object, now: float) -> list[Any]:
+    status = part(node, "status")
+    info = part(status, "nodeInfo")
+    kernel = info.get("kernelVersion") or UNKNOWN
+    if info.get("architecture"):
+        kernel += f" ({info['architecture']})"
+    return [
+        name_cell(node),
+        _node_status(node),
+        ",".join(_node_roles(labels_of(node))) or NONE,
+        age_cell(node, now),
+        info.get("kubeletVersion") or "",
+        _address(status, "InternalIP"),
+        _address(status, "ExternalIP"),
+        info.get("osImage") or UNKNOWN,
+        kernel,
+        info.get("containerRuntimeVersion") or UNKNOWN,
+    ]
+
+
+def _node_status(node: Object) -> str:
+    ready = condition(part(node, "status"), "Ready")
+    words = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
+    return f"{words},SchedulingDisabled" if part(node, "spec").get("unschedulable") else words
+
+
+def _node_roles(labels: Mapping[str, str]) -> list[str]:
+    roles = {label.removeprefix(_ROLE_PREFIX) for label in labels if label.startswith(_ROLE_PREFIX)}
+    roles.add(labels.get(_ROLE_LABEL, ""))
+    return sorted(roles - {""})
+
+
+def _address(status: Mapping[str, Any], type_: str) -> str:
+    return first_of((one.get("address") for one in items(status, "addresses") if one.get("type") == type_), NONE)
+
+
+RESOURCE = ResourceDefinition(
+    version="v1",
+    plural="nodes",
+    kind="Node",
+    short_names=("no",),
+    namespaced=False,
+    subresources=("status",),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        set_defaults=set_defaults,
+        validate=validate,
+        validate_update=validate_update,
+        has_status=True,
+        status_on_create=True,
+        selectable_fields={"spec.unschedulable": boolean_at("spec.unschedulable")},
+        unsupported_field=FIELD_LABEL_NOT_SUPPORTED,
+    ),
+    printer=Printer(
+        columns=(
+            NAME,
+            Column("Status"),
+            Column("Roles"),
+            AGE,
+            Column("Version"),
+            wide("Internal-IP"),
+            wide("External-IP"),
+            wide("OS-Image"),
+            wide("Kernel-Version"),
+            wide("Container-Runtime"),
+        ),
+        cells=cells,
+    ),
+)

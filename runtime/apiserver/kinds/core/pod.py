@@ -1,0 +1,344 @@
+"""Pods.
+
+Source: kubernetes pkg/registry/core/pod/strategy.go, pkg/apis/core/v1/defaults.go,
+pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printPod) (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from protocols.objects import Object, is_deleting
+from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
+from runtime.apiserver.kinds.shared.cells import (
+    NONE,
+    age_cell,
+    condition,
+    first_of,
+    is_true,
+    items,
+    name_cell,
+    part,
+    since,
+)
+from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.pod_defaults import default_pod_spec
+from runtime.apiserver.kinds.shared.pod_validation import validate_pod_spec
+from runtime.apiserver.kinds.shared.quality_of_service import quality_of_service
+from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at, fields_at, text_at
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
+from runtime.apiserver.registry.strategy import Strategy
+
+UPDATABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def set_defaults(pod: Object) -> None:
+    """A pod gets more than a template: requests follow limits, and host network ports are host ports."""
+    spec = pod.setdefault("spec", {})
+    default_pod_spec(spec)
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        limits = container["resources"].get("limits")
+        if limits:
+            requests = container["resources"].setdefault("requests", {})
+            for name, amount in limits.items():
+                requests.setdefault(name, amount)
+        if spec.get("hostNetwork"):
+            for port in container.get("ports") or ():
+                port["hostPort"] = port.get("hostPort") or port.get("containerPort", 0)
+    spec.setdefault("enableServiceLinks", True)
+
+
+def grace_period(pod: Object, asked: int | None) -> int:
+    """A pod that no node runs, or that has ended, needs no time to end."""
+    if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+        return 0
+    grace: int = pod["spec"].get("terminationGracePeriodSeconds") or 0 if asked is None else asked
+    return max(grace, 1) if grace < 0 else grace
+
+
+def prepare_for_create(pod: Object) -> None:
+    """A pod is pending from the start; one with scheduling gates says that it waits for them."""
+    status: Object = {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+    pod["status"] = status
+
+
+def validate(pod: Object) -> list[FieldError]:
+    return validate_pod_spec(pod["spec"], "spec")
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """Of a pod's spec little can change: images, a shorter deadline, more tolerations, fewer scheduling gates."""
+    spec, before = new["spec"], old["spec"]
+    if spec == before:
+        return []
+    errors: list[FieldError] = []
+    changed = dict(spec)
+    for field in ("containers", "initContainers"):
+        now, then = spec.get(field) or [], before.get(field) or []
+        if len(now) != len(then):
+            return [forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
+        if field in before:
+            changed[field] = [{**one, "image": two.get("image")} for one, two in zip(now, then, strict=True)]
+    _validate_deadline_update(spec, before, errors)
+    for toleration in before.get("tolerations") or ():
+        if not any(_same_but_for_seconds(toleration, one) for one in spec.get("tolerations") or ()):
+            detail = "existing toleration can not be modified except its tolerationSeconds"
+            errors.append(forbidden("spec.tolerations", detail))
+            break
+    gates = {gate.get("name") for gate in before.get("schedulingGates") or ()}
+    for i, gate in enumerate(spec.get("schedulingGates") or ()):
+        if gate.get("name") not in gates:
+            detail = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            errors.append(forbidden(f"spec.schedulingGates[{i}].name", detail))
+    for field in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
+        changed.pop(field, None)
+        if field in before:
+            changed[field] = before[field]
+    if (before.get("terminationGracePeriodSeconds") or 0) < 0 and changed.get("terminationGracePeriodSeconds") == 1:
+        changed["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
+    if changed != before:
+        differing = sorted(field for field in {*changed, *before} if changed.get(field) != before.get(field))
+        lines = "\n".join(f"  {field}: {before.get(field)!r} -> {changed.get(field)!r}" for field in differing)
+        errors.append(forbidden("spec", f"pod updates may not change fields other than {UPDATABLE}\n{lines}"))
+    return errors
+
+
+def _same_but_for_seconds(old: Object, new: Object) -> bool:
+    return {**old, "tolerationSeconds": None} == {**new, "tolerationSeconds": None}
+
+
+def _validate_deadline_update(spec: Object, before: Object, errors: list[FieldError]) -> None:
+    now, then = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    field = "spec.activeDeadlineSeconds"
+    if now is None and then is not None:
+        errors.append(invalid(field, None, "must not update from a positive integer to nil value"))
+    elif now is not None and then is not None and then < now:
+        errors.append(invalid(field, now, "must be less than or equal to previous value"))
+
+
+def prepare_for_status_update(new: Object, old: Object) -> None:
+    """What kubelets that do not know these fields would lose; and a first address is the one of many."""
+    status = new.setdefault("status", {})
+    for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
+        first = (status.get(many) or [{}])[0].get("ip")
+        if status.get(one) and status[one] != first:
+            status[many] = [{"ip": status[one]}]
+        elif first and not status.get(one):
+            status[one] = first
+    for field in ("qosClass", "observedGeneration"):
+        if not status.get(field) and field in old.get("status", {}):
+            status[field] = old["status"][field]
+
+
+def validate_status_update(new: Object, old: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    now, then = new.get("status") or {}, old.get("status") or {}
+    if now.get("qosClass") != then.get("qosClass"):
+        errors.append(invalid("status.qosClass", now.get("qosClass", ""), IMMUTABLE))
+    for i, one in enumerate(now.get("conditions") or ()):
+        type_ = one.get("type") or ""
+        errors += [invalid(f"status.conditions[{i}].Type", type_, text) for text in label_key(type_)]
+    return errors
+
+
+@dataclass(slots=True)
+class _Summary:
+    """What is found out while looking at one container after the other."""
+
+    reason: str
+    total: int
+    ready: int = 0
+    restarts: int = 0
+    last_restart: str = ""
+
+    def count_restarts(self, container: Mapping[str, Any]) -> None:
+        self.restarts += container.get("restartCount") or 0
+        finished = part(container, "lastState", "terminated").get("finishedAt") or ""
+        self.last_restart = max(self.last_restart, finished)  # RFC 3339 in UTC sorts as text
+
+
+def cells(pod: Object, now: float) -> list[Any]:
+    spec, status = part(pod, "spec"), part(pod, "status")
+    summary = _summary(pod)
+    restarts = str(summary.restarts)
+    if summary.restarts and summary.last_restart:
+        restarts = f"{restarts} ({since(summary.last_restart, now)} ago)"
+    return [
+        name_cell(pod),
+        f"{summary.ready}/{summary.total}",
+        summary.reason,
+        restarts,
+        age_cell(pod, now),
+        first_of((*(one.get("ip") for one in items(status, "podIPs")[:1]), status.get("podIP")), NONE),
+        spec.get("nodeName") or NONE,
+        status.get("nominatedNodeName") or NONE,
+        _readiness_gates(spec, status),
+    ]
+
+
+def completion(pod: Object) -> list[dict[str, str]]:
+    """Conditions of the row; "Completed" makes `kubectl get --watch` and old clients show it as done."""
+    phase = part(pod, "status").get("phase")
+    messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+    if phase not in messages:
+        return []
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": messages[phase]}]
+
+
+def _summary(pod: Object) -> _Summary:
+    spec, status = part(pod, "spec"), part(pod, "status")
+    phase = status.get("phase") or ""
+    summary = _Summary(status.get("reason") or phase, len(items(spec, "containers")))
+    scheduled = condition(status, "PodScheduled")
+    if scheduled is not None and scheduled.get("reason") == "SchedulingGated":
+        summary.reason = "SchedulingGated"
+    sidecars = {one.get("name") for one in items(spec, "initContainers") if one.get("restartPolicy") == "Always"}
+    summary.total += len(sidecars)
+    of_sidecars = _Summary("", 0)
+    initializing = _look_at_init_containers(pod, summary, of_sidecars, sidecars)
+    if not initializing or is_true(status, "Initialized"):
+        summary.restarts, summary.last_restart = of_sidecars.restarts, of_sidecars.last_restart
+        _look_at_containers(status, summary)
+    if is_deleting(pod):
+        if status.get("reason") == "NodeLost":
+            summary.reason = "Unknown"
+        elif phase not in ("Succeeded", "Failed"):
+            summary.reason = "Terminating"
+    return summary
+
+
+def _look_at_init_containers(pod: Object, summary: _Summary, of_sidecars: _Summary, sidecars: set[Any]) -> bool:
+    """True if one of them is not done yet; then the pod's reason is that container's.
+
+    of_sidecars: gets the restarts of those that run beside the containers; they still count once all is initialized.
+    """
+    for index, container in enumerate(items(part(pod, "status"), "initContainerStatuses")):
+        summary.count_restarts(container)
+        is_sidecar = container.get("name") in sidecars
+        if is_sidecar:
+            of_sidecars.count_restarts(container)
+        terminated = part(container, "state").get("terminated")
+        waiting = part(container, "state", "waiting").get("reason")
+        if terminated is not None and not terminated.get("exitCode"):
+            continue
+        if is_sidecar and container.get("started"):
+            summary.ready += 1 if container.get("ready") else 0
+            continue
+        if terminated is not None:
+            summary.reason = f"Init:{_termination(terminated)}"
+        elif waiting and waiting != "PodInitializing":
+            summary.reason = f"Init:{waiting}"
+        else:
+            summary.reason = f"Init:{index}/{len(items(part(pod, 'spec'), 'initContainers'))}"
+        return True
+    return False
+
+
+def _look_at_containers(status: Mapping[str, Any], summary: _Summary) -> None:
+    has_running, failure = False, ""
+    for container in reversed(items(status, "containerStatuses")):
+        summary.count_restarts(container)
+        state = part(container, "state")
+        if part(state, "waiting").get("reason"):
+            summary.reason = state["waiting"]["reason"]
+        elif state.get("terminated") is not None:
+            summary.reason = _termination(state["terminated"])
+            if state["terminated"].get("exitCode"):
+                failure = summary.reason
+        elif container.get("ready") and state.get("running") is not None:
+            has_running = True
+            summary.ready += 1
+    # Some of its containers are done while others run: the pod as a whole is not completed.
+    if summary.reason == "Completed":
+        if has_running and is_true(status, "Ready"):
+            summary.reason = "Running"
+        elif failure:
+            summary.reason = failure
+        elif has_running:
+            summary.reason = "NotReady"
+
+
+def _termination(terminated: Mapping[str, Any]) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode') or 0}"
+
+
+def _readiness_gates(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    gates = items(spec, "readinessGates")
+    if not gates:
+        return NONE
+    return f"{sum(is_true(status, gate.get('conditionType', '')) for gate in gates)}/{len(gates)}"
+
+
+RESOURCE = ResourceDefinition(
+    version="v1",
+    plural="pods",
+    kind="Pod",
+    short_names=("po",),
+    categories=("all",),
+    subresources=("status", "binding", "eviction"),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        set_defaults=set_defaults,
+        prepare_for_create=prepare_for_create,
+        validate=validate,
+        validate_update=validate_update,
+        has_status=True,
+        status_update_keeps=("ownerReferences",),
+        prepare_for_status_update=prepare_for_status_update,
+        validate_status_update=validate_status_update,
+        grace_period=grace_period,
+        return_deleted_object=True,
+        selectable_fields={
+            **fields_at(
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "status.phase",
+                "status.podIP",
+                "status.nominatedNodeName",
+            ),
+            "spec.hostNetwork": boolean_at("spec.hostNetwork"),
+            "spec.host": text_at("spec.nodeName"),
+        },
+        unsupported_field=FIELD_LABEL_NOT_SUPPORTED,
+    ),
+    printer=Printer(
+        columns=(
+            NAME,
+            Column("Ready"),
+            Column("Status"),
+            Column("Restarts"),
+            AGE,
+            wide("IP"),
+            wide("Node"),
+            wide("Nominated Node"),
+            wide("Readiness Gates"),
+        ),
+        cells=cells,
+        conditions=completion,
+    ),
+)

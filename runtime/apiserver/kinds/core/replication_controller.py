@@ -1,0 +1,94 @@
+"""ReplicationControllers.
+
+Source: kubernetes pkg/registry/core/replicationcontroller/strategy.go, pkg/apis/core/v1/defaults.go,
+pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printReplicationController) (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object
+from protocols.selectors import LabelSelector, map_selector
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from runtime.apiserver.kinds.shared.cells import label_cell, part
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.numbers import not_negative
+from runtime.apiserver.kinds.shared.pod_defaults import default_pod_template
+from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, count_at
+from runtime.apiserver.kinds.shared.workloads import (
+    REPLICA_COLUMNS,
+    SELECTOR,
+    TEMPLATE,
+    TEMPLATE_COLUMNS,
+    UNMATCHED,
+    replica_cells,
+    validate_replicas_status,
+    validate_template,
+)
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.printers import Printer
+from runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strategy
+
+
+def set_defaults(controller: Object) -> None:
+    """Its selector and its own labels are the template's, unless it says others."""
+    spec = controller.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    if "template" not in spec:
+        return
+    default_pod_template(spec["template"])
+    labels = spec["template"]["metadata"].get("labels")
+    if labels:
+        if not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        if not controller["metadata"].get("labels"):
+            controller["metadata"]["labels"] = dict(labels)
+
+
+def validate(controller: Object) -> list[FieldError]:
+    spec = controller["spec"]
+    errors = not_negative(spec, "spec", ("minReadySeconds",))
+    selector = spec.get("selector") or {}
+    if not selector:
+        errors.append(required(SELECTOR))
+    errors += not_negative(spec, "spec", ("replicas",))
+    if "template" not in spec:
+        return [*errors, required(TEMPLATE)]
+    labels = spec["template"]["metadata"].get("labels") or {}
+    if not selector.items() <= labels.items():
+        errors.append(invalid(f"{TEMPLATE}.metadata.labels", labels, UNMATCHED))
+    return errors + validate_template(spec["template"], "ReplicationController")
+
+
+def cells(obj: Object, now: float) -> list[Any]:
+    return [*replica_cells(obj, now), label_cell(part(obj, "spec").get("selector"))]
+
+
+def scale_selector(controller: Object) -> LabelSelector:
+    """Its selector is a plain map of labels."""
+    return map_selector((controller.get("spec") or {}).get("selector") or {})
+
+
+RESOURCE = ResourceDefinition(
+    version="v1",
+    plural="replicationcontrollers",
+    kind="ReplicationController",
+    short_names=("rc",),
+    categories=("all",),
+    subresources=("status", "scale"),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        set_defaults=set_defaults,
+        validate=validate,
+        has_status=True,
+        empty_status={"replicas": 0},
+        validate_status_update=validate_replicas_status,
+        default_garbage_collection_policy=GarbageCollectionPolicy.ORPHAN_DEPENDENTS,
+        selectable_fields={"status.replicas": count_at("status.replicas")},
+        unsupported_field=FIELD_LABEL_NOT_SUPPORTED,
+        scale_selector=scale_selector,
+    ),
+    printer=Printer(columns=(*REPLICA_COLUMNS, *TEMPLATE_COLUMNS), cells=cells),
+)

@@ -1,0 +1,24 @@
+"""ServiceAccounts.
+
+Source: kubernetes pkg/registry/core/serviceaccount/strategy.go, pkg/printers/internalversion/printers.go
+(printServiceAccount) (v1.36).
+"""
+
+from __future__ import annotations
+
+from runtime.apiserver.kinds.shared.cells import NAME_AND_AGE
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import Strategy
+
+RESOURCE = ResourceDefinition(
+    version="v1",
+    plural="serviceaccounts",
+    kind="ServiceAccount",
+    short_names=("sa",),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        return_deleted_object=True,
+    ),
+    printer=NAME_AND_AGE,
+)

@@ -1,0 +1,19 @@
+"""Roles.
+
+Source: kubernetes pkg/registry/rbac/role/strategy.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import Strategy
+
+RESOURCE = ResourceDefinition(
+    group="rbac.authorization.k8s.io",
+    version="v1",
+    plural="roles",
+    kind="Role",
+    strategy=Strategy(
+        allow_create_on_update=True,
+    ),
+)

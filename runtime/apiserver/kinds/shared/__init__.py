@@ -1,0 +1,1 @@
+"""What several kinds have in common: defaults and validation of pods and metadata, names, selectors, cells."""

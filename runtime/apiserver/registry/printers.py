@@ -1,0 +1,64 @@
+"""How a kind looks in a table: its columns, and the cells of one object's row.
+
+Source: kubernetes pkg/printers/internalversion/printers.go for the columns of each kind, apiserver
+pkg/registry/rest/table.go for kinds without any (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from protocols.objects import Object, metadata
+
+
+class Column(NamedTuple):
+    """As metav1.TableColumnDefinition. priority: 0 is always shown, 1 with `-o wide`."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    priority: int = 0
+
+
+NAME = Column("Name", format="name")
+AGE = Column("Age")
+
+
+def number(name: str) -> Column:
+    return Column(name, "integer")
+
+
+def boolean(name: str) -> Column:
+    return Column(name, "boolean")
+
+
+def wide(name: str) -> Column:
+    return Column(name, priority=1)
+
+
+Cells = Callable[[Object, float], list[Any]]
+RowConditions = Callable[[Object], Sequence[dict[str, str]]]
+
+
+def _no_conditions(_obj: Object) -> Sequence[dict[str, str]]:
+    return ()
+
+
+class Printer(NamedTuple):
+    """cells(object, now in Unix seconds) returns one value for each column; conditions(object) those of its row.
+
+    Objects come as they are stored: an optional field may be missing, and a field that is there has its type.
+    """
+
+    columns: tuple[Column, ...]
+    cells: Cells
+    conditions: RowConditions = _no_conditions
+
+
+def _name_and_creation_time(obj: Object, _now: float) -> list[Any]:
+    meta = metadata(obj)
+    return [str(meta.get("name") or ""), meta.get("creationTimestamp") or "<unknown>"]
+
+
+NAME_AND_CREATION_TIME = Printer((NAME, Column("Created At", "date")), _name_and_creation_time)

@@ -1,0 +1,134 @@
+"""What a kind does beyond being stored: the hooks and settings of upstream's strategy.go, one field each.
+
+Source: apiserver pkg/registry/rest/{create,update,delete}.go, pkg/registry/generic/registry/store.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from protocols.objects import Object
+from protocols.selectors import LabelSelector, label_selector_of
+from runtime.apiserver.errors.field_errors import FieldError
+
+FieldGetter = Callable[[Object], str]
+
+
+class StoredObjects(Protocol):
+    """Read access to what is stored, for a kind that has to compare a new object with others."""
+
+    def objects(self, storage: str) -> Iterator[Object]:
+        """All objects of a resource, decoded, in the order of their keys. storage: ResourceDefinition.storage."""
+
+
+class GarbageCollectionPolicy(Enum):
+    """What happens to the dependents of a deleted object where the request does not say it."""
+
+    DELETE_DEPENDENTS = "DeleteDependents"
+    ORPHAN_DEPENDENTS = "OrphanDependents"
+    UNSUPPORTED = "Unsupported"  # a propagationPolicy is ignored too
+
+
+def _change_nothing(_obj: Object) -> None:
+    return None
+
+
+def _allocate_nothing(_stored: StoredObjects, _obj: Object) -> None:
+    return None
+
+
+def _accept(_obj: Object) -> list[FieldError]:
+    return []
+
+
+def _keep_new(_new: Object, _old: Object) -> None:
+    return None
+
+
+def _accept_update(_new: Object, _old: Object) -> list[FieldError]:
+    return []
+
+
+def _is_not_held(_obj: Object) -> bool:
+    return False
+
+
+def _label_selector(obj: Object) -> LabelSelector:
+    return label_selector_of((obj.get("spec") or {}).get("selector") or {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """The hooks get objects whose fields have the types of the kind's schema; those that take two get (new, old).
+
+    Names and metadata
+    validate_name: what is wrong with a name, as texts; None: only the rule of all names.
+    has_generation: metadata.generation is 1 in a new object and grows with each change outside metadata and status.
+    annotations_bump_generation: and with each change of the annotations.
+
+    Create
+    allow_create_on_update: a PUT of an object that does not exist creates it.
+    set_defaults: sets, in place, the fields that a client left out, on create and on update. Twice is the same as once.
+    allocate: takes from a shared range what a new object needs (addresses, ports); upstream's BeginCreate.
+    prepare_for_create: changes a new object after its defaults, for example sets its first status.
+    validate: everything that is wrong with an object.
+
+    Update
+    allow_unconditional_update: an update without a resourceVersion overwrites.
+    update_keeps: fields of spec that an update takes from the stored object.
+    validate_update: everything that is wrong with a change.
+
+    Status
+    has_status: the status has a path of its own; a status in a create or update is ignored.
+    status_on_create: except that a new object brings its status along, as nodes do.
+    empty_status: fields that a status always has, with their zero values: those without omitempty.
+    status_update_keeps: metadata fields that an update of the status takes from the stored object.
+    prepare_for_status_update: changes a new status in place.
+    validate_status_update: everything that is wrong with a change of the status.
+
+    Delete
+    grace_period: the seconds that a deletion leaves an object, given the seconds asked for or None; None: deletion is
+    always immediate. held: true as long as something besides finalizers keeps a deleted object. terminate: changes, in
+    place, an object that is deleted but held. default_garbage_collection_policy: as upstream's method.
+    return_deleted_object: a deletion returns the object, else a Status. ttl: seconds from the last write to deletion.
+
+    Read
+    selectable_fields: what field selectors select by, besides metadata.name and metadata.namespace: path → text of the
+    object. unsupported_field: the error for any other field, with one `{}`.
+    scale_selector: the selector that the scale subresource shows.
+    """
+
+    validate_name: Callable[[str], list[str]] | None = None
+    has_generation: bool = False
+    annotations_bump_generation: bool = False
+
+    allow_create_on_update: bool = False
+    set_defaults: Callable[[Object], None] = _change_nothing
+    allocate: Callable[[StoredObjects, Object], None] = _allocate_nothing
+    prepare_for_create: Callable[[Object], None] = _change_nothing
+    validate: Callable[[Object], list[FieldError]] = _accept
+
+    allow_unconditional_update: bool = True
+    update_keeps: tuple[str, ...] = ()
+    validate_update: Callable[[Object, Object], list[FieldError]] = _accept_update
+
+    has_status: bool = False
+    status_on_create: bool = False
+    empty_status: Mapping[str, Any] = field(default_factory=dict)
+    status_update_keeps: tuple[str, ...] = ()
+    prepare_for_status_update: Callable[[Object, Object], None] = _keep_new
+    validate_status_update: Callable[[Object, Object], list[FieldError]] = _accept_update
+
+    grace_period: Callable[[Object, int | None], int] | None = None
+    held: Callable[[Object], bool] = _is_not_held
+    terminate: Callable[[Object], None] = _change_nothing
+    default_garbage_collection_policy: GarbageCollectionPolicy = GarbageCollectionPolicy.DELETE_DEPENDENTS
+    return_deleted_object: bool = False
+    ttl: float | None = None
+
+    selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
+    unsupported_field: str = '"{}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    scale_selector: Callable[[Object], LabelSelector] = _label_selector
