@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.semantic import equal_ignoring_hash, semantically_equal, without_hash_label
+from protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_label
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def container(**fields: Any) -> dict[str, Any]:
     return {"spec": {"containers": [{"name": "c", **fields}]}}
 
 
-EQUAL: list[tuple[str, Any, Any]] = [
+EQUAL: list[tuple[str, Any, Any]] = [  # of pod templates, where OF_TYPE says nothing else
     ("themselves", pod(), pod()),
     ("keys in another order", {"a": 1, "b": 2}, {"b": 2, "a": 1}),
     ("None and nothing", None, {}),
@@ -66,6 +66,16 @@ EQUAL: list[tuple[str, Any, Any]] = [
     ("an empty selector and an empty one", {"labelSelector": {}}, {"labelSelector": {"matchLabels": {}}}),
     ("an integer and the same number", {"replicas": 1}, {"replicas": 1.0}),
     ("status counts of 0 and none", {"replicas": 0, "readyReplicas": 0}, {}),
+    (
+        "a claim's storage by value",
+        {"resources": {"requests": {"storage": "1024Mi"}}},
+        {"resources": {"requests": {"storage": "1Gi"}}, "accessModes": []},
+    ),
+    (
+        "fields of a later release that are empty",
+        {"newText": "", "newList": [], "newStruct": {"deep": 0}},
+        {"newStruct": {}},
+    ),
 ]
 
 DIFFERENT: list[tuple[str, Any, Any]] = [
@@ -103,6 +113,9 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
     ("not suspended and not said", {"suspend": False}, {}),
     ("no class and the default class", {"storageClassName": ""}, {}),
     ("never collided and 0", {"collisionCount": 0}, {}),
+    ("no replicas wanted and the default", {"replicas": 0}, {}),
+    ("an emptyDir of size 0 and an unlimited one", {"emptyDir": {"sizeLimit": "0"}}, {"emptyDir": {}}),
+    ("a field of a later release", {"newText": "a"}, {}),
     (
         "lists in another order",
         pod(tolerations=[{"key": "a"}, {"key": "b"}]),
@@ -118,16 +131,45 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("a", "b"), [case[1:] for case in EQUAL], ids=[case[0] for case in EQUAL])
-def test_what_means_the_same(a: Any, b: Any) -> None:
-    assert semantically_equal(a, b)
-    assert semantically_equal(b, a)
+OF_TYPE = {
+    "no divisor and 0": "core.v1.EnvVarSource",
+    "an empty selector and an empty one": "core.v1.PodAffinityTerm",
+    "an integer and the same number": "apps.v1.ReplicaSetStatus",
+    "status counts of 0 and none": "apps.v1.ReplicaSetStatus",
+    "all namespaces and this one": "core.v1.PodAffinityTerm",
+    "a selector for all and none": "core.v1.PodAffinityTerm",
+    "root and the image's user": "core.v1.Container",
+    "not suspended and not said": "batch.v1.JobSpec",
+    "no class and the default class": "core.v1.PersistentVolumeClaimSpec",
+    "never collided and 0": "apps.v1.DeploymentStatus",
+    "true and 1": "core.v1.PodSpec",
+    "a claim's storage by value": "core.v1.PersistentVolumeClaimSpec",
+    "no replicas wanted and the default": "apps.v1.DeploymentSpec",
+    "an emptyDir of size 0 and an unlimited one": "core.v1.Volume",
+}
 
 
-@pytest.mark.parametrize(("a", "b"), [case[1:] for case in DIFFERENT], ids=[case[0] for case in DIFFERENT])
-def test_what_does_not_mean_the_same(a: Any, b: Any) -> None:
-    assert not semantically_equal(a, b)
-    assert not semantically_equal(b, a)
+@pytest.mark.parametrize(("case", "a", "b"), EQUAL, ids=[case[0] for case in EQUAL])
+def test_what_means_the_same(case: str, a: Any, b: Any) -> None:
+    type_ = OF_TYPE.get(case, POD_TEMPLATE)
+    assert semantically_equal(a, b, type_)
+    assert semantically_equal(b, a, type_)
+
+
+@pytest.mark.parametrize(("case", "a", "b"), DIFFERENT, ids=[case[0] for case in DIFFERENT])
+def test_what_does_not_mean_the_same(case: str, a: Any, b: Any) -> None:
+    type_ = OF_TYPE.get(case, POD_TEMPLATE)
+    assert not semantically_equal(a, b, type_)
+    assert not semantically_equal(b, a, type_)
+
+
+def test_every_type_that_a_case_names_has_a_case() -> None:
+    assert set(OF_TYPE) <= {case[0] for case in (*EQUAL, *DIFFERENT)}
+
+
+def test_a_type_without_facts_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"no type core\.v1\.Widget"):
+        semantically_equal({}, {}, "core.v1.Widget")
 
 
 def labelled(**labels: str) -> dict[str, Any]:
@@ -151,8 +193,9 @@ HASH = "pod-template-hash"
 )
 def test_templates_are_compared_without_their_hash(template: Any, other: Any, equal: bool) -> None:
     before = deepcopy((template, other))
-    assert equal_ignoring_hash(template, other) is equal
-    assert equal_ignoring_hash(other, template) is equal
+    bare, other_bare = without_hash_label(template), without_hash_label(other)
+    assert semantically_equal(bare, other_bare, POD_TEMPLATE) is equal
+    assert semantically_equal(other_bare, bare, POD_TEMPLATE) is equal
     assert (template, other) == before
 
 
@@ -176,12 +219,12 @@ OBJECTS = st.dictionaries(FIELDS, VALUES, max_size=4)
 
 @given(OBJECTS, OBJECTS)
 def test_it_is_symmetric_and_everything_equals_its_copy(a: dict[str, Any], b: dict[str, Any]) -> None:
-    assert semantically_equal(a, deepcopy(a))
-    assert semantically_equal(a, b) is semantically_equal(b, a)
+    assert semantically_equal(a, deepcopy(a), POD_TEMPLATE)
+    assert semantically_equal(a, b, POD_TEMPLATE) is semantically_equal(b, a, POD_TEMPLATE)
 
 
 @given(OBJECTS, st.sampled_from(["args", "env", "name", "emptyDir"]))
 def test_an_absent_field_equals_null_and_an_empty_list(obj: dict[str, Any], field: str) -> None:
     without = {key: value for key, value in obj.items() if key != field}
-    assert semantically_equal(without, {**without, field: None})
-    assert semantically_equal(without, {**without, field: []})
+    assert semantically_equal(without, {**without, field: None}, POD_TEMPLATE)
+    assert semantically_equal(without, {**without, field: []}, POD_TEMPLATE)

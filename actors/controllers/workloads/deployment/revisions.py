@@ -27,7 +27,7 @@ from protocols.objects import (
     uid_of,
 )
 from protocols.resources import DEPLOYMENTS, REPLICASETS
-from protocols.semantic import semantically_equal, without_hash_label
+from protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_label
 
 MAX_HISTORY_LENGTH = 2000  # characters, some hundred revisions
 MAX_NAME_LENGTH = 253  # of a DNS subdomain
@@ -74,7 +74,7 @@ def _same_template(one: bytes, other: bytes) -> bool:
 
 @lru_cache(maxsize=1024)  # every look at a Deployment compares it with the ReplicaSets of its whole history
 def _mean_the_same(one: bytes, other: bytes) -> bool:
-    return semantically_equal(decode_object(one), decode_object(other))
+    return semantically_equal(decode_object(one), decode_object(other), POD_TEMPLATE)
 
 
 def split_new_and_old(

@@ -1,4 +1,4 @@
-"""Make api_types.json anew, from a server or a release's files.
+"""Make api_types.json, and protocols/semantic_facts.py of it, from a server or a release's files.
 
     … --openapi-dir kubernetes/api/openapi-spec/v3 --protos kubernetes/staging/src/k8s.io --out FILE
     … --server https://127.0.0.1:6443 --token TOKEN --ca-file FILE --protos kubernetes/staging/src/k8s.io --out FILE
@@ -16,7 +16,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from runtime.apiserver.schema.api_types import ApiTypes
 from runtime.apiserver.schema.generate.documents import Facts, Json, collect, read_directory, read_server
+from runtime.apiserver.schema.generate.semantic import semantic_facts
 from runtime.apiserver.schema.generate.sources import Sources
 from runtime.apiserver.schema.generate.writing import written
 
@@ -35,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--token", default="", help="bearer token for the server")
     parser.add_argument("--ca-file", type=Path, help="certificates that the server's is checked by")
     parser.add_argument("--protos", type=Path, required=True, help="a release's staging/src/k8s.io, or a former file")
-    parser.add_argument("--out", type=Path, required=True, help="file to write")
+    parser.add_argument("--out", type=Path, required=True, help="api_types.json to write")
+    parser.add_argument("--semantic-out", type=Path, help="protocols/semantic_facts.py to write")
     given = parser.parse_args(arguments)
 
     if given.server:
@@ -51,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         take_over(types, json.loads(given.protos.read_bytes())["types"])
     given.out.write_text(written(types, kinds), encoding="utf-8")
+    if given.semantic_out is not None:
+        given.semantic_out.write_text(semantic_facts(ApiTypes(given.out.read_bytes())), encoding="utf-8")
     fields = sum(len(facts.get("fields", ())) for facts in types.values())
     print(f"{given.out}: {len(types)} types, {fields} fields, {len(kinds)} kinds")
     return 0

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from protocols import semantic_facts as facts
 from runtime.apiserver.schema.api_types import FILE, ApiTypes, built_in_types
 from runtime.apiserver.schema.descriptions import Description
 from runtime.apiserver.schema.generate.__main__ import main
 from runtime.apiserver.schema.generate.documents import UnknownVocabulary, collect
+from runtime.apiserver.schema.generate.semantic import semantic_facts
 from runtime.apiserver.schema.generate.sources import Mismatch
 from runtime.apiserver.schema.generate.writing import written
 from runtime.apiserver.schema.openapi_schemas import schema_of
@@ -196,6 +198,10 @@ def test_a_release_that_disagrees_with_itself_is_refused(release: Path) -> None:
 def test_the_file_is_laid_out_as_it_would_be_written() -> None:
     content = json.loads(FILE.read_bytes())
     assert written(content["types"], content["kinds"]) == FILE.read_text()
+
+
+def test_what_controllers_compare_by_follows_from_the_file() -> None:
+    assert Path(facts.__file__).read_text() == semantic_facts(built_in_types())
 
 
 @pytest.fixture(scope="module")
