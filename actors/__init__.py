@@ -12,5 +12,5 @@ From the bottom up; imports point downwards only:
     command/          run-kcm and its subcommands
     simulation/       how all of it is tried: a cluster on virtual time, invariants, seeded campaigns
 
-Read engine/controller first, then one controller: controllers/workloads/replicaset.py.
+Read engine/controller first, then one controller: controllers/workloads/replicaset/.
 """

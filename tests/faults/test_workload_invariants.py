@@ -11,7 +11,7 @@ import pytest
 
 from actors.controllers.workloads.deployment import arithmetic, history, reconciler
 from actors.controllers.workloads.deployment.scaling import Resize
-from actors.controllers.workloads.replicaset import ReplicaSetReconciler
+from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from actors.reconciliation import get_live, perform
 from actors.simulation.campaign.runs import run
 from actors.simulation.invariants.deployments import SizesWithinBounds
@@ -20,7 +20,7 @@ from protocols.resources import PODS, REPLICASETS
 from runtime.tables.table import OWNER, Entry, TableWriter
 
 Spoil = Callable[[], Any]
-REPLICA_SETS = "actors.controllers.workloads.replicaset"
+REPLICA_SETS = "actors.controllers.workloads.replicaset.reconciler"
 
 
 def no_surge() -> Any:

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.controllers.workloads.replicaset import ReplicaKind
+from actors.controllers.workloads.replicaset.kind import ReplicaKind, watches
+from actors.controllers.workloads.replicaset.spec import build
 from actors.options import ControllerOptions
+from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.resources import REPLICATION_CONTROLLERS
 from protocols.selectors import LabelSelector, map_selector
 from runtime.flags.declaration import flag
@@ -26,7 +28,7 @@ class ReplicationControllerOptions(ControllerOptions):
 
 
 def _selector(labels: Mapping[str, Any]) -> LabelSelector:
-    """Raises ValueError on a value that is no text: it would match nothing, and let go of every pod."""
+    """Raises ValueError on a value that is no string: it would match nothing, and release every pod."""
     for key, value in labels.items():
         if not isinstance(value, str):
             raise ValueError(f"spec.selector is a map of strings, got {value!r} for {key}")
@@ -35,4 +37,20 @@ def _selector(labels: Mapping[str, Any]) -> LabelSelector:
 
 REPLICATION_CONTROLLER = ReplicaKind(
     resource=REPLICATION_CONTROLLERS, selector_of=_selector, counts_terminating=False, ranks_by_siblings=False
+)
+
+SPEC = ControllerSpec(
+    name="replicationcontroller-controller",
+    aliases=("replicationcontroller", "replication"),
+    client="replication-controller",
+    component="replication-controller",
+    queues=(
+        Queue(
+            "replicationmanager",
+            watches=watches(REPLICATION_CONTROLLER),
+            concurrency=lambda options: options[ReplicationControllerOptions].concurrent_syncs,
+        ),
+    ),
+    build=lambda context: build(context, REPLICATION_CONTROLLER),
+    options=ReplicationControllerOptions,
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.controllers.workloads.catalogue import WORKLOADS
+from actors.controllers.workloads import deployment, replicaset, replicationcontroller
 from actors.options import Options
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
 from actors.reconciliation.specs import ControllerSpec
@@ -42,7 +42,7 @@ class Setting:
     """
 
     name: str = "workloads"
-    controllers: tuple[ControllerSpec, ...] = WORKLOADS
+    controllers: tuple[ControllerSpec, ...] = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
     prepare: Callable[[SimulatedCluster], object] = field(default=lambda _cluster: None)
     options: Callable[[int], Options | None] = field(default=lambda _scenario: None)
     fleet: Callable[[int], Fleet] = field(default=lambda _scenario: Fleet())

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.workloads.replicaset as replicaset
+import actors.controllers.workloads.replicaset.reconciler as replicaset
 from actors.engine.informer import Informer
 from actors.engine.informer.contents import Contents, Difference
 from actors.simulation.campaign.setting import Setting

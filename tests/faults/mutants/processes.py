@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import actors.controllers.workloads.replicaset as replicaset
+import actors.controllers.workloads.replicaset.reconciler as replicaset
 from actors.engine.dispatcher import Dispatcher
 from actors.reconciliation import delete
 from actors.simulation.campaign.setting import Setting

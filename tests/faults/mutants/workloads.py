@@ -13,7 +13,7 @@ import actors.controllers.workloads.deployment.scaling as scaling
 from actors.controllers.shared.replacements import Patience
 from actors.controllers.workloads.deployment.fields import replicas, total_replicas
 from actors.controllers.workloads.deployment.rollout import Rollout
-from actors.controllers.workloads.replicaset import ReplicaSetReconciler
+from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from actors.reconciliation import RequeueAfter
 from actors.simulation.campaign.setting import Setting
 from protocols.messages.outcomes import CommandFailed
@@ -60,7 +60,7 @@ def owners_are_not_read_live() -> Iterator[None]:
 @contextmanager
 def going_owners_make_pods() -> Iterator[None]:
     """An owner that is being deleted replaces the pods that go with it."""
-    with patch("actors.controllers.workloads.replicaset.is_deleting", lambda owner: False):
+    with patch("actors.controllers.workloads.replicaset.reconciler.is_deleting", lambda owner: False):
         yield
 
 
@@ -83,7 +83,7 @@ def availability_is_looked_at_once() -> Iterator[None]:
 @contextmanager
 def failed_pods_are_replaced_at_once() -> Iterator[None]:
     """However soon they fail, and however often."""
-    with patch("actors.controllers.workloads.replicaset.next_patience", lambda patience, **_: Patience()):
+    with patch("actors.controllers.workloads.replicaset.reconciler.next_patience", lambda patience, **_: Patience()):
         yield
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.app.arguments import read_options
 from actors.controllers.nodes.taint_eviction import no_execute_taints, stay
-from actors.controllers.workloads.catalogue import WORKLOADS
+from actors.controllers.workloads import replicaset
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object
 from protocols.resources import NODES, PODS, REPLICASETS
@@ -297,7 +297,7 @@ def test_a_pod_that_somebody_else_is_deleting_is_evicted_all_the_same(scene: Sce
 
 def test_the_pods_of_a_replica_set_move_to_the_nodes_that_are_left(cluster: SimulatedCluster) -> None:
     cluster.hollow_nodes(nodes=3, zones=1)
-    cluster.manager(controllers=[*WORKLOADS, SPEC])
+    cluster.manager(controllers=[replicaset.SPEC, SPEC])
     cluster.run_for(5.0)
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

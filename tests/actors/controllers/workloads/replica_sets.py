@@ -1,6 +1,6 @@
 """A ReplicaSet, its pods and the reconciler, to be driven by hand."""
 
-from actors.controllers.workloads.replicaset import ReplicaSetReconciler
+from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from actors.simulation.driving import Bench, drive
 from protocols.objects import owner_reference
 from protocols.resources import PODS, REPLICASETS

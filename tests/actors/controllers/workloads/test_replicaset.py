@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.controllers.workloads.replicaset import REPLICASET, replica_spec
+from actors.controllers.workloads.replicaset.kind import REPLICASET, replica_spec
 from actors.simulation.driving import NOW, bodies, created_names, deleted_keys
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed, Done, ServerFailure

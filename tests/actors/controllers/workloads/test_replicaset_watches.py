@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.controllers.workloads.replicaset import REPLICASET, watches
+from actors.controllers.workloads.replicaset.kind import REPLICASET, watches
 from actors.reconciliation import Change
 from actors.simulation.driving import Bench
 from protocols.objects import controller_of, encode_object, name_of

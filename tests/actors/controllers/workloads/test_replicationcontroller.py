@@ -1,6 +1,7 @@
 import pytest
 
-from actors.controllers.workloads.replicaset import ReplicaSetReconciler, replica_spec, watches
+from actors.controllers.workloads.replicaset.kind import replica_spec, watches
+from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
 from actors.reconciliation import Change
 from actors.simulation.driving import Bench, bodies, deleted_keys, drive

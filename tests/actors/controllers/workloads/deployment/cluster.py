@@ -7,7 +7,7 @@ their controller, and `make_ready()` the kubelets.
 import itertools
 from collections.abc import Callable
 
-from actors.controllers.workloads.deployment import DeploymentReconciler
+from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
 from actors.engine.dispatcher.requests import outcome_of, request_for
 from actors.simulation.driving import Driven, StillClock, drive
 from protocols.messages.commands import Command, Create, Delete, Update

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.controllers.workloads.deployment import DeploymentReconciler
+from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
 from actors.controllers.workloads.deployment.revisions import new_replica_set
 from actors.simulation.driving import Bench, bodies, drive
 from protocols.messages.commands import Create, Delete, Get, Update

@@ -1,0 +1,32 @@
+"""How the Deployment controller presents itself to the system."""
+
+from __future__ import annotations
+
+from actors.controllers.workloads.deployment.options import DeploymentOptions
+from actors.controllers.workloads.deployment.reconciler import WATCHES, DeploymentReconciler
+from actors.options import Options
+from actors.reconciliation.specs import ControllerSpec, Queue
+
+
+def _resync(options: Options) -> float | None:
+    """--deployment-controller-sync-period of old releases; where it is not given events are enough, as upstream."""
+    return options[DeploymentOptions].sync_period if "deployment-controller-sync-period" in options.given else None
+
+
+SPEC = ControllerSpec(
+    name="deployment-controller",
+    aliases=("deployment",),
+    client="deployment-controller",
+    component="deployment-controller",
+    queues=(
+        Queue(
+            "deployment",
+            watches=WATCHES,
+            concurrency=lambda options: options[DeploymentOptions].concurrent_syncs,
+            max_retries=15,
+        ),
+    ),
+    build=lambda context: DeploymentReconciler(tables=context.tables, clock=context.clock),
+    resync=_resync,
+    options=DeploymentOptions,
+)

@@ -1,0 +1,128 @@
+"""The kinds that the ReplicaSet controller serves: what their specs say, and which changes concern which owner.
+
+ReplicationControllers are the other kind: actors/controllers/workloads/replicationcontroller.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
+from protocols.objects import Key, Object, is_deleting, key_of, labels_of, uid_of
+from protocols.resources import PODS, REPLICASETS, Resource
+from protocols.selectors import LabelSelector, label_selector_of
+from runtime.tables.overlay import Tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaKind:
+    """What differs between the kinds.
+
+    selector_of: compiles the map in spec.selector; raises ValueError. counts_terminating: the status has
+    terminatingReplicas. ranks_by_siblings: pods of all sets of one controller (a Deployment's ReplicaSets) count in how
+    crowded a node is.
+    """
+
+    resource: Resource
+    selector_of: Callable[[Mapping[str, Any]], LabelSelector]
+    counts_terminating: bool
+    ranks_by_siblings: bool
+
+
+REPLICASET = ReplicaKind(
+    resource=REPLICASETS, selector_of=label_selector_of, counts_terminating=True, ranks_by_siblings=True
+)
+
+
+class ReplicaSpec(NamedTuple):
+    """An owner's spec and status, read and checked. template_labels: of the pod template."""
+
+    replicas: int
+    selector: LabelSelector
+    template: Object
+    template_labels: Mapping[str, str]
+    min_ready_seconds: int
+    status: Mapping[str, Any]
+
+
+def replica_spec(owner: Object, kind: ReplicaKind) -> ReplicaSpec:
+    """Raises ValueError that names the field that is missing or of the wrong type."""
+    spec = owner.get("spec")
+    if not isinstance(spec, dict):
+        raise ValueError(f"spec is a map, got {spec!r}")
+    template = spec.get("template")
+    if not isinstance(template, dict):
+        raise ValueError(f"spec.template is a map, got {template!r}")
+    meta = template.get("metadata") or {}
+    labels = (meta.get("labels") or {}) if isinstance(meta, dict) else None
+    if not isinstance(labels, dict):
+        raise ValueError(f"spec.template.metadata.labels is a map, got {labels!r}")
+    status = owner.get("status") or {}
+    if not isinstance(status, dict):
+        raise ValueError(f"status is a map, got {status!r}")
+    return ReplicaSpec(
+        replicas=_count(spec, "replicas", 1),
+        selector=selector_of(owner, kind),
+        template=template,
+        template_labels=labels,
+        min_ready_seconds=_count(spec, "minReadySeconds", 0),
+        status=status,
+    )
+
+
+def selector_of(owner: Object, kind: ReplicaKind) -> LabelSelector:
+    """Raises ValueError also on an empty selector, with which an owner would adopt every orphan of its namespace."""
+    spec = owner.get("spec")
+    selector = spec.get("selector") if isinstance(spec, dict) else None
+    if not isinstance(selector, dict):
+        raise ValueError(f"spec.selector is a map, got {selector!r}")
+    compiled = kind.selector_of(selector)
+    if compiled.empty:
+        raise ValueError("spec.selector is empty")
+    return compiled
+
+
+def _count(spec: Mapping[str, Any], field: str, default: int) -> int:
+    value = spec.get(field)
+    if value is None:
+        return default
+    if type(value) is not int or value < 0:
+        raise ValueError(f"spec.{field} is a number from 0 on, got {value!r}")
+    return value
+
+
+def matching_owners(kind: ReplicaKind) -> Callable[[Change, Tables], Iterable[Key]]:
+    """All owners whose selector matches a pod without a controller, which one of them may adopt: of pods that are new,
+    have lost their controller or changed their labels.
+    """
+
+    def keys(change: Change, tables: Tables) -> Iterable[Key]:
+        if change.controller is not None or change.deleted:
+            return
+        pod, old = change.new, change.old
+        labels = labels_of(pod)
+        if not labels or is_deleting(pod):
+            return
+        if old is not None and uid_of(old) == uid_of(pod):
+            if change.previous_controller is None and labels_of(old) == labels:
+                return
+        for owner in tables[kind.resource].objects(change.namespace):
+            try:
+                selector = selector_of(owner, kind)
+            except ValueError:
+                continue  # its own sync reports what is wrong with it
+            if selector.matches(labels):
+                yield key_of(owner)
+
+    return keys
+
+
+def watches(kind: ReplicaKind) -> tuple[Watch[Key], ...]:
+    """Which changes enqueue an owner of this kind."""
+    return (
+        Watch(kind.resource, to=itself),
+        Watch(PODS, to=its_controller(kind.resource), interest=Interest(owner_kinds=(kind.resource.kind,))),
+        Watch(PODS, to=matching_owners(kind), interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",))),
+    )

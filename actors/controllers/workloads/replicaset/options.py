@@ -1,0 +1,17 @@
+"""Flags of the ReplicaSet controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.options import ControllerOptions
+from runtime.flags.declaration import flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSetOptions(ControllerOptions):
+    configz_block = "ReplicaSetController"
+
+    concurrent_syncs: int = flag(
+        5, "ReplicaSets synced at once.", name="concurrent-replicaset-syncs", config="ConcurrentRSSyncs"
+    )

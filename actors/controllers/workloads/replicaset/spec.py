@@ -1,0 +1,43 @@
+"""How the ReplicaSet controller presents itself to the system, and what it counts."""
+
+from __future__ import annotations
+
+from actors.controllers.workloads.replicaset.kind import REPLICASET, ReplicaKind, watches
+from actors.controllers.workloads.replicaset.options import ReplicaSetOptions
+from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from runtime.metrics.registry import Family
+
+AGE_RATIO = Family(
+    name="replicaset_controller_sorting_deletion_age_ratio",
+    kind="histogram",
+    help="The ratio of chosen deleted pod's ages to the current youngest pod's age (at the time).",
+    buckets=tuple(0.25 * 2.0**exponent for exponent in range(6)),
+)
+
+
+def build(context: ControllerContext, kind: ReplicaKind = REPLICASET) -> ReplicaSetReconciler:
+    return ReplicaSetReconciler(
+        tables=context.tables,
+        clock=context.clock,
+        observe_age_ratio=context.metrics.histogram(AGE_RATIO).observe,
+        log=context.log,
+        kind=kind,
+    )
+
+
+SPEC = ControllerSpec(
+    name="replicaset-controller",
+    aliases=("replicaset",),
+    client="replicaset-controller",
+    component="replicaset-controller",
+    queues=(
+        Queue(
+            "replicaset",
+            watches=watches(REPLICASET),
+            concurrency=lambda options: options[ReplicaSetOptions].concurrent_syncs,
+        ),
+    ),
+    build=build,
+    options=ReplicaSetOptions,
+)
