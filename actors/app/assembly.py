@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from actors.engine.controller import Controller, ControllerSettings, QueueSettings
+from actors.engine.controller import Controller, ControllerSettings, PassSettings, QueueSettings
 from actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.engine.elector import Election, Elector
 from actors.engine.event_recorder import EventRecorder
@@ -17,7 +17,7 @@ from actors.engine.manager.plan import ControllerPlan, ManagerPlan, Steering
 from actors.options import Options
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, RECORDER, controller_name, informer_name
 from actors.reconciliation.derived import new_table
-from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec
+from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
 from protocols.resources import Resource
 from runtime.client.api import Transport
 from runtime.cloud.calls import CloudCalls
@@ -30,6 +30,7 @@ from runtime.metrics.meters import WorkQueueMeter, rate_limiter_use
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.limiters import TokenBucket
+from runtime.scheduling.work_queue import QueueMeter
 from runtime.system.actor_system import ActorSpec
 from runtime.system.ledger import Ledger
 from runtime.system.vitals import Vitals
@@ -170,6 +171,11 @@ def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSetti
     )
 
 
+def _pass(assembly: Assembly, one: Pass) -> PassSettings:
+    meter = WorkQueueMeter(assembly.metrics, one.queue) if one.queue else QueueMeter()
+    return PassSettings(name=one.name, every=one.every(assembly.options), run=one.run, meter=meter)
+
+
 def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
     for resource in spec.resources:
         if resource.id not in assembly.tables:
@@ -204,7 +210,7 @@ def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> Contr
                     client=spec.client or spec.name,
                     component=spec.component or spec.name,
                     queues=tuple(_queue(assembly, queue, short) for queue in spec.queues),
-                    first_keys=spec.first_keys,
+                    passes=tuple(_pass(assembly, one) for one in spec.passes),
                     resync=_resync(assembly, spec, seed=seed),
                 ),
                 "tables": tables,

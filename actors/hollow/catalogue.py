@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from actors.hollow.fleet import make_fleet
 from actors.hollow.kubelet import HollowKubelet, kubelet_watches
-from actors.hollow.nodes import HollowNodes, node_watches
+from actors.hollow.nodes import QUEUE, HollowNodes, node_watches
 from actors.hollow.scheduler import SCHEDULER_NAME, HollowScheduler, scheduler_watches
 from actors.options import Options
-from actors.reconciliation.specs import ControllerSpec, Queue
+from actors.reconciliation.specs import ControllerSpec, Pass, Queue
 
 CONCURRENCY = 64  # keys in work at once: they wait for the server, hardly for the processor
 
@@ -27,8 +29,8 @@ def hollow_specs(
     return (
         ControllerSpec(
             name="hollow-nodes-controller",
-            queues=(Queue(watches=node_watches(fleet), concurrency=_many),),
-            first_keys=tuple(fleet),
+            queues=(Queue(QUEUE, watches=node_watches(fleet), concurrency=_many),),
+            passes=(Pass("fleet", every=lambda _options: math.inf, run=HollowNodes.enqueue_fleet),),
             build=lambda s: HollowNodes(tables=s.tables, clock=s.clock, fleet=fleet),
             client="hollow-nodes",
             component="kubelet",

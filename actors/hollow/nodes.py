@@ -1,4 +1,4 @@
-"""Hollow nodes: registers them and keeps their heartbeats going. Key: node name, first those of the fleet.
+"""Hollow nodes: registers them and keeps their heartbeats going. Key: node name.
 
 Every 10 s it renews its Lease, and writes its status if it is not what it should be or was last written 5 min ago; both
 are spread over time, so that a thousand nodes do not write at once. As with a real kubelet, a node that was deleted is
@@ -30,6 +30,7 @@ from actors.hollow.node_objects import (
 from actors.hollow.timing import look_again
 from actors.reconciliation import (
     Change,
+    Enqueue,
     Reconciliation,
     RequeueAfter,
     Step,
@@ -53,6 +54,7 @@ LEASE_INTERVAL = 10.0  # seconds
 STATUS_INTERVAL = 300.0
 JITTER = 0.04  # of an interval
 RETRY = 1.0
+QUEUE = "hollow-nodes"
 
 
 def node_watches(fleet: Mapping[str, HollowNode]) -> tuple[Watch[Key], ...]:
@@ -89,6 +91,12 @@ class HollowNodes:
     def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
         self._nodes, self._clock, self._fleet = tables[NODES], clock, fleet
         self._kubelets: dict[str, _Kubelet] = {}  # those that have registered their node
+
+    def enqueue_fleet(self) -> Reconciliation:
+        """Once, at the start: what is to be registered does not exist yet, so no watch shows it."""
+        for name in self._fleet:
+            yield Enqueue(QUEUE, name)
+        return None
 
     def reconcile(self, key: Key) -> Reconciliation:
         hollow = self._fleet.get(key)

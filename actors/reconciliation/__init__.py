@@ -12,9 +12,10 @@
             return RequeueAfter(60.0)
 
 `reconcile` is a generator. It yields a Command and is sent its Outcome; or a list of commands, which go together, and
-is sent the list of their outcomes in the same order; or a Record (an event for people) or a Tell (a message to another
-actor), which nobody waits for. It may be closed between any two yields and run again later: it looks at what is, never
-at what happened. What it raises is logged, counted, and the key retried with backoff.
+is sent the list of their outcomes in the same order; or a Record (an event for people), a Tell (a message to another
+actor) or an Enqueue (a key for one of the controller's queues), for which it does not wait. It may be closed between
+any two yields and run again later: it looks at what is, never at what happened. What it raises is logged, counted, and
+the key retried with backoff.
 """
 
 from actors.reconciliation.commands import create, delete, get_live, list_live, patch, record, update

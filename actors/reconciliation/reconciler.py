@@ -26,18 +26,22 @@ class Tell:
     message: Any
 
 
-Yielded = Command | Record | Tell | Sequence[Command]
-Reconciliation = Generator[Yielded, Any, RequeueAfter | None]
-T = TypeVar("T")
-Step = Generator[Yielded, Any, T]  # a part of a reconciliation that answers a T
-
-
 @dataclass(frozen=True, slots=True)
 class Enqueue:
-    """A key to be added to one of the controller's own queues, by the queue's name."""
+    """Add a key to one of the controller's own queues, now or after so many seconds.
+
+    Yielded by a reconciliation, which does not wait for it, and returned by on_message. queue: its name in the spec.
+    """
 
     queue: str
     key: Hashable
+    after: float = 0.0
+
+
+Yielded = Command | Record | Tell | Enqueue | Sequence[Command]
+Reconciliation = Generator[Yielded, Any, RequeueAfter | None]
+T = TypeVar("T")
+Step = Generator[Yielded, Any, T]  # a part of a reconciliation that answers a T
 
 
 class Reconciler(Protocol):

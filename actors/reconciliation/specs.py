@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from actors.options import Check, ControllerOptions, Options
 from actors.reconciliation.reconciler import Reconciliation
 from actors.reconciliation.watches import Watch
-from protocols.objects import Key, Object
+from protocols.objects import Object
 from protocols.resources import Resource
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import Clock
@@ -98,14 +98,19 @@ class Queue(AnyQueue, Generic[R, K]):
 class Pass:
     """Something that a controller does periodically, without a key.
 
-    It begins once the controller may act, and again `every` seconds after it ended; a pass that returns
-    RequeueAfter(seconds) begins again after so many instead.
+    It begins once the controller may act, and again `every` seconds after it ended (math.inf: it runs once). A pass
+    that returns RequeueAfter(seconds) begins again after so many instead. One that failed is logged and begins again
+    after 10 s, then 20, 40, …, and at most `every` seconds.
+
+    name: in logs and health. run: called with the reconciler. queue: a name under which it reports workqueue_* metrics,
+    as if it were a queue of one key; empty: it does not.
     """
 
     name: str
     _: KW_ONLY
     every: Callable[[Options], float]
     run: Callable[[Any], Reconciliation]
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,6 @@ class ControllerSpec:
     name: canonical, as --controllers and logs have it. aliases: older names for the same.
     build: makes what `reconcile` of the queues and `run` of the passes are called with.
     reads: further resources whose tables it reads, without being woken by them.
-    first_keys: of its first queue; enqueued as soon as it may act.
     options: its flags, read as `context.options[TheClass]`. checks: what is wrong with them, a line each; they also
     run where the controller is disabled.
     enabled_if: False means skipped, as if disabled.
@@ -144,7 +148,6 @@ class ControllerSpec:
     passes: tuple[Pass, ...] = ()
     reads: tuple[Resource, ...] = ()
     indexes: tuple[Index, ...] = ()
-    first_keys: tuple[Key, ...] = ()
     enabled_if: Callable[[Options], bool] = _always
     resync: Callable[[Options], float | None] = _by_default
     aliases: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.engine.controller.own_writes import remember
-from actors.reconciliation import Reconciler, Reconciliation, RequeueAfter, Tell
+from actors.reconciliation import Enqueue, Reconciler, Reconciliation, RequeueAfter, Tell
 from actors.reconciliation.derived import frozen_table
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
@@ -158,12 +158,13 @@ _SUCCESS = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
 class Driven:
     """What a reconciliation did. batches: as they were yielded; a single command is a batch of one.
 
-    told: messages to other actors. result, error: how it ended.
+    told: messages to other actors. enqueued: keys for the controller's queues. result, error: how it ended.
     """
 
     batches: list[list[Command]] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     told: list[Tell] = field(default_factory=list)
+    enqueued: list[Enqueue] = field(default_factory=list)
     result: RequeueAfter | None = None
     error: Exception | None = None
 
@@ -218,6 +219,10 @@ def drive_steps(
                 continue
             if isinstance(yielded, Tell):
                 driven.told.append(yielded)
+                reply = None
+                continue
+            if isinstance(yielded, Enqueue):
+                driven.enqueued.append(yielded)
                 reply = None
                 continue
             batch = [yielded] if not isinstance(yielded, Sequence) else list(yielded)

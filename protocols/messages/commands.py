@@ -112,6 +112,7 @@ class Submit:
     sender: name of the actor that the Settled go to. incarnation: of the sender; a replaced one is refused.
     client: the API client whose identity and rate limit they use ("replicaset-controller").
     ticket: the sender's number for this batch; a Settled carries it and the command's index.
+    queue, key: of a controller, what it works at: for people who read a journal.
     """
 
     sender: str
@@ -119,3 +120,5 @@ class Submit:
     client: str
     ticket: int
     commands: tuple[Command, ...]
+    queue: str = ""
+    key: str = ""

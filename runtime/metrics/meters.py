@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from runtime.metrics.families import (
     BUILD_INFO,
@@ -19,7 +18,7 @@ from runtime.metrics.families import (
 from runtime.metrics.registry import Family, Metrics, Reading
 from runtime.process.version import Version
 from runtime.scheduling.clock import Clock
-from runtime.scheduling.work_queue import QueueMeter, WorkQueue
+from runtime.scheduling.work_queue import Busy, QueueMeter
 
 # client name → the owner that its metric was named after, in the releases that had it (1.5 to 1.24)
 RATE_LIMITER_OWNERS: Mapping[str, str] = {
@@ -43,7 +42,7 @@ class WorkQueueMeter(QueueMeter):
         self._waited = metrics.histogram(WORKQUEUE_QUEUE_DURATION, name)
         self._worked = metrics.histogram(WORKQUEUE_WORK_DURATION, name)
 
-    def follow(self, queue: WorkQueue[Any], clock: Clock) -> None:
+    def follow(self, queue: Busy, clock: Clock) -> None:
         """Report at each scrape how long its keys have been in work, by this clock."""
         self._metrics.gauge(WORKQUEUE_UNFINISHED_WORK, self._name).read_from(
             lambda: queue.unfinished(clock.monotonic())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.clock import Clock
@@ -17,14 +17,21 @@ from runtime.scheduling.limiters import TokenBucket
 
 PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
 
-
 K = TypeVar("K", bound=Hashable)
+
+
+class Busy(Protocol):
+    """What reports how long it has been at work. Both are called from any thread, with the monotonic time."""
+
+    def longest_running(self, now: float) -> float: ...
+
+    def unfinished(self, now: float) -> float: ...
 
 
 class QueueMeter:
     """What a queue reports; the default says nothing. Times are seconds."""
 
-    def follow(self, queue: WorkQueue[Any], clock: Clock) -> None:
+    def follow(self, queue: Busy, clock: Clock) -> None:
         """This is the queue that reports from now on, by this clock."""
 
     def added(self, depth: int) -> None:

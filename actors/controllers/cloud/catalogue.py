@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycleReconciler
-from actors.controllers.cloud.node_route import PASS, NodeRouteReconciler
+from actors.controllers.cloud.node_route import NodeRouteReconciler
 from actors.controllers.shared.cluster_ranges import cluster_ranges
 from actors.options import Options
 from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from protocols.resources import NODES
 from runtime.cloud.loading import has_provider
 from runtime.metrics.registry import Family
@@ -79,9 +79,15 @@ CLOUD_SERVICES: tuple[ControllerSpec, ...] = (
         checks=(_ranges_can_be_read,),
         client="route-controller",
         component="route_controller",
-        queues=(Queue("Routes", concurrency=lambda _options: 1),),
+        passes=(
+            Pass(
+                "routes",
+                every=lambda options: options.cloud.route_reconciliation_period,
+                run=NodeRouteReconciler.reconcile_routes,
+                queue="Routes",
+            ),
+        ),
         reads=(NODES,),
-        first_keys=(PASS,),
         build=_node_route,
         enabled_if=_has_routes,
     ),

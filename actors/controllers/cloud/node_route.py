@@ -1,8 +1,7 @@
 """node-route-controller: has the cloud route each node's podCIDRs to it, and says on the node whether it does.
 
 In: nodes and the cloud's routes, looked at every --route-reconciliation-period (counted from the start of a pass). Out:
-routes made and deleted in the cloud; nodes' condition NetworkUnavailable; events FailedToCreateRoute. One key, of the
-pass.
+routes made and deleted in the cloud; nodes' condition NetworkUnavailable; events FailedToCreateRoute.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go. Differences: a create
 that met a conflict is tried again at once, not after 100 ms; a cloud without routes is found out by the first pass; a
@@ -20,7 +19,7 @@ from actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, 
 from protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
-from protocols.objects import Key, Object, uid_of
+from protocols.objects import Object, uid_of
 from protocols.resources import NODES
 from protocols.routes import Route, decode_routes, encode_route
 from runtime.flags.values import format_duration
@@ -30,7 +29,6 @@ from runtime.tables.overlay import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-PASS = "@pass"
 TRIES = 5  # of a create that meets a conflict
 AT_ONCE = 200  # calls or patches
 
@@ -51,8 +49,12 @@ class NodeRouteReconciler:
     ) -> None:
         self._nodes, self._clock, self._log = tables[NODES], clock, log
         self._cluster, self._clusters, self._period, self._synced = cluster, clusters, period, synced
+        self._supported = True  # until the cloud says that it has no routes
 
-    def reconcile(self, key: Key) -> Reconciliation:  # noqa: ARG002 (there is one)
+    def reconcile_routes(self) -> Reconciliation:
+        """One pass, `period` seconds after the beginning of the one before."""
+        if not self._supported:
+            return None
         began = self._clock.monotonic()
         self._synced()
         outcome: Outcome = yield ListRoutes(self._cluster)
@@ -60,10 +62,10 @@ class NodeRouteReconciler:
             case Done(body):
                 yield from self._pass(decode_routes(body))
             case Invalid(code=code) if code == NOT_SUPPORTED:
+                self._supported = False
                 self._log.warning(
                     "configure-cloud-routes is set, but the cloud provider does not support routes: there are none"
                 )
-                return None
             case _:
                 self._log.error("routes could not be listed", error=outcome.message)
         return RequeueAfter(max(0.0, began + self._period - self._clock.monotonic()))

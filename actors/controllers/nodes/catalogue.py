@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics, zone_meter
 from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
+from actors.controllers.nodes.node_lifecycle.reconciler import (
+    BOUND_OR_DELETING,
+    NODE_QUEUE,
+    POD_QUEUE,
+    ZONE_QUEUE,
+    NodeLifecycleReconciler,
+    pod_concerned,
+)
 from actors.controllers.nodes.node_lifecycle.reconciler import NAME as NODE_LIFECYCLE
-from actors.controllers.nodes.node_lifecycle.reconciler import WATCHES, NodeLifecycleReconciler
 from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
 from actors.controllers.nodes.zone_eviction_queue import KIND, ZoneEvictionQueue, zone_queue_name
+from actors.reconciliation import Watch, itself
 from actors.reconciliation.actor_names import controller_name
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from protocols.resources import LEASES
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from protocols.resources import LEASES, PODS
+from protocols.resources import NODES as NODE_RESOURCE
 from runtime.system.actor_system import ActorSpec
 
 
@@ -46,7 +55,28 @@ NODES: tuple[ControllerSpec, ...] = (
         options=NodeLifecycleOptions,
         client="node-controller",
         component="node-controller",
-        queues=(Queue("node_lifecycle_controller", watches=WATCHES, concurrency=lambda _options: 16),),
+        queues=(
+            Queue(
+                NODE_QUEUE,
+                watches=(Watch(NODE_RESOURCE, to=itself),),
+                reconcile=NodeLifecycleReconciler.reconcile_node,
+                concurrency=lambda _options: 16,
+            ),
+            Queue(
+                POD_QUEUE,
+                watches=(Watch(PODS, to=pod_concerned, interest=BOUND_OR_DELETING),),
+                reconcile=NodeLifecycleReconciler.reconcile_pod,
+                concurrency=lambda _options: 4,
+            ),
+            Queue(ZONE_QUEUE, reconcile=NodeLifecycleReconciler.reconcile_zone),
+        ),
+        passes=(
+            Pass(
+                "monitor",
+                every=lambda options: options.cloud.node_monitor_period,
+                run=NodeLifecycleReconciler.monitor,
+            ),
+        ),
         reads=(LEASES,),
         build=_node_lifecycle,
         children={KIND: _zone_queue},

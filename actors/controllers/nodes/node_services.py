@@ -13,7 +13,7 @@ from actors.controllers.nodes.node_ipam.ranges import node_ranges
 from actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
 from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
 from actors.controllers.nodes.pod_garbage_collector import (
-    PASS,
+    PERIOD,
     DeletionMeter,
     PodGarbageCollector,
     PodGarbageCollectorOptions,
@@ -22,7 +22,7 @@ from actors.controllers.nodes.pod_garbage_collector import (
 from actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
 from actors.controllers.nodes.ttl import TtlReconciler
 from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from protocols.resources import NODES, PODS
 from runtime.metrics.registry import Family, Metrics
 
@@ -98,9 +98,10 @@ NODE_SERVICES: tuple[ControllerSpec, ...] = (
         aliases=("podgc",),
         options=PodGarbageCollectorOptions,
         client="pod-garbage-collector",
-        queues=(Queue("orphaned_pods_nodes", concurrency=lambda _options: 1),),
+        passes=(
+            Pass("pods", every=lambda _options: PERIOD, run=PodGarbageCollector.collect, queue="orphaned_pods_nodes"),
+        ),
         reads=(PODS, NODES),
-        first_keys=(PASS,),
         build=_pod_garbage_collector,
     ),
     ControllerSpec(

@@ -1,8 +1,8 @@
 """pod-garbage-collector-controller: removes pods that nobody else will.
 
 Those at their end, oldest first, beyond --terminated-pod-gc-threshold; those that are being deleted on a node that is
-out of service, or on no node at all; and those of nodes that do not exist. It looks at all pods every 20 s, which is
-its one key. Out: a pod that is not at its end is set to Failed, then each is deleted with no grace.
+out of service, or on no node at all; and those of nodes that do not exist. It looks at all pods every 20 s. Out: a pod
+that is not at its end is set to Failed, then each is deleted with no grace.
 
 Source: kubernetes v1.36 pkg/controller/podgc/gc_controller.go. Differences:
 - A pod that several reasons apply to is deleted once in a pass, and one that is gone already is no error.
@@ -21,7 +21,6 @@ from actors.controllers.shared.pod_disruption import disruption_condition, obser
 from actors.options import ControllerOptions
 from actors.reconciliation import (
     Reconciliation,
-    RequeueAfter,
     Step,
     delete,
     get_live,
@@ -41,7 +40,6 @@ from runtime.tables.table import Entry
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-PASS: Key = "pass"
 PERIOD = 20.0  # seconds from the end of a pass to the next
 QUARANTINE = 40.0  # seconds that a node must have been missing before its pods are touched
 AT_ONCE = 100  # pods whose writes go together
@@ -112,7 +110,8 @@ class PodGarbageCollector:
         self._threshold = threshold
         self._missing: dict[str, float] = {}  # nodes that pods name and that are not there: when their quarantine ends
 
-    def reconcile(self, key: Key) -> Reconciliation:  # noqa: ARG002 (there is but one)
+    def collect(self) -> Reconciliation:
+        """One pass over all pods."""
         pods = self._pods.entries()
         nodes = {node.key: node for node in self._nodes.entries()}
         done: set[str] = set()  # uids
@@ -134,7 +133,7 @@ class PodGarbageCollector:
         gone = yield from self._gone_nodes(pods, nodes)
         yield from self._remove(new(pod for pod in pods if pod.facts.node in gone), Reason.ORPHANED)
         yield from self._remove(new(pod for pod in deleting if not pod.facts.node), Reason.UNSCHEDULED)
-        return RequeueAfter(PERIOD)
+        return None
 
     def _is_evicted(self, pod: Entry) -> bool:
         # The bytes are asked first: thousands of pods need not be decoded.

@@ -5,6 +5,6 @@ timetable: what it does as time passes. readiness: what must be before it may ac
 """
 
 from actors.engine.controller.actor import Controller
-from actors.engine.controller.settings import ControllerSettings, QueueSettings
+from actors.engine.controller.settings import ControllerSettings, PassSettings, QueueSettings
 
-__all__ = ["Controller", "ControllerSettings", "QueueSettings"]
+__all__ = ["Controller", "ControllerSettings", "PassSettings", "QueueSettings"]

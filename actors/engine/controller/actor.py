@@ -21,10 +21,10 @@ from actors.engine.controller.keys import Keys
 from actors.engine.controller.readiness import Readiness
 from actors.engine.controller.retries import Traces
 from actors.engine.controller.settings import ControllerSettings, QueueSettings
-from actors.engine.controller.sources import KeyQueue, Sources
+from actors.engine.controller.sources import KeyQueue, PeriodicPass, Sources
 from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
-from actors.reconciliation import Change, Receiver
+from actors.reconciliation import Change, Enqueue, Receiver
 from actors.reconciliation.actor_names import DISPATCHER, informer_name, resource_of
 from protocols.codec import encode
 from protocols.messages.lifecycle import (
@@ -72,6 +72,7 @@ class Controller(Actor):
         self._reconciler: Any
         self._tables: Tables
         self._queues: dict[str, WorkQueue[Any]] = {}
+        self._passes: list[PeriodicPass] = []
         self._sources: Sources
         self._keys: Keys
         self._work: Work
@@ -90,10 +91,15 @@ class Controller(Actor):
         log = self.log.bind(controller=settings.name)
         self._queues = {queue.name: self._new_queue(queue, now) for queue in settings.queues}
         traces = Traces()
-        self._sources = Sources(
-            KeyQueue(queue, reconciler=self._reconciler, queue=self._queues[queue.name], traces=traces, log=log)
+        reconciler = self._reconciler
+        queues = [
+            KeyQueue(queue, reconciler=reconciler, queue=self._queues[queue.name], traces=traces, log=log)
             for queue in settings.queues
-        )
+        ]
+        self._passes = [PeriodicPass(one, reconciler=reconciler, traces=traces, log=log) for one in settings.passes]
+        for one in self._passes:
+            one.settings.meter.follow(one, self.clock)
+        self._sources = Sources([*queues, *self._passes])
         self._keys = Keys(
             routes=[(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches],
             tables=tables,
@@ -105,6 +111,7 @@ class Controller(Actor):
             settings=settings,
             tables=tables,
             tell_frame=self.tell_frame,
+            enqueue=self._enqueue,
         )
         self._timetable = Timetable(now=now, resync=settings.resync)
         for peer in (DISPATCHER, *map(informer_name, self._shared)):
@@ -162,10 +169,13 @@ class Controller(Actor):
         """Give it to the reconciler, and enqueue what that names. Returns False if the reconciler takes no messages."""
         if not isinstance(self._reconciler, Receiver):
             return False
-        now = self.clock.monotonic()
         for enqueue in self._reconciler.on_message(message):
-            self._queues[enqueue.queue].add(enqueue.key, now)
+            self._enqueue(enqueue)
         return True
+
+    def _enqueue(self, enqueue: Enqueue) -> None:
+        """Raises KeyError on a queue that this controller does not have."""
+        self._queues[enqueue.queue].add_after(enqueue.key, enqueue.after, self.clock.monotonic())
 
     # Peers.
 
@@ -210,8 +220,8 @@ class Controller(Actor):
             return
         now = self.clock.monotonic()
         self._keys.add_all()
-        for key in self._settings.first_keys:
-            self._queues[self._settings.queues[0].name].add(key, now)
+        for one in self._passes:
+            one.make_due(now)
         self._begun = True
         self._timetable.begin_resyncs(now)
         self.log.info("controller ready", controller=self._settings.name)
@@ -275,6 +285,7 @@ class Controller(Actor):
     def _say_vitals(self) -> None:
         if self.context.fenced:
             return  # its successor speaks
+        now = self.clock.monotonic()
         self._vitals.say(
             self.name,
             {
@@ -282,9 +293,9 @@ class Controller(Actor):
                 "paused": self._paused,
                 "moved": self._work.moved,
                 "waiting_for_tables": tuple(self._readiness.unsynced),
-                "queued": sum(map(len, self._queues.values())),
+                "queued": sum(map(len, self._queues.values())) + sum(one.is_due(now) for one in self._passes),
                 "reconciled": self._work.reconciled,
                 "failed": self._work.failed,
-                "at": self.clock.monotonic(),
+                "at": now,
             },
         )

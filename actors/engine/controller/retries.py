@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.engine.controller.readiness import StaleTableError
 from protocols.messages.outcomes import CommandFailed, Conflict, Refused, Unknown
+from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 STALE_RETRY = 10.0  # seconds until a deletion that a stale table held back is looked at again
 AWAY = (Refused, Unknown)  # they say nothing about the object: a key is not given up for them, nor waits for minutes
 MOST_TRACES = 100  # errors that are remembered
+PER_PASS = Backoff(first=10.0, factor=2.0, most=3600.0)
 AWAY_RETRY = 30.0  # seconds at most between two tries while the server does not answer
 
 
@@ -71,6 +73,23 @@ def retry(
         log.warning("reconcile failed, trying again", seconds=round(delay, 3))
     else:
         log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=traces.first_of(err))
+
+
+def pass_delay(failures: int, *, every: float) -> float:
+    """Seconds until a failed pass begins again. failures: those in a row before this one. every: its period."""
+    return min(PER_PASS.delay(failures), every)
+
+
+def report_pass(err: Exception, *, delay: float, attempt: int, traces: Traces, log: FilteringBoundLogger) -> None:
+    """log: bound to controller and pass."""
+    expected = isinstance(err, (CommandFailed, StaleTableError, ValueError))
+    log.warning(
+        "pass failed, trying again",
+        attempt=attempt,
+        error=one_line(err),
+        seconds=round(delay, 3),
+        exc_info=None if expected else traces.first_of(err),
+    )
 
 
 def one_line(err: Exception) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from actors.reconciliation import Reconciliation, Watch
 from actors.reconciliation.specs import call_reconcile
-from protocols.objects import Key
 from runtime.scheduling.work_queue import QueueMeter
 
 
@@ -29,17 +28,27 @@ class QueueSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PassSettings:
+    """A periodic pass of a controller; see Pass in actors/reconciliation/specs.py. every: seconds."""
+
+    name: str
+    every: float
+    run: Callable[[Any], Reconciliation]
+    meter: QueueMeter = field(default_factory=QueueMeter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
     """name: canonical, as --controllers has it. client: whose API client it uses; component: its events' source.
 
-    stale_after: seconds without a sign of life of a table after which nothing is deleted. first_keys: of the first
-    queue, enqueued as soon as it may act. resync: seconds after which everything is enqueued again; 0 never.
+    stale_after: seconds without a sign of life of a table after which nothing is deleted. resync: seconds after which
+    everything is enqueued again; 0 never.
     """
 
     name: str
     client: str
     component: str
-    queues: tuple[QueueSettings, ...]
+    queues: tuple[QueueSettings, ...] = ()
+    passes: tuple[PassSettings, ...] = ()
     stale_after: float = 300.0
-    first_keys: tuple[Key, ...] = ()
     resync: float = 0.0

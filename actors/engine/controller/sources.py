@@ -1,13 +1,14 @@
-"""Where the reconciliations of a controller come from: its work queues."""
+"""Where the reconciliations of a controller come from: its work queues and its periodic passes."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Generator, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actors.engine.controller.retries import Traces, retry
-from actors.engine.controller.settings import QueueSettings
+from actors.engine.controller.retries import Traces, pass_delay, report_pass, retry
+from actors.engine.controller.settings import PassSettings, QueueSettings
 from actors.reconciliation import Reconciliation, RequeueAfter
 from runtime.scheduling.work_queue import WorkQueue
 
@@ -18,7 +19,16 @@ SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall 
 
 
 class Task(Protocol):
-    """One reconciliation that was taken from its source. Exactly one of the two ends is called, once."""
+    """One reconciliation that was taken from its source. One of succeed and fail is called, once.
+
+    queue: the source's name. key: as text; "" for a pass.
+    """
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def key(self) -> str: ...
 
     def begin(self) -> Reconciliation:
         """The generator, not begun. Raises whatever the reconciler raises."""
@@ -33,7 +43,7 @@ class Source(Protocol):
         """The next task; None if nothing is due, or as much is in work as may be."""
 
     def next_due(self) -> float | None:
-        """When take() has something by itself, without an event or an end of what is in work; None: never."""
+        """When take() has a task without an event or the end of one in work; None: never. Monotonic seconds."""
 
 
 class KeyQueue:
@@ -48,9 +58,9 @@ class KeyQueue:
         traces: Traces,
         log: FilteringBoundLogger,
     ) -> None:
-        """log: bound to the controller. traces: one for all queues of a controller."""
-        self.settings, self.queue = settings, queue
-        self.reconciler, self.traces, self.log = reconciler, traces, log.bind(queue=settings.name)
+        """traces: one for all sources of a controller. log: bound to the controller."""
+        self.settings, self.reconciler, self.queue = settings, reconciler, queue
+        self.traces, self.log = traces, log.bind(queue=settings.name)
 
     def take(self, now: float) -> Task | None:
         if self.queue.processing >= self.settings.concurrency:
@@ -68,15 +78,17 @@ class _KeyTask:
     def __init__(self, source: KeyQueue, key: Hashable) -> None:
         self._source, self._key = source, key
 
+    @property
+    def queue(self) -> str:
+        return self._source.settings.name
+
+    @property
+    def key(self) -> str:
+        return str(self._key)
+
     def begin(self) -> Reconciliation:
         source = self._source
-        made = source.settings.reconcile(source.reconciler, self._key)
-        if not isinstance(made, Generator):
-            raise TypeError(
-                f"reconcile() of {type(source.reconciler).__name__} is no generator: it needs a yield, "
-                f"and returned {made!r}"
-            )
-        return made
+        return _generator(source.settings.reconcile(source.reconciler, self._key), "reconcile()", source.reconciler)
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None:
         queue, key = self._source.queue, self._key
@@ -86,17 +98,75 @@ class _KeyTask:
             queue.add_after(key, max(again.seconds, SOONEST), now)
 
     def fail(self, err: Exception, now: float) -> None:
-        source = self._source
-        source.queue.done(self._key, now)
-        retry(
-            source.queue,
-            self._key,
-            err,
-            now=now,
-            max_retries=source.settings.max_retries,
-            traces=source.traces,
-            log=source.log,
-        )
+        source, key = self._source, self._key
+        source.queue.done(key, now)
+        most, traces, log = source.settings.max_retries, source.traces, source.log
+        retry(source.queue, key, err, now=now, max_retries=most, traces=traces, log=log)
+
+
+class PeriodicPass:
+    """A pass of the controller: a source with one task, which is its own."""
+
+    key = ""
+
+    def __init__(self, settings: PassSettings, *, reconciler: Any, traces: Traces, log: FilteringBoundLogger) -> None:
+        """traces: one for all sources of a controller. log: bound to the controller."""
+        self.settings, self._reconciler, self._traces = settings, reconciler, traces
+        self._log = log.bind(**{"pass": settings.name})
+        self._due = math.inf  # until the controller may act
+        self._running_since: float | None = None  # monotonic, None: it does not run
+        self._failures = 0  # in a row
+
+    @property
+    def queue(self) -> str:
+        return self.settings.name
+
+    def make_due(self, now: float) -> None:
+        """The controller may act."""
+        self._due = now
+
+    def is_due(self, now: float) -> bool:
+        return self._running_since is None and now >= self._due
+
+    def take(self, now: float) -> Task | None:
+        if not self.is_due(now):
+            return None
+        meter = self.settings.meter
+        meter.added(1)
+        meter.taken(0, now - self._due)
+        self._running_since = now
+        return self
+
+    def next_due(self) -> float | None:
+        return None if self._running_since is not None or self._due == math.inf else self._due
+
+    def begin(self) -> Reconciliation:
+        return _generator(self.settings.run(self._reconciler), f"pass {self.settings.name!r}", self._reconciler)
+
+    def succeed(self, again: RequeueAfter | None, now: float) -> None:
+        self._failures = 0
+        self._finish(self.settings.every if again is None else again.seconds, now)
+
+    def fail(self, err: Exception, now: float) -> None:
+        delay = pass_delay(self._failures, every=self.settings.every)
+        self._failures += 1
+        report_pass(err, delay=delay, attempt=self._failures, traces=self._traces, log=self._log)
+        self._finish(delay, now)
+
+    def longest_running(self, now: float) -> float:
+        """Seconds that it has been running. Called from any thread."""
+        since = self._running_since
+        return 0.0 if since is None else now - since
+
+    unfinished = longest_running
+
+    def _finish(self, delay: float, now: float) -> None:
+        assert self._running_since is not None
+        meter = self.settings.meter
+        meter.finished(now - self._running_since)
+        meter.retried()
+        self._running_since = None
+        self._due = now + max(delay, SOONEST)
 
 
 class Sources:
@@ -116,3 +186,11 @@ class Sources:
 
     def next_due(self) -> float | None:
         return min((due for source in self._turns if (due := source.next_due()) is not None), default=None)
+
+
+def _generator(made: Any, what: str, reconciler: Any) -> Reconciliation:
+    """Raises TypeError on a function of the reconciler's that is no generator."""
+    if not isinstance(made, Generator):
+        name = type(reconciler).__name__
+        raise TypeError(f"{what} of {name} is no generator: it needs a yield, and returned {made!r}")
+    return made

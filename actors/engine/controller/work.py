@@ -12,7 +12,7 @@ from actors.engine.controller.readiness import check_freshness
 from actors.engine.controller.retries import one_line
 from actors.engine.controller.settings import ControllerSettings
 from actors.engine.controller.sources import Task
-from actors.reconciliation import Reconciliation, RequeueAfter, Tell
+from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Tell
 from actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from protocols.codec import encode
 from protocols.messages.commands import COMMANDS, Command, Submit
@@ -21,7 +21,7 @@ from protocols.messages.recording import Record
 from runtime.system.actor import Context
 from runtime.tables.overlay import Tables
 
-ALONE = (*COMMANDS, Record, Tell)  # what a reconciliation may yield by itself; commands also in a list
+ALONE = (*COMMANDS, Record, Tell, Enqueue)  # what a reconciliation may yield by itself; commands also in a list
 
 
 @dataclass(slots=True)
@@ -52,9 +52,11 @@ class Work:
         settings: ControllerSettings,
         tables: Tables,
         tell_frame: Callable[[str, bytes], None],
+        enqueue: Callable[[Enqueue], None],
     ) -> None:
+        """enqueue: raises KeyError on a queue that the controller does not have."""
         self._context, self._settings = context, settings
-        self._tables, self._tell_frame = tables, tell_frame
+        self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
         self._clock = context.clock
         self._waiting: dict[int, _Run] = {}  # by ticket
         self.ticket = context.incarnation * 1_000_000_000
@@ -119,15 +121,18 @@ class Work:
                 self._tell_frame(*addressed)
             if run.missing:
                 return
-            answer = [] if addressed is None else None
+            answer = [] if addressed is None and not isinstance(yielded, Enqueue) else None
 
     def _addressed(self, run: _Run, yielded: Any) -> tuple[str, bytes] | None:
-        """To whom it goes, encoded; None for a list without commands. Raises on what cannot be told."""
+        """The receiver and the frame; None for an empty list or an Enqueue. Raises on what cannot be encoded."""
         match yielded:
             case Record():
                 return RECORDER, encode(self._signed(yielded))
             case Tell(to=to, message=message):
                 return to, encode(message)
+            case Enqueue():
+                self._enqueue(yielded)
+                return None
             case Sequence():
                 return self._submission(run, list(yielded), single=False) if yielded else None
             case _:
@@ -137,7 +142,10 @@ class Work:
         context, settings = self._context, self._settings
         check_freshness(self._tables, commands, now=self._clock.monotonic(), stale_after=settings.stale_after)
         ticket = self.ticket + 1
-        frame = encode(Submit(context.name, context.incarnation, settings.client, ticket, tuple(commands)))
+        task, sender, incarnation = run.task, context.name, context.incarnation
+        frame = encode(
+            Submit(sender, incarnation, settings.client, ticket, tuple(commands), queue=task.queue, key=task.key)
+        )
         self.ticket = run.ticket = ticket
         run.commands, run.single = commands, single
         run.outcomes, run.missing = [None] * len(commands), len(commands)

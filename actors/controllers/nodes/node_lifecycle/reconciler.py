@@ -5,8 +5,8 @@ NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions and R
 status (conditions Unknown), taints and labels, pods' status (not ready), events; pods are deleted only without taints
 (direct_eviction.py). Leases are read, and wake nobody.
 
-Keys: "@monitor" is the pass over all nodes; "@zone:<zone>" tells a zone's queue all that it has to know; a node's name;
-a pod's "namespace/name".
+Queues: nodes by name; pods by "namespace/name"; zones, whose eviction queue is sent all that it has to know. One pass
+over all nodes, the monitor, runs every --node-monitor-period.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go. Differences beyond those in the
 neighbours of this file:
@@ -28,7 +28,7 @@ from actors.controllers.nodes.node_lifecycle.pods import mark_not_ready
 from actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
 from actors.controllers.nodes.node_lifecycle.taints import wanted_no_execute
 from actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
-from actors.reconciliation import Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step, Watch
+from actors.reconciliation import Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step
 from actors.reconciliation.actor_names import MANAGER
 from actors.reconciliation.derived import NODE
 from protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, ZoneQueueReady
@@ -44,15 +44,9 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 NAME = "node-lifecycle-controller"
-QUEUE = "node_lifecycle_controller"
-MONITOR = "@monitor"  # no node's name: those are DNS subdomains
-_ZONE = "@zone:"
-_ALL = "@zones"
-
-
-def node_changed(change: Change, _tables: Tables) -> Iterable[Key]:
-    """The first node starts the monitor."""
-    return (change.key, MONITOR) if change.type == EventType.ADDED else (change.key,)
+# The first two are upstream's names.
+NODE_QUEUE, POD_QUEUE = "node_lifecycle_controller", "node_lifecycle_controller_pods"
+ZONE_QUEUE = "node_lifecycle_controller_zones"
 
 
 def pod_concerned(change: Change, tables: Tables) -> Iterable[Key]:
@@ -73,7 +67,6 @@ def pod_concerned(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 BOUND_OR_DELETING = Interest(types=(EventType.ADDED, EventType.MODIFIED), changed=("node", "deleting"))
-WATCHES = (Watch(NODES, to=node_changed), Watch(PODS, to=pod_concerned, interest=BOUND_OR_DELETING))
 
 
 class NodeLifecycleReconciler:
@@ -95,53 +88,37 @@ class NodeLifecycleReconciler:
             tables=tables, clock=clock, log=log, metrics=metrics, settings=settings, queues=self._queues
         )
         self._direct = DirectEviction(clock=clock, log=log)
-        self._next_pass = float("-inf")  # monotonic
         self._tainting: dict[str, str] = {}  # the node of each zone that is being tainted in its turn
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
-        return [Enqueue(QUEUE, key) for key in self._concerned(message)]
-
-    def _concerned(self, message: Any) -> Iterable[Key]:
         match message:
             case NodeDue(node=node):
-                return (node,) if self._queues.let_through(message, self._clock.monotonic()) else ()
+                due = self._queues.let_through(message, self._clock.monotonic())
+                return [Enqueue(NODE_QUEUE, node)] if due else []
             case ZoneQueueReady(zone=zone):
-                return (f"{_ZONE}{zone}",) if self._queues.is_ready(message) else ()
+                return _zones([zone] if self._queues.is_ready(message) else [])
             case PauseEvictions(zone=zone):
-                return [f"{_ZONE}{one}" for one in self._queues.pause(zone)]
+                return _zones(self._queues.pause(zone))
             case ResumeEvictions(zone=zone):
-                return [f"{_ZONE}{one}" for one in self._queues.resume(zone)]
+                return _zones(self._queues.resume(zone))
             case Restarted(name=name):
-                return (_ALL,) if name == MANAGER else ()
+                return _zones(self._queues.manager_restarted() if name == MANAGER else [])
             case _:
                 raise TypeError(f"{NAME} cannot handle {message!r}")
 
-    def reconcile(self, key: Key) -> Reconciliation:
-        if key == MONITOR:
-            return (yield from self._pass())
-        if key == _ALL:
-            yield from self._queues.start_again()
-        elif key.startswith(_ZONE):
-            yield from self._queues.introduce(key.removeprefix(_ZONE))
-        elif "/" in key:
-            yield from self._pod(key)
-        else:
-            return (yield from self._node(key))
+    def monitor(self) -> Reconciliation:
+        """The pass over all nodes."""
+        yield from self._monitor.run()
         return None
 
-    def _pass(self) -> Step[RequeueAfter]:
-        """Every monitor period, measured from the end of the pass before, whoever asks in between."""
-        now = self._clock.monotonic()
-        if now >= self._next_pass:
-            self._next_pass = now + self._settings.monitor_period  # should it fail
-            yield from self._monitor.run()
-            now = self._clock.monotonic()
-            self._next_pass = now + self._settings.monitor_period
-        return RequeueAfter(self._next_pass - now)
+    def reconcile_zone(self, zone: str) -> Reconciliation:
+        """Send a zone's eviction queue all that it has to know."""
+        yield from self._queues.introduce(zone)
+        return None
 
     # One node.
 
-    def _node(self, name: str) -> Step[RequeueAfter | None]:
+    def reconcile_node(self, name: str) -> Reconciliation:
         entry = self._nodes.entry(name)
         if entry is None:
             self._queues.forget((name,))
@@ -203,16 +180,19 @@ class NodeLifecycleReconciler:
 
     # One pod.
 
-    def _pod(self, key: Key) -> Step[None]:
+    def reconcile_pod(self, key: Key) -> Reconciliation:
         entry = self._pods.entry(key)
-        if entry is None:
-            return
-        node = self._nodes.entry(entry.facts.node)
-        if node is None:
-            return
+        node = None if entry is None else self._nodes.entry(entry.facts.node)
+        if entry is None or node is None:
+            return None
         pod = self._pods.object_of(entry)
         if is_deleting(pod):
             if not self._settings.by_taints and not deletes_gracefully(node.facts.kubelet):
                 yield from self._direct.force([pod])
         elif self._monitor.health(node.key) is not None and node.facts.ready not in (None, "True"):
             yield from mark_not_ready([pod], self._clock.now())
+        return None
+
+
+def _zones(zones: Iterable[str]) -> list[Enqueue]:
+    return [Enqueue(ZONE_QUEUE, zone) for zone in zones]

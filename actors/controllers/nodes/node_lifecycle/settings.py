@@ -12,14 +12,13 @@ from actors.options import Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
-    """monitor_period: seconds between two passes. burst: nodes of a zone that may be let through at once.
+    """burst: nodes of a zone that may be let through at once.
 
     by_taints: nodes are tainted NoExecute and taint-eviction deletes their pods; else this controller deletes them
     itself, pod_eviction_timeout seconds after it last heard of the node. live_reads: ask for a Lease before its node is
     given up while the table is stale.
     """
 
-    monitor_period: float = 5.0
     patience: Patience = field(default_factory=lambda: Patience(grace=40.0, startup_grace=60.0))
     limits: EvictionLimits = field(default_factory=EvictionLimits)
     burst: int = 1
@@ -36,7 +35,6 @@ def lifecycle_settings(options: Options) -> LifecycleSettings:
     if not by_taints and "deleting-pods-qps" in options.given:
         rate = own.deleting_pods_qps
     return LifecycleSettings(
-        monitor_period=options.cloud.node_monitor_period,
         patience=Patience(grace=own.monitor_grace_period, startup_grace=own.startup_grace_period),
         limits=EvictionLimits(
             eviction_rate=rate,

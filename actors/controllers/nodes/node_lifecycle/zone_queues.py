@@ -42,9 +42,12 @@ class Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """ready: it is there and listens. qps: what it should let through, None while nobody knows. last: see above."""
+    """ready: it is there and listens. qps: what it should let through, None while nobody knows. last: see above.
+    known_to_manager: the manager was sent StartChild for it.
+    """
 
     ready: bool = False
+    known_to_manager: bool = True
     qps: float | None = None
     last: float | None = None
 
@@ -105,6 +108,12 @@ class ZoneQueues:
         self._paused_zones.discard(zone)
         return [zone]
 
+    def manager_restarted(self) -> list[str]:
+        """The manager is a new one, which does not know of the queues. Returns the zones to be introduced anew."""
+        for queue in self._queues.values():
+            queue.known_to_manager = False
+        return self.zones
+
     # What is told.
 
     def keep(self, zones: Mapping[str, float | None]) -> Iterator[Tell]:
@@ -120,15 +129,15 @@ class ZoneQueues:
                 yield Tell(self._manager, StartChild(self._controller, KIND, zone))
                 yield Tell(zone_queue_name(zone), StartOver())  # in case it is there, as an earlier owner left it
 
-    def start_again(self) -> Iterator[Tell]:
-        """The manager is a new one, which does not know of the queues."""
-        for zone in self._queues:
-            yield Tell(self._manager, StartChild(self._controller, KIND, zone))
-
     def introduce(self, zone: str) -> Iterator[Tell]:
-        """All that a queue has to know."""
+        """All that the manager and the queue have to know."""
         queue = self._queues.get(zone)
-        if queue is None or not queue.ready:
+        if queue is None:
+            return
+        if not queue.known_to_manager:
+            queue.known_to_manager = True
+            yield Tell(self._manager, StartChild(self._controller, KIND, zone))
+        if not queue.ready:
             return
         name = zone_queue_name(zone)
         paused = self._all_paused or zone in self._paused_zones

@@ -194,4 +194,11 @@ def test_zones_without_nodes_lose_their_queues() -> None:
         ("manager", StopChild("node-lifecycle-controller", "zone-eviction-queue", "eu:a"))
     ]
     assert queues.zones == ["eu:b"]
-    assert len(told(queues.start_again())) == 1
+
+
+def test_a_new_manager_is_told_of_each_queue_once() -> None:
+    queues = ready_owner()
+    assert queues.manager_restarted() == ["eu:a", "eu:b"]
+    started = ("manager", StartChild("node-lifecycle-controller", "zone-eviction-queue", "eu:a"))
+    assert started in told(queues.introduce("eu:a"))
+    assert started not in told(queues.introduce("eu:a"))
