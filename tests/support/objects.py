@@ -1,0 +1,208 @@
+"""Builders of API objects for tests: the smallest valid object, and the fields that a test is about.
+
+    pod("web-1", node="n1", status={"phase": "Running"})
+    node(labels={ZONE: "a"}, taints=[taint("drain", "NoExecute")])
+    replica_set(replicas=3, spec={"minReadySeconds": 5})
+
+A builder fills in the fields without which an API server rejects the object. `metadata`, `spec` and `status` are merged
+over these: a field that is given replaces the built one whole. Other keyword arguments are short for fields that many
+tests set. Objects carry neither kind nor apiVersion, as the items of a list, and neither uid nor resourceVersion, as
+objects that no server has stored yet; `stored` adds these two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from protocols.objects import Object, name_of
+from protocols.times import format_time
+
+WEB = {"app": "web"}
+
+Fields = Mapping[str, Any] | None
+
+
+def stored(obj: Object, version: int) -> Object:
+    """The object as a server returns it, with this resourceVersion; its uid is `uid-NAME` unless it has one."""
+    meta = {"uid": f"uid-{name_of(obj)}", "resourceVersion": str(version), **obj["metadata"]}
+    return {**obj, "metadata": meta}
+
+
+def pod(
+    name: str = "web",
+    *,
+    namespace: str = "default",
+    labels: Mapping[str, str] | None = None,
+    owner: Object | None = None,
+    node: str = "",
+    tolerations: Iterable[Object] = (),
+    version: int | None = None,
+    metadata: Fields = None,
+    spec: Fields = None,
+    status: Fields = None,
+) -> Object:
+    """A pod with one container.
+
+    owner: its controller owner reference. node: "" while unassigned. version: its resourceVersion if it is `stored`.
+    """
+    built = _object(
+        _metadata(name, namespace, labels, owner, metadata),
+        spec={**pod_spec(), **_unless_empty(nodeName=node, tolerations=list(tolerations)), **(spec or {})},
+        status=status,
+    )
+    return built if version is None else stored(built, version)
+
+
+def running_pod(
+    name: str = "web",
+    *,
+    ready: bool = True,
+    ready_since: float | None,
+    created: float | None,
+    node: str = "n1",
+    phase: str = "Running",
+    status: Fields = None,
+    **options: Any,
+) -> Object:
+    """A pod that its kubelet has reported on. options: as of `pod`.
+
+    ready, ready_since: status and last transition of its condition Ready. created: its creation. Unix seconds; None for
+    a time that the object does not have.
+    """
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    if ready_since is not None:
+        condition["lastTransitionTime"] = format_time(ready_since)
+    if created is not None:
+        options["metadata"] = {"creationTimestamp": format_time(created), **(options.get("metadata") or {})}
+    return pod(name, node=node, status={"phase": phase, "conditions": [condition], **(status or {})}, **options)
+
+
+def pod_spec(*, image: str = "nginx:1") -> Object:
+    """The spec of a pod with one container."""
+    return {"containers": [{"name": "c", "image": image}]}
+
+
+def pod_template(*, labels: Mapping[str, str] = WEB, image: str = "nginx:1", spec: Fields = None) -> Object:
+    """A workload's spec.template."""
+    return {"metadata": {"labels": dict(labels)}, "spec": {**pod_spec(image=image), **(spec or {})}}
+
+
+def replica_set(
+    name: str = "web",
+    *,
+    namespace: str = "default",
+    replicas: int = 1,
+    labels: Mapping[str, str] | None = None,
+    image: str = "nginx:1",
+    owner: Object | None = None,
+    metadata: Fields = None,
+    spec: Fields = None,
+    status: Fields = None,
+) -> Object:
+    """A ReplicaSet. labels: of its selector and template, by default {"app": NAME}; image: of its container."""
+    labels = {"app": name} if labels is None else labels
+    return _object(
+        _metadata(name, namespace, None, owner, metadata),
+        spec={
+            "replicas": replicas,
+            "selector": {"matchLabels": dict(labels)},
+            "template": pod_template(labels=labels, image=image),
+            **(spec or {}),
+        },
+        status=status,
+    )
+
+
+def deployment(name: str = "web", **options: Any) -> Object:
+    """A Deployment. options: as of `replica_set`. Its strategy is the server's default unless `spec` has one."""
+    return replica_set(name, **options)
+
+
+def node(
+    name: str = "n1",
+    *,
+    labels: Mapping[str, str] | None = None,
+    taints: Iterable[Object] = (),
+    ready: str | None = None,
+    metadata: Fields = None,
+    spec: Fields = None,
+    status: Fields = None,
+) -> Object:
+    """A node. ready: the status of its condition Ready ("True", "False" or "Unknown"); None for no conditions."""
+    conditions = [] if ready is None else [{"type": "Ready", "status": ready}]
+    return _object(
+        _metadata(name, "", labels, None, metadata),
+        spec={**_unless_empty(taints=list(taints)), **(spec or {})},
+        status={**_unless_empty(conditions=conditions), **(status or {})},
+    )
+
+
+def owned_by(uid: str, *, kind: str = "ReplicaSet", name: str = "rs") -> Object:
+    """A controller owner reference, for the `owner` of a builder."""
+    return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def taint(key: str, effect: str = "NoExecute", **fields: Any) -> Object:
+    """An element of a node's spec.taints."""
+    return {"key": key, "effect": effect, **fields}
+
+
+def toleration(key: str, *, seconds: int | None = None, **fields: Any) -> Object:
+    """An element of a pod's spec.tolerations: of every NoExecute taint with this key, for so many seconds."""
+    limit = {} if seconds is None else {"tolerationSeconds": seconds}
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", **limit, **fields}
+
+
+def lease(
+    name: str = "n1", *, namespace: str = "kube-node-lease", metadata: Fields = None, spec: Fields = None
+) -> Object:
+    """A lease; by default that of node n1, held by it."""
+    return _object(_metadata(name, namespace, None, None, metadata), spec={"holderIdentity": name, **(spec or {})})
+
+
+def service(
+    name: str = "web",
+    *,
+    namespace: str = "default",
+    selector: Mapping[str, str] | None = None,
+    metadata: Fields = None,
+    spec: Fields = None,
+    status: Fields = None,
+) -> Object:
+    """A Service with one port."""
+    return _object(
+        _metadata(name, namespace, None, None, metadata),
+        spec={"ports": [{"port": 80}], **_unless_empty(selector=selector), **(spec or {})},
+        status=status,
+    )
+
+
+def namespace(name: str = "default", *, metadata: Fields = None, spec: Fields = None, status: Fields = None) -> Object:
+    """A Namespace."""
+    return _object(_metadata(name, "", None, None, metadata), spec=spec, status=status)
+
+
+def _metadata(
+    name: str, namespace: str, labels: Mapping[str, str] | None, owner: Object | None, fields: Fields
+) -> Object:
+    built: Object = {"name": name, **_unless_empty(namespace=namespace)}
+    if labels is not None:
+        built["labels"] = dict(labels)
+    if owner is not None:
+        built["ownerReferences"] = [owner]
+    return {**built, **(fields or {})}
+
+
+def _object(metadata: Object, *, spec: Fields = None, status: Fields = None) -> Object:
+    parts: Object = {"metadata": metadata}
+    if spec:
+        parts["spec"] = dict(spec)
+    if status:
+        parts["status"] = dict(status)
+    return parts
+
+
+def _unless_empty(**fields: Any) -> Object:
+    """The fields that have a value."""
+    return {field: value for field, value in fields.items() if value}
