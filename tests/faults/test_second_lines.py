@@ -12,7 +12,6 @@ from protocols.messages.commands import Create, Submit
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from runtime.system.ledger import Ledger
-from tests.actors.scripted import Probe, ScriptedTransport
 from tests.faults.mutants.catalogue import MUTANTS
 from tests.faults.mutants.matrix import Hunt
 from tests.faults.mutants.mutant import Mutant, Mutation
@@ -22,6 +21,7 @@ from tests.faults.mutants.processes import (
     replaced_actors_work_on,
     replaced_actors_write_on,
 )
+from tests.support.scripted import Probe, ScriptedTransport
 
 SEEDS = 10
 NUMBERED = Mutant(

@@ -14,7 +14,7 @@ from protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Sett
 from protocols.messages.recording import Record
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
-from tests.actors.scripted import Probe
+from tests.support.scripted import Probe
 
 
 def event(

@@ -37,7 +37,7 @@ from runtime.system.actor_system import ActorSpec
 from runtime.system.vitals import Vitals
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Table
-from tests.actors.scripted import Probe
+from tests.support.scripted import Probe
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 ME = "controller:greeter"

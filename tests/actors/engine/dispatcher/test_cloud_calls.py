@@ -18,7 +18,7 @@ from runtime.simulation.cloud import SimulatedCalls
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from runtime.system.ledger import Ledger
-from tests.actors.scripted import Probe, ScriptedTransport
+from tests.support.scripted import Probe, ScriptedTransport
 
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1"}}')
 

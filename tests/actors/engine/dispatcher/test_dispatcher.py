@@ -29,7 +29,7 @@ from protocols.messages.outcomes import (
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from runtime.system.ledger import Ledger
-from tests.actors.scripted import Probe, ScriptedTransport
+from tests.support.scripted import Probe, ScriptedTransport
 
 POD = b'{"metadata":{"name":"a","resourceVersion":"41"}}'
 

@@ -22,7 +22,7 @@ from runtime.metrics.registry import Metrics
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from runtime.system.vitals import Vitals
-from tests.actors.scripted import Probe
+from tests.support.scripted import Probe
 
 LEASE = "kube-system/kube-controller-manager"
 

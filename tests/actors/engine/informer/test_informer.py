@@ -18,7 +18,7 @@ from runtime.client.api import Response
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from runtime.tables.table import Table
-from tests.actors.scripted import Probe, ScriptedTransport
+from tests.support.scripted import Probe, ScriptedTransport
 
 
 class Setting:
