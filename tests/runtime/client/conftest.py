@@ -269,3 +269,11 @@ def plugin(tmp_path: Path) -> Callable[[str], str]:
         return str(path)
 
     return write
+
+
+@pytest.fixture
+def service_account(tmp_path: Path) -> Path:
+    """A directory with the files of a pod's service account."""
+    (tmp_path / "token").write_text("pod-token")
+    (tmp_path / "ca.crt").write_text("pod-ca")
+    return tmp_path

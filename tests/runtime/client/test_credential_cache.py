@@ -4,7 +4,6 @@ import asyncio
 import math
 import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from structlog.testing import LogCapture
@@ -12,7 +11,6 @@ from structlog.typing import FilteringBoundLogger
 
 from runtime.client.config import ConfigError, Credential
 from runtime.client.credential_cache import HOLD_OFF, CredentialCache
-from runtime.client.credentials import TOKEN_FILE_PERIOD, TokenFile
 from runtime.simulation.clock import VirtualClock
 
 PATIENCE = 10.0
@@ -163,30 +161,3 @@ def test_a_credential_that_is_over_when_it_comes_is_not_fetched_for_every_reques
 
     play(source, scenario)
     assert source.asked == 1
-
-
-def test_a_token_file_is_read_anew_each_time_it_is_asked(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    source = TokenFile(str(path), origin="users[a].tokenFile")
-    path.write_text(" one\n")
-    assert source.load() == token("one", lifetime=TOKEN_FILE_PERIOD)
-    path.write_text("two")
-    assert source.load() == token("two", lifetime=TOKEN_FILE_PERIOD)
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (None, "cannot read .*: No such file"),
-        (b"", "is empty"),
-        (b" \n", "is empty"),
-        (b"a b", "not a bearer token"),
-        (b"\xff\xfe", "not a bearer token"),
-    ],
-)
-def test_a_token_file_without_a_token_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:
-    path = tmp_path / "token"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ConfigError, match=f"^users.a..tokenFile: .*{says}"):
-        TokenFile(str(path), origin="users[a].tokenFile").load()

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from runtime.client.config import ClientConfig, ConfigError, Credential
-from runtime.client.in_cluster import is_in_cluster
 from runtime.client.loading import load_config
 from runtime.metrics.registry import Metrics
 from runtime.simulation.clock import VirtualClock
@@ -16,13 +15,6 @@ current-context: c
 contexts: [{name: c, context: {cluster: k}}]
 clusters: [{name: k, cluster: {server: "https://from-file"}}]
 """
-
-
-@pytest.fixture
-def service_account(tmp_path: Path) -> Path:
-    (tmp_path / "token").write_text("pod-token")
-    (tmp_path / "ca.crt").write_text("pod-ca")
-    return tmp_path
 
 
 def load(
@@ -36,38 +28,6 @@ def load(
         metrics=Metrics(),
         service_account=service_account,
     )
-
-
-def test_a_pod_uses_its_service_account(service_account: Path) -> None:
-    config = load(service_account, POD)
-    assert (config.server, config.origin) == ("https://10.96.0.1:443", "in-cluster")
-    assert config.credentials.load().authorization == "Bearer pod-token"
-    assert config.ca is not None
-    assert config.ca.read() == b"pod-ca"
-
-
-def test_an_ipv6_service_host_is_put_in_brackets(service_account: Path) -> None:
-    assert load(service_account, {**POD, "KUBERNETES_SERVICE_HOST": "fd00::1"}).server == "https://[fd00::1]:443"
-
-
-@pytest.mark.parametrize("name", ["token", "ca.crt"])
-def test_a_pod_without_its_files_is_told_which_one_is_missing(service_account: Path, name: str) -> None:
-    (service_account / name).unlink()
-    with pytest.raises(ConfigError, match=f"^in-cluster: {name}: cannot read .*{name}: No such file"):
-        load(service_account, POD)
-
-
-@pytest.mark.parametrize(
-    ("environ", "inside"),
-    [
-        (POD, True),
-        ({}, False),
-        ({"KUBERNETES_SERVICE_HOST": "x"}, False),
-        ({**POD, "KUBERNETES_SERVICE_PORT": ""}, False),
-    ],
-)
-def test_host_and_port_in_the_environment_make_a_pod(environ: dict[str, str], inside: bool) -> None:
-    assert is_in_cluster(environ) is inside
 
 
 @pytest.mark.parametrize("kubeconfig", [None, ""])

@@ -14,7 +14,6 @@ import pytest
 import structlog
 
 from runtime.logs.configuration import LogControl, LogSettings, configure_logging, logger_for
-from runtime.logs.lines import JsonLines, LocalTime, TextLines, stack
 
 NOON = 1763726400.25  # 2025-11-21 12:00:00.25 UTC
 
@@ -67,58 +66,6 @@ def test_a_line_of_text_is_klogs(start: Start, method: str, head: str) -> None:
     ]
 
 
-def test_the_process_id_is_seven_wide() -> None:
-    line = TextLines(pid=42)("info", NOON, "s", "m", {})
-    assert line[21:] == '      42 s] "m"'
-
-
-@pytest.mark.parametrize(
-    "value, shown",
-    [
-        ("a", '"a"'),
-        ('say "hi"', '"say \\"hi\\""'),
-        ("größe", '"größe"'),
-        ("a\nb", "<\n\ta\n\tb\n >"),
-        (3, "3"),
-        (0.1, "0.1"),
-        (True, "true"),
-        (None, "null"),
-        (b"raw", '"raw"'),
-        (ValueError("no"), '"no"'),
-        ({"a": [1, 2]}, '{"a":[1,2]}'),
-        ((1, "b"), '[1,"b"]'),
-        ({"b", "a"}, '["a","b"]'),
-        ({1: object}, '{"1":"<class \'object\'>"}'),
-        ({"n": 1 << 70}, "\"{'n': 1180591620717411303424}\""),
-    ],
-)
-def test_values_are_shown_by_their_kind(value: object, shown: str) -> None:
-    assert TextLines(pid=1)("info", NOON, "s", "m", {"key": value}).partition("] ")[2] == f'"m" key={shown}'
-
-
-def test_json_lines_have_kubernetes_keys() -> None:
-    line = JsonLines()("info", NOON, "job-controller", "done", {"key": "a/b", "n": 2})
-    assert json.loads(line) == {
-        "ts": 1763726400250.0,
-        "level": "info",
-        "logger": "job-controller",
-        "msg": "done",
-        "v": 0,
-        "key": "a/b",
-        "n": 2,
-    }
-
-
-@pytest.mark.parametrize("level, v", [("debug", 4), ("info", 0), ("warning", None), ("error", None)])
-def test_json_lines_have_a_verbosity_where_it_means_something(level: str, v: int | None) -> None:
-    assert json.loads(JsonLines()(level, NOON, "s", "m", {})).get("v") == v
-
-
-def test_a_fact_never_hides_what_the_line_says_of_itself() -> None:
-    line = json.loads(JsonLines()("info", NOON, "s", "m", {"level": 7, "msg": "other"}))
-    assert (line["level"], line["level_"], line["msg"], line["msg_"]) == ("info", 7, "m", "other")
-
-
 def test_json_is_chosen_by_its_name(start: Start) -> None:
     _, stderr = start(format="json")
     logger_for("s").warning("m", key="k")
@@ -160,12 +107,6 @@ def test_an_exception_is_shown_with_its_stack(start: Start) -> None:
     assert (line["level"], line["msg"], line["key"]) == ("error", "failed", "a/b")
     assert line["stacktrace"].startswith("Traceback (most recent call last):\n")
     assert line["stacktrace"].endswith("KeyError: 'web'")
-
-
-def test_a_stack_is_found_however_it_is_given() -> None:
-    error = ValueError("no")
-    assert stack(error) == stack((ValueError, error, None)) == "ValueError: no"
-    assert stack((None, None, None)) == ""
 
 
 def test_what_libraries_log_takes_the_same_way(start: Start) -> None:
@@ -223,14 +164,3 @@ def test_a_directory_that_cannot_be_written_is_told_at_the_start(start: Start, t
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         start(directory=str(tmp_path / "file" / "logs"))
-
-
-def test_times_are_rounded_into_the_next_second_when_they_must(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    local = LocalTime()
-    assert local(NOON) == "1121 12:00:00.250000"
-    assert local(1763726400.9999999) == "1121 12:00:01.000000"
-    assert local(1763726399.0) == "1121 11:59:59.000000"
-    monkeypatch.undo()
-    time.tzset()

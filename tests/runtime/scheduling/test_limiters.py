@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.scheduling.limiters import TokenBucket
-from runtime.system.supervision import RestartPolicy, restart_delay
 
 
 def test_a_bucket_gives_its_burst_and_then_its_rate() -> None:
@@ -35,14 +34,3 @@ def test_a_rate_of_nothing_gives_nothing_and_a_negative_one_everything() -> None
     assert nothing.next_token(0.0) == math.inf
     everything = TokenBucket(qps=-1.0, burst=1, now=0.0)
     assert all(everything.try_take(0.0) for _ in range(1000))
-
-
-def test_a_child_is_restarted_later_and_later_and_then_not_at_all() -> None:
-    policy = RestartPolicy(intensity=3, period=100.0)
-    delays = [restart_delay([0.0] * n, now=0.0, policy=policy, chance=0.0) for n in range(1, 5)]
-    assert delays == [0.1, 0.2, 0.4, None]
-
-
-def test_failures_outside_the_period_are_forgiven() -> None:
-    policy = RestartPolicy(intensity=3, period=100.0)
-    assert restart_delay([0.0, 1.0, 2.0, 150.0], now=150.0, policy=policy, chance=0.0) == 0.1

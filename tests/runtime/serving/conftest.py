@@ -42,6 +42,9 @@ class Answer:
     text: str
 
 
+Ask = Callable[..., Answer]  # what the fixture `ask` returns
+
+
 @pytest.fixture
 def logged() -> LogCapture:
     """What was logged, as dicts, in `entries`."""
@@ -76,7 +79,7 @@ def site(log: Any, verbosities: list[int]) -> Site:
 
 
 @pytest.fixture
-def ask(site: Site) -> Callable[..., Answer]:
+def ask(site: Site) -> Ask:
     """ask(path, authorizer=..., method=..., headers=..., data=..., profiling=...): one request to the site."""
 
     def ask_it(

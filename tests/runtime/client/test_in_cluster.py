@@ -1,0 +1,53 @@
+"""A pod's configuration from its service account and environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runtime.client.config import ConfigError
+from runtime.client.in_cluster import in_cluster_config, is_in_cluster
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+def test_a_pod_uses_its_service_account(service_account: Path) -> None:
+    config = in_cluster_config(POD, service_account=service_account)
+    assert (config.server, config.origin) == ("https://10.96.0.1:443", "in-cluster")
+    assert config.credentials.load().authorization == "Bearer pod-token"
+    assert config.ca is not None
+    assert config.ca.read() == b"pod-ca"
+
+
+def test_an_ipv6_service_host_is_put_in_brackets(service_account: Path) -> None:
+    assert (
+        in_cluster_config({**POD, "KUBERNETES_SERVICE_HOST": "fd00::1"}, service_account=service_account).server
+        == "https://[fd00::1]:443"
+    )
+
+
+@pytest.mark.parametrize("name", ["token", "ca.crt"])
+def test_a_pod_without_its_files_is_told_which_one_is_missing(service_account: Path, name: str) -> None:
+    (service_account / name).unlink()
+    with pytest.raises(ConfigError, match=f"^in-cluster: {name}: cannot read .*{name}: No such file"):
+        in_cluster_config(POD, service_account=service_account)
+
+
+@pytest.mark.parametrize(
+    ("environ", "inside"),
+    [
+        (POD, True),
+        ({}, False),
+        ({"KUBERNETES_SERVICE_HOST": "x"}, False),
+        ({**POD, "KUBERNETES_SERVICE_PORT": ""}, False),
+    ],
+)
+def test_host_and_port_in_the_environment_make_a_pod(environ: dict[str, str], inside: bool) -> None:
+    assert is_in_cluster(environ) is inside
+
+
+@pytest.mark.parametrize("name", ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"])
+def test_a_missing_variable_of_the_environment_is_an_error_that_names_it(service_account: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^in-cluster: not in a cluster: {name} is not set"):
+        in_cluster_config({**POD, name: ""}, service_account=service_account)

@@ -1,0 +1,32 @@
+"""The page /metrics."""
+
+from __future__ import annotations
+
+from runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_QUEUE_DURATION
+from runtime.serving.site import Site
+from tests.runtime.serving.conftest import Ask
+
+
+def test_metrics_are_prometheus_text(site: Site, ask: Ask) -> None:
+    site.metrics.counter(WORKQUEUE_ADDS, "replicaset").inc(3)
+    waited = site.metrics.histogram(WORKQUEUE_QUEUE_DURATION, "replicaset")
+    for seconds in (5e-9, 0.05, 20.0):
+        waited.observe(seconds)
+    answer = ask("/metrics")
+    lines = answer.text.splitlines()
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    assert "# TYPE workqueue_adds_total counter" in lines
+    assert 'workqueue_adds_total{name="replicaset"} 3.0' in lines
+    buckets = [line for line in lines if line.startswith("workqueue_queue_duration_seconds_bucket")]
+    assert buckets[0] == 'workqueue_queue_duration_seconds_bucket{le="1e-08",name="replicaset"} 1.0'
+    assert 'workqueue_queue_duration_seconds_bucket{le="0.1",name="replicaset"} 2.0' in buckets
+    assert buckets[-1] == 'workqueue_queue_duration_seconds_bucket{le="+Inf",name="replicaset"} 3.0'
+    assert 'workqueue_queue_duration_seconds_count{name="replicaset"} 3.0' in lines
+    assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
+
+
+def test_metrics_are_open_metrics_for_those_who_ask(site: Site, ask: Ask) -> None:
+    site.metrics.counter(WORKQUEUE_ADDS, "replicaset").inc()
+    answer = ask("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+    assert answer.text.endswith("# EOF\n")
