@@ -1,9 +1,10 @@
-"""Claiming: which objects an owner takes, keeps and lets go, by its selector.
+"""Claiming: which objects an owner adopts, keeps and releases, by its selector.
 
-Works for any kind of owner and dependent. The plan is pure; `claim` carries it out.
+For any kind of owner and dependent. The plan is pure; `claim` carries it out.
 
-Source: kubernetes v1.36 pkg/controller/controller_ref_manager.go. Differences: the patches of one sync go together, and
-so do the failures of all of them; an adopted object is handed on as the server answered it, with its new version.
+Source: kubernetes v1.36 pkg/controller/controller_ref_manager.go. Differences: the patches of one sync are sent
+together, and their failures are raised together; an adopted object is returned as the server returned it, with its new
+resourceVersion.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from runtime.tables.table import Entry
 
 
 class Claimable(Protocol):
-    """What claiming asks of an object; a pod's facts have it."""
+    """What claiming reads of an object; the facts of pods have it."""
 
     @property
     def labels(self) -> Mapping[str, str]: ...
@@ -60,7 +61,7 @@ def look_into(lister: Lister) -> Callable[[Entry], Seen]:
 
 
 class ClaimPlan(NamedTuple):
-    """kept: ours and matching. adopted: nobody's, and ours to take. released: ours, but not matching any more."""
+    """kept: owned and matching. adopted: orphans that match. released: owned, but no longer matching."""
 
     kept: list[Entry]
     adopted: list[Entry]
@@ -77,13 +78,13 @@ def plan_claim(
 ) -> ClaimPlan:
     """What an owner does with each candidate; those of another controller are left out.
 
-    matches: the owner's selector, asked once for each distinct (by identity) mapping of labels. belongs: a further
-    condition, besides the selector. An owner that is being deleted keeps what it has and takes or lets go of nothing.
+    matches: the owner's selector, called once for each distinct (by identity) mapping of labels. belongs: a further
+    condition, besides the selector. An owner that is being deleted keeps what it has, and adopts and releases nothing.
     An object of another namespace is never adopted, unless the owner is cluster-scoped.
     """
     owner_uid, namespace, owner_deleting = uid_of(owner), namespace_of(owner), is_deleting(owner)
     plan = ClaimPlan([], [], [])
-    verdicts: dict[int, tuple[Mapping[str, str], bool]] = {}  # the mapping is kept, lest another gets its id
+    verdicts: dict[int, tuple[Mapping[str, str], bool]] = {}  # holds the mapping, so that no other gets its id
     for entry in candidates:
         controller = entry.controller
         if controller is not None and controller.uid != owner_uid:
@@ -118,7 +119,7 @@ def adoption(
 
 
 def release(entry: Entry, *, dependents: Resource, owner: Object, finalizers: Sequence[str] = ()) -> Patch:
-    """Take this owner's reference (and finalizers) off an object."""
+    """Remove this owner's reference (and finalizers) from an object."""
     meta: Object = {"uid": entry.uid, "ownerReferences": [{"$patch": "delete", "uid": uid_of(owner)}]}
     if finalizers:
         meta["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
@@ -136,15 +137,15 @@ def claim(
     belongs: Callable[[Entry], bool] | None = None,
     finalizers: Sequence[str] = (),
 ) -> Step[list[Entry]]:
-    """Adopt and release as planned; answers what the owner has now, the adopted ones as they are now.
+    """Adopt and release as planned; returns what the owner has now, adopted objects in their new version.
 
     candidates: usually lister.entries_owned_by(uid of the owner) and lister.orphan_entries(its namespace).
     lister: of the dependents. owners: the resource that `owner` is of. finalizers: what an adopted object gets and a
     released one loses. The other arguments: see plan_claim.
 
-    Before the first adoption the owner is read live, once: it may have been deleted, or replaced, without our knowing.
-    Raises CommandFailed after all was tried. What is gone is no failure, nor is a release that the server finds invalid
-    (the object has lost our reference, or has become another).
+    Before the first adoption the owner is fetched once: the table may not show yet that it was deleted or replaced.
+    Raises CommandFailed after all commands were sent. NotFound is no failure, nor is a release that the server finds
+    invalid (the object has lost our reference, or has become another).
     """
     plan = plan_claim(candidates, owner=owner, matches=matches, look=look, belongs=belongs)
     if not plan.adopted and not plan.released:
@@ -178,17 +179,17 @@ def claim(
 
 
 def _obstacle_to_adoption(owner: Object, owners: Resource) -> Step[tuple[Get, Failure] | None]:
-    """Read the owner live: is it still the one we know, and not being deleted?"""
-    ask = get_live(owners, key_of(owner))
-    outcome = yield ask
+    """Fetch the owner: why it may not adopt (it was replaced, or is being deleted), or None."""
+    get = get_live(owners, key_of(owner))
+    outcome = yield get
     if not isinstance(outcome, Done):
-        return ask, dataclasses.replace(outcome, message=f"can't recheck DeletionTimestamp: {outcome.message}")
+        return get, dataclasses.replace(outcome, message=f"can't recheck DeletionTimestamp: {outcome.message}")
     live = decode_object(outcome.body)
     if uid_of(live) != uid_of(owner):
-        gone = f"original {owners.kind} {ask.key} is gone: got uid {uid_of(live)}, wanted {uid_of(owner)}"
-        return ask, Conflict(gone)
+        gone = f"original {owners.kind} {get.key} is gone: got uid {uid_of(live)}, wanted {uid_of(owner)}"
+        return get, Conflict(gone)
     if is_deleting(live):
-        return ask, Conflict(f"{ask.key} has just been deleted at {metadata(live)['deletionTimestamp']}")
+        return get, Conflict(f"{get.key} has just been deleted at {metadata(live)['deletionTimestamp']}")
     return None
 
 
@@ -201,6 +202,6 @@ def _is_unprocessable(failure: Failure) -> bool:
 
 
 def _aggregate(failures: Sequence[Failure]) -> Failure:
-    """The first failure, saying what all of them say."""
+    """The first failure, with the messages of all."""
     messages = list(dict.fromkeys(failure.message for failure in failures))
     return failures[0] if len(messages) == 1 else dataclasses.replace(failures[0], message=f"[{', '.join(messages)}]")

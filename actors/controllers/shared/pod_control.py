@@ -1,10 +1,10 @@
 """Pods from a template: their form and names, and the steps that create and delete them with their events.
 
-Names are chosen here and not by the server, and follow from what was observed: whoever tries again from the same
-state asks for the same pods, and a creation whose answer was lost is not made twice.
+Names are chosen here and not by the server, and derive from what was observed: a retry from the same state creates the
+same names, so that a creation whose outcome is unknown is not made twice.
 
 Source: kubernetes v1.36 pkg/controller/controller_utils.go (GetPodFromTemplate, RealPodControl). Differences: the name;
-a deletion says which uid it means.
+a deletion has the uid as precondition.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def generate_name(owner: str) -> str:
 
 
 def pod_names(owner: Object, count: int, *, taken: Callable[[Key], bool]) -> list[str]:
-    """Names for `count` more pods of this owner, none of them taken; the same for the same version of the owner."""
+    """Names for `count` more pods of this owner, none taken; equal for equal resourceVersions of the owner."""
     namespace, prefix = namespace_of(owner), generate_name(name_of(owner))[:_LONGEST_BASE]
     seed = f"{uid_of(owner)}/{resource_version_of(owner)}/"
     names: dict[str, None] = {}
@@ -89,7 +89,7 @@ def _suffix(seed: str) -> str:
 
 
 class PodForm:
-    """The pods that an owner makes from a template. Encoded once: one pod differs from the next in its name alone."""
+    """The pods that an owner creates from a template. Encoded once: pods differ in their names only."""
 
     __slots__ = ("_after_name", "namespace")
 
@@ -116,11 +116,11 @@ class PodForm:
 
 @dataclass(slots=True)
 class Creations:
-    """What became of pods that were to be created.
+    """The outcomes of creations.
 
-    created: the keys of those that are made. existing: of those whose name was there already: a pod we made and have
-    not seen, or a stranger. failure: the first that counts, as the error to end the sync with. unanswered: some may
-    have been made; whoever asks again must ask for the same names, so nothing may be written to the owner before.
+    created, existing: keys; existing are names that were taken, by a pod of ours that the table does not show yet or by
+    a foreign one. failure: the first that counts, for the sync to raise. unanswered: names of pods that may have been
+    created; the retry must use the same names, so the owner must not be written to before.
     """
 
     created: list[Key] = field(default_factory=list)
@@ -132,8 +132,8 @@ class Creations:
 def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: Resource) -> Step[Creations]:
     """Create these pods in batches of 1, 2, 4, … until one fails, with an event on the owner for each outcome.
 
-    A namespace that is being terminated takes no pods: that ends the batches, but is no failure, has no event and needs
-    no second try. Differs from upstream, which goes on with the next batch.
+    A namespace that is being terminated accepts no pods: that ends the batches, but is no failure, has no event and
+    needs no retry. Differs from upstream, which goes on with the next batch.
     """
     result = Creations()
     left = iter(names)
@@ -153,7 +153,7 @@ def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: R
                     result.unanswered.append(split_key(key)[1])
                 if result.failure is None:
                     result.failure = CommandFailed(command, outcome)
-                if not isinstance(outcome, Refused):  # it was never sent, and neither would be the event
+                if not isinstance(outcome, Refused):  # it was never sent, and the event would not be either
                     yield record(owners, owner, "Warning", "FailedCreate", f"Error creating: {outcome.message}")
 
     yield from slow_start([form.create(name) for name in names], succeeded=_is_there, report=report)
@@ -162,9 +162,9 @@ def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: R
 
 @dataclass(slots=True)
 class Deletions:
-    """What became of pods that were to be deleted: those that are (or will be, gracefully), and the first failure.
+    """The outcomes of deletions. deleted: keys, also of pods that terminate gracefully. failure: the first.
 
-    conflicting: those that have become another pod, or that the server would not delete now.
+    conflicting: keys of pods that were replaced, or that the server refused to delete now.
     """
 
     deleted: list[Key] = field(default_factory=list)
@@ -175,7 +175,7 @@ class Deletions:
 def delete_pods(pods: Iterable[Entry], *, owner: Object, owners: Resource) -> Step[Deletions]:
     """Delete these pods together, with an event on the owner for each outcome.
 
-    A pod that is gone, or has become another of its name, is no failure.
+    A pod that is gone, or was replaced by another of its name, is no failure.
     """
     result = Deletions()
     commands = [delete(PODS, pod.key, uid=pod.uid) for pod in pods]
@@ -199,13 +199,13 @@ def delete_pods(pods: Iterable[Entry], *, owner: Object, owners: Resource) -> St
 
 
 def is_namespace_terminating(failure: Failure) -> bool:
-    """The server takes nothing new in this namespace. Source: apierrors.HasStatusCause, NamespaceTerminatingCause."""
+    """The server creates nothing in this namespace. Source: apierrors.HasStatusCause, NamespaceTerminatingCause."""
     if not isinstance(failure, Forbidden) or b"NamespaceTerminating" not in failure.status:
         return False
     try:
         causes = (decode_object(failure.status).get("details") or {}).get("causes") or []
         return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
-    except (AttributeError, TypeError, ValueError):  # a Status of the wrong shape says nothing
+    except (AttributeError, TypeError, ValueError):  # a malformed Status
         return False
 
 

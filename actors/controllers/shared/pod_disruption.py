@@ -1,4 +1,4 @@
-"""How a pod's status says, before it is deleted, that it was not its own doing.
+"""The condition DisruptionTarget, written to a pod before its deletion.
 
 Source: kubernetes v1.36 pkg/util/pod (PatchPodStatus), pkg/api/v1/pod (UpdatePodCondition).
 """
@@ -19,14 +19,14 @@ DISRUPTION_TARGET = "DisruptionTarget"
 
 
 def observed_generation(pod: Object) -> Object:
-    """The field observedGeneration, for a status or a condition; nothing where pods are not counted."""
+    """The field observedGeneration, for a status or a condition; empty where the pod has no generation."""
     generation = metadata(pod).get("generation")
     return {"observedGeneration": generation} if generation else {}
 
 
 def disruption_condition(pod: Object, *, reason: str, message: str, now: float) -> Object | None:
-    """The condition DisruptionTarget as it should be in the pod's status; None if it is so already."""
-    wished: Object = {
+    """The condition DisruptionTarget to write; None if the pod has it already."""
+    desired: Object = {
         "type": DISRUPTION_TARGET,
         "status": "True",
         "reason": reason,
@@ -37,11 +37,11 @@ def disruption_condition(pod: Object, *, reason: str, message: str, now: float) 
     since = format_time(now)
     if current is not None and current.get("status") == "True":
         since = current.get("lastTransitionTime") or since
-        if all(current.get(field) == value for field, value in wished.items()):
+        if all(current.get(field) == value for field, value in desired.items()):
             return None
-    return {**wished, "lastTransitionTime": since}
+    return {**desired, "lastTransitionTime": since}
 
 
 def patch_status(key: Key, pod: Object, changes: Mapping[str, Any]) -> Patch:
-    """Write these fields of its status, conditions merged by type; refused if another pod has its name by now."""
+    """Write these fields of its status, conditions merged by type; the uid is a precondition."""
     return patch(PODS, key, {"metadata": {"uid": uid_of(pod)}, "status": changes}, subresource="status")

@@ -1,7 +1,8 @@
-"""Which pods go first: the two deletion orders of the workload controllers.
+"""Which pods to delete first: the two deletion orders of the workload controllers.
 
-Pods are table entries with PodFacts; in both orders what goes first stands first. A time that is missing counts as the
-newest. Source: kubernetes v1.36 pkg/controller/controller_utils.go, ActivePods and ActivePodsWithRanks.
+Pods are table entries with PodFacts; both orders begin with the pod to delete first. A missing time is the newest.
+
+Source: kubernetes v1.36 pkg/controller/controller_utils.go, ActivePods and ActivePodsWithRanks.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _later_first(time: float | None) -> float:
 
 
 def related_on_nodes(related: Iterable[Entry]) -> dict[str, int]:
-    """How many active ones of these pods there are on each node ("" for the unassigned)."""
+    """By node ("" for unassigned pods), how many of these pods are active."""
     counts: dict[str, int] = {}
     for pod in related:
         if is_active(pod.facts):
@@ -52,7 +53,7 @@ def related_on_nodes(related: Iterable[Entry]) -> dict[str, int]:
 
 
 class _Ranked(NamedTuple):
-    """prefix: what decides in most cases, so that most comparisons are one of tuples."""
+    """prefix: decides in most cases, so that most comparisons compare one tuple."""
 
     prefix: tuple[object, ...]
     restarts: tuple[int, int]
@@ -65,7 +66,7 @@ def ranked_deletion_order(pods: Iterable[Entry], *, on_node: Mapping[str, int], 
     shorter time, more restarts, newer.
 
     on_node: see related_on_nodes; empty ranks none. Ages are compared by their order of magnitude, in powers of two;
-    within one, different times leave the choice to the uids: as good as chance, but the same for all who look.
+    within one, different times are decided by the uids: as good as random, but repeatable.
     """
     ranked = []
     for pod in pods:
@@ -87,8 +88,8 @@ def _age_bucket(time: float | None, now: float) -> int:
 
 
 def _compare(one: _Ranked, other: _Ranked) -> int:
-    """Negative if `one` goes first. No key can say this: different times in one bucket end the comparison at the uids,
-    equal ones let it go on.
+    """Negative if `one` is deleted first. Not a sort key: different times in one bucket end the comparison at the uids,
+    equal ones go on to the next criterion.
     """
     if one.prefix != other.prefix:
         return -1 if one.prefix < other.prefix else 1  # both have the same types in the same places
@@ -110,7 +111,7 @@ def deletion_age_ratios(ordered: Sequence[Entry], count: int, *, now: float) -> 
     """For each ready one of the first `count` pods: its age as a whole multiple of that of the youngest ready pod.
 
     Source: pkg/controller/replicaset/replica_set.go, reportSortingDeletionAgeRatioMetric. Differs: upstream divides by
-    zero if the youngest is younger than a millisecond, and then panics; we answer nothing.
+    zero if the youngest is younger than a millisecond, and then panics; this returns none.
     """
     born = [pod.facts.created for pod in ordered if pod.facts.ready and pod.facts.created is not None]
     youngest = int((now - max(born)) * 1000) if born else 0

@@ -1,4 +1,4 @@
-"""The status of a ReplicaSet or ReplicationController: counted, compared, and when it will next change by itself.
+"""The status of a ReplicaSet or ReplicationController: its counts, what to write, when time alone will change it.
 
 Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, calculateStatus; controller_utils.go,
 FindMinNextPodAvailabilityCheck.
@@ -40,7 +40,7 @@ def count_pods(
     wanted = template_labels.items()
     replicas = fully_labeled = ready = available = 0
     since = now - min_ready_seconds
-    complete: dict[int, tuple[Mapping[str, str], bool]] = {}  # pods share their labels: one verdict a mapping
+    complete: dict[int, tuple[Mapping[str, str], bool]] = {}  # pods share their mapping of labels: one result a mapping
     for pod in active:
         replicas += 1
         labels = pod.labels
@@ -50,7 +50,7 @@ def count_pods(
         fully_labeled += known[1]
         if pod.ready:
             ready += 1
-            # As is_available has it, spelled out: this runs for every pod at every sync.
+            # Inlined is_available: this runs for every pod at every sync.
             if min_ready_seconds == 0 or (pod.ready_since is not None and pod.ready_since <= since):
                 available += 1
     return Counts(replicas, fully_labeled, ready, available, terminating)
@@ -59,10 +59,10 @@ def count_pods(
 def next_status(
     status: Mapping[str, Any], counts: Counts, *, generation: int, failure: tuple[str, str] | None, now: float
 ) -> Object | None:
-    """What the status should be; None if it is so already.
+    """The status to write; None if it is as it should be.
 
-    failure: (reason, message) of the condition ReplicaFailure, None when all went well. One that is there stays as it
-    was first set until all goes well, whatever fails meanwhile.
+    failure: (reason, message) of the condition ReplicaFailure, None on success. An existing condition stays as it was
+    first set until a sync succeeds.
     """
     before = status.get("conditions") or []
     conditions: list[Object] = before
@@ -94,9 +94,9 @@ def next_status(
 def seconds_to_next_availability(
     active: Iterable[PodFacts], *, min_ready_seconds: int, counted: float, now: float
 ) -> float | None:
-    """How long until the next ready pod will have been so for min_ready_seconds; None if none is on its way.
+    """Seconds until the next ready pod becomes available; None if no pod will.
 
-    counted: when the status was counted; a pod that was not available then counts, if only to say 0 now.
+    counted: when the status was counted; a pod that was not available then counts, also if it is by now (0 seconds).
     """
     if min_ready_seconds <= 0:
         return None

@@ -1,4 +1,4 @@
-"""Writing the status of a workload."""
+"""Status updates of workloads."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from protocols.resources import Resource
 def write_status(
     resource: Resource, obj: Mapping[str, Any], status: Mapping[str, Any], *, retries: int = 1
 ) -> Step[bool]:
-    """PUT this status to the object's status subresource; False if the object is gone (nothing is then to be said).
+    """PUT this status to the object's status subresource; returns False if the object is gone.
 
-    After a failure the object is read live, and the same status tried on what it is now, `retries` times: the numbers
-    were true when they were counted, and the next event brings better ones. Raises CommandFailed.
+    After a failure the object is fetched and the same status written to its new version, `retries` times: the counts
+    were true when they were taken, and the next event brings newer ones. Raises CommandFailed.
 
     Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, updateReplicaSetStatus. Differs: an object
-    that has been replaced under its name is left alone, and one that is wished otherwise meanwhile is looked at anew.
+    that was replaced under its name is left alone, and one whose spec has changed meanwhile is reconciled again.
     """
     current: Mapping[str, Any] = obj
     while True:
@@ -34,19 +34,19 @@ def write_status(
         if retries == 0 or isinstance(outcome, Refused):
             raise CommandFailed(put, outcome)
         retries -= 1
-        ask = get_live(resource, key_of(obj))
-        found = yield from perform(ask)
+        get = get_live(resource, key_of(obj))
+        found = yield from perform(get)
         if isinstance(found, NotFound):
             return False
         if not isinstance(found, Done):
-            raise CommandFailed(ask, found)
+            raise CommandFailed(get, found)
         current = decode_object(found.body)
         if uid_of(current) != uid_of(obj):
             return False
         if current.get("status") == status:
-            return True  # it had been carried out, and only its answer was lost
+            return True  # the update had succeeded, and only its response was lost
         if metadata(current).get("generation") != metadata(obj).get("generation"):
-            # What we counted is what an older wish wanted: another look, lest observedGeneration goes back.
+            # Our counts are for an older spec.generation: retry, so that observedGeneration never decreases.
             raise CommandFailed(put, outcome)
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.shared.replacements import AT_ONCE, Patience, Replacements, next_patience
+from actors.controllers.shared.replacements import QUICK, Patience, Replacements, next_patience
 from runtime.scheduling.backoff import Backoff
 
 SHORT = Backoff(first=1.0, most=10.0)
@@ -75,7 +75,7 @@ def test_a_pod_that_fails_soon_after_it_was_made_counts_once():
     assert replacements.failed_at_once(["a", "b", "old"], 3.0) == 0
 
 
-@pytest.mark.parametrize(("lived", "counts"), [(AT_ONCE, 1), (AT_ONCE + 0.1, 0)])
+@pytest.mark.parametrize(("lived", "counts"), [(QUICK, 1), (QUICK + 0.1, 0)])
 def test_a_pod_that_lived_for_a_while_did_not_fail_at_once(lived, counts):
     replacements = Replacements("uid")
     replacements.made(["a"], 500.0)
