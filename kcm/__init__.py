@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from actors.app.system import ControllerSystem
     from actors.controllers.built_in import BUILT_IN
     from actors.engine.elector import Election
-    from actors.options import InvalidOptions, Options
+    from actors.options import ControllerOptions, InvalidOptions, Options
     from actors.reconciliation import (
         Change,
         Enqueue,
+        Interest,
         Reconciler,
         Reconciliation,
         RequeueAfter,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from protocols.resources import Resource
     from runtime.client.api import Request, Response, Transport
     from runtime.client.config import ConfigError
-    from runtime.flags.declaration import FlagError
+    from runtime.flags.declaration import FlagError, flag
     from runtime.metrics.registry import Family, Metrics
     from runtime.scheduling.clock import Clock, SystemClock
     from runtime.tables.overlay import Lister, Tables
@@ -78,6 +79,7 @@ else:
             "ConfigError": "runtime.client.config:ConfigError",
             "Conflict": "protocols.messages.outcomes:Conflict",
             "ControllerContext": "actors.reconciliation.specs:ControllerContext",
+            "ControllerOptions": "actors.options:ControllerOptions",
             "ControllerSpec": "actors.reconciliation.specs:ControllerSpec",
             "ControllerSystem": "actors.app.system:ControllerSystem",
             "create": "actors.reconciliation:create",
@@ -90,11 +92,13 @@ else:
             "Family": "runtime.metrics.registry:Family",
             "FlagError": "runtime.flags.declaration:FlagError",
             "Forbidden": "protocols.messages.outcomes:Forbidden",
+            "flag": "runtime.flags.declaration:flag",
             "get_live": "actors.reconciliation:get_live",
             "Gone": "protocols.messages.outcomes:Gone",
             "Index": "actors.reconciliation.specs:Index",
             "installed_controllers": "actors.app.installed:installed_controllers",
             "Invalid": "protocols.messages.outcomes:Invalid",
+            "Interest": "actors.reconciliation:Interest",
             "InvalidOptions": "actors.options:InvalidOptions",
             "its_controller": "actors.reconciliation:its_controller",
             "itself": "actors.reconciliation:itself",
@@ -149,6 +153,7 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "ControllerContext",
+    "ControllerOptions",
     "ControllerSpec",
     "ControllerSystem",
     "Done",
@@ -159,6 +164,7 @@ __all__ = [
     "Forbidden",
     "Gone",
     "Index",
+    "Interest",
     "Invalid",
     "InvalidOptions",
     "Key",
@@ -191,6 +197,7 @@ __all__ = [
     "decode_object",
     "delete",
     "encode_object",
+    "flag",
     "get_live",
     "installed_controllers",
     "its_controller",
