@@ -1,0 +1,58 @@
+"""What the real kube-controller-manager says of its command line is what we know of it: see docs/next-release.md."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from actors.controllers.built_in import BUILT_IN
+from actors.controllers.unbuilt import UNBUILT
+from actors.options.feature_gates import GATES
+from tests.e2e.real_server import binaries
+from tests.e2e.running import ROOT
+
+# Flags and controllers that OpenShift's builds have beside upstream's.
+NOT_UPSTREAM = {"unsupported-kube-api-over-localhost", "service-ca-certificate-publisher-controller"}
+
+_FLAG = re.compile(r"^ +(?:-\w, )?--([a-zA-Z0-9-]+)", re.MULTILINE)
+_GATE = re.compile(r"kube:(\w+)=true\|false \((\w+) - default=(\w+)\)")
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def real_help() -> str:
+    assets = binaries()
+    if assets is None or not (assets / "kube-controller-manager").exists():
+        pytest.skip("there is no kube-controller-manager: KUBEBUILDER_ASSETS names the directory with it")
+    command = [str(assets / "kube-controller-manager"), "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_every_flag_is_understood(real_help: str) -> None:
+    command = [sys.executable, "-P", "-m", "actors.command", "--help"]
+    ours = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, cwd=ROOT).stdout
+    assert set(_FLAG.findall(real_help)) - set(_FLAG.findall(ours)) <= NOT_UPSTREAM
+
+
+def test_controllers_have_the_same_names_and_are_off_where_they_are_off(real_help: str) -> None:
+    known = {one.name: one.on_by_default for one in (*BUILT_IN, *UNBUILT)}
+    assert set(known) == names(real_help, "All controllers") - NOT_UPSTREAM
+    assert {name for name, on in known.items() if not on} == names(real_help, "Disabled-by-default controllers")
+
+
+def names(text: str, heading: str) -> set[str]:
+    found = re.search(rf"{heading}: ([a-z, -]+)", text)
+    assert found is not None
+    return {name.strip() for name in found[1].split(",")}
+
+
+def test_feature_gates_have_the_same_stage_and_default(real_help: str) -> None:
+    """Of those that both know: help leaves out what is locked, and we what no controller looks at."""
+    real = {name: (stage, default == "true") for name, stage, default in _GATE.findall(real_help)}
+    shared = real.keys() & GATES.keys()
+    assert len(shared) > 20
+    assert {name: (GATES[name].stage, GATES[name].default) for name in shared} == {name: real[name] for name in shared}
