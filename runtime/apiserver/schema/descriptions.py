@@ -1,8 +1,7 @@
 """What API types and their fields are for, in words: for `kubectl explain`.
 
-The words are those of the library lightkube-models, which is generated from upstream's OpenAPI. Its sources are read,
-not imported: they are a thousand dataclasses whose docstrings are all that is wanted. Without the library there are no
-descriptions.
+They come from the library lightkube-models, which is generated from upstream's OpenAPI. Its sources are read and not
+imported: only the docstrings of its thousand dataclasses are needed. Without the library there are no descriptions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""fieldValidation=Strict and =Warn: fields that a kind does not have, and fields given twice.
+"""fieldValidation=Strict and =Warn: unknown and duplicate fields.
 
 Source: apiserver pkg/endpoints/handlers/{create,patch}.go, sigs.k8s.io/json for the words (v1.36).
-Differs from upstream: a patch is looked at as it came, and not the object that comes of it.
+Differs from upstream: a patch itself is checked, and not the patched object.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class FieldValidator:
     ) -> list[str]:
         """Warnings for the client. patch: the body is a merge or strategic merge patch of the kind.
 
-        Raises StatusError, 400 or for a patch 422, on a stray field if the directive is "Strict". Bodies that are no
-        JSON object, and values of a wrong type, are left to whoever handles the request.
+        Raises StatusError, 400 or for a patch 422, on an unknown or duplicate field if the directive is "Strict". Bodies that
+        are no JSON object, and values of a wrong type, are refused later.
         """
         try:
             obj = orjson.loads(body)
@@ -40,11 +40,11 @@ class FieldValidator:
         type_ = self._types.of_kind(group, version, kind)
         if not isinstance(obj, dict) or type_ is None:
             return []
-        strays = [f'unknown field "{path}"' for path in self._unknown(obj, type_, "", patch)]
-        strays += [f'duplicate field "{path}"' for path in duplicate_fields(body)]
-        if strays and directive == STRICT:
-            raise _refusal(f"strict decoding error: {', '.join(strays)}", kind, version, body, patch)
-        return strays
+        found = [f'unknown field "{path}"' for path in self._unknown(obj, type_, "", patch)]
+        found += [f'duplicate field "{path}"' for path in duplicate_fields(body)]
+        if found and directive == STRICT:
+            raise _refusal(f"strict decoding error: {', '.join(found)}", kind, version, body, patch)
+        return found
 
     def _unknown(self, obj: dict[str, Any], type_: Type, path: str, patch: bool) -> Iterator[str]:
         for name, value in obj.items():
@@ -78,7 +78,7 @@ def duplicate_fields(body: bytes) -> list[str]:
         document = json.loads(body, object_pairs_hook=_Pairs)
         return list(dict.fromkeys(_duplicates(document, "")))
     except RecursionError:
-        return []  # whoever handles the request refuses what is nested that deeply
+        return []  # such nesting is refused later
 
 
 class _Pairs(list[tuple[str, Any]]):

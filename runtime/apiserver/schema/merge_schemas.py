@@ -45,7 +45,7 @@ class TypeMergeSchema(MergeSchema):
 def merge_schema_of(group: str, version: str, kind: str) -> MergeSchema:
     """The schema of a built-in kind. That of any other kind still knows how metadata merges.
 
-    Strategic merge is for built-in types only: a server answers 415 for a custom resource.
+    Strategic merge is for built-in types only: for a custom resource a server responds with 415.
     """
     types = built_in_types()
     name = types.name_of(group, version, kind)

@@ -1,7 +1,6 @@
 """Merge patches (RFC 7386) and JSON patches (RFC 6902), applied to decoded objects.
 
-Both give a new object and leave what they were given alone. A merge patch's result shares with its input the parts that
-did not change, as everywhere: who changes an object copies the part that changes.
+Both return a new object and do not change their arguments. A merge patch's result shares unchanged parts with its input.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import orjson
 
 from protocols.objects import Object
 
-_PYTHON_TYPE = re.compile(r" \(<class '[\w.]+'>\)")  # in what jsonpatch says of a failed test; nobody's business
+_PYTHON_TYPE = re.compile(r" \(<class '[\w.]+'>\)")  # in jsonpatch's text about a failed test
 
 
 def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> Object:

@@ -1,4 +1,4 @@
-"""The types of built-in kinds' fields, checked, so that all code behind the decoder can trust what it is handed.
+"""Checks of the types of built-in kinds' fields, so that all code behind the decoder can rely on them.
 
 A check works in place: it removes nulls and fields that the kind does not have, as upstream's decoder drops them, and
 writes quantities canonically. A value of another type is a ShapeError that names the field as Go's decoder would.
@@ -24,10 +24,10 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\
 class ShapeError(ValueError):
     """A value of the wrong type. The field's place is added on the way out of the object."""
 
-    def __init__(self, found: str, wanted: str, *, why: str = "") -> None:
+    def __init__(self, found: str, expected: str, *, why: str = "") -> None:
         """why: the whole text, where it is no type that is wrong."""
         super().__init__()
-        self._found, self._wanted, self._struct, self._why = found, wanted, "", why
+        self._found, self._expected, self._struct, self._why = found, expected, "", why
         self._fields: list[str] = []
 
     def inside(self, struct: str, field: str) -> None:
@@ -38,7 +38,7 @@ class ShapeError(ValueError):
         if self._why:
             return self._why
         where = f"Go struct field {self._struct}.{'.'.join(self._fields)}" if self._fields else "Go value"
-        return f"json: cannot unmarshal {self._found} into {where} of type {self._wanted}"
+        return f"json: cannot unmarshal {self._found} into {where} of type {self._expected}"
 
 
 class Shapes:
@@ -86,14 +86,14 @@ class Shapes:
 
     def _compile(self, type_: Type) -> Check:
         fields = type_.fields
-        struct, wanted = type_.name.rpartition(".")[2], type_.go_name
+        struct, expected = type_.name.rpartition(".")[2], type_.go_name
         checks: dict[str, Check] = {}
         plain = {name: _PLAIN[field.kind] for name, field in fields.items() if _is_plain(field)}
         quantities = {name for name, field in fields.items() if field.kind == "quantity" and field.form == "one"}
 
         def check(value: Any) -> None:
             if type(value) is not dict:
-                raise ShapeError(json_type(value), wanted)
+                raise ShapeError(json_type(value), expected)
             gone: list[str] = []
             for field, item in value.items():
                 if type(item) is plain.get(field):
@@ -124,16 +124,16 @@ class Shapes:
                 case "map":
                     return _quantity_map
         if field.struct:
-            one, wanted = self._struct(field.struct), go_name(field.struct)
+            one, expected = self._struct(field.struct), go_name(field.struct)
         else:
-            one, wanted = _KINDS[field.kind]
+            one, expected = _KINDS[field.kind]
         match field.form:
             case "list":
-                return _list_of(one, f"[]{wanted}")
+                return _list_of(one, f"[]{expected}")
             case "map":
-                return _map_of(one, f"map[string]{wanted}")
+                return _map_of(one, f"map[string]{expected}")
             case "map of lists":
-                return _map_of(_list_of(one, f"[]{wanted}"), f"map[string][]{wanted}")
+                return _map_of(_list_of(one, f"[]{expected}"), f"map[string][]{expected}")
         return one
 
 
@@ -161,22 +161,22 @@ def json_type(value: Any) -> str:
     return "null"
 
 
-def _one_of(wanted: str, *types: type) -> Check:
+def _one_of(expected: str, *types: type) -> Check:
     def check(value: Any) -> None:
         if type(value) not in types:
-            raise ShapeError(json_type(value), wanted)
+            raise ShapeError(json_type(value), expected)
 
     return check
 
 
-def _integer(wanted: str, *, bits: int) -> Check:
+def _integer(expected: str, *, bits: int) -> Check:
     largest = (1 << (bits - 1)) - 1
 
     def check(value: Any) -> None:
         if type(value) is not int:
-            raise ShapeError(json_type(value), wanted)
+            raise ShapeError(json_type(value), expected)
         if not -largest - 1 <= value <= largest:
-            raise ShapeError(f"number {value}", wanted)
+            raise ShapeError(f"number {value}", expected)
 
     return check
 
@@ -213,20 +213,20 @@ def _is_plain(field: Field) -> bool:
     return field.kind in _PLAIN and field.form == "one"
 
 
-def _list_of(element: Check, wanted: str) -> Check:
+def _list_of(element: Check, expected: str) -> Check:
     def check(value: Any) -> None:
         if type(value) is not list:
-            raise ShapeError(json_type(value), wanted)
+            raise ShapeError(json_type(value), expected)
         for one in value:
             element(one)
 
     return check
 
 
-def _map_of(item: Check, wanted: str) -> Check:
+def _map_of(item: Check, expected: str) -> Check:
     def check(value: Any) -> None:
         if type(value) is not dict:
-            raise ShapeError(json_type(value), wanted)
+            raise ShapeError(json_type(value), expected)
         for one in value.values():
             item(one)
 

@@ -1,4 +1,4 @@
-"""Strategic merge patches: a merge patch that knows by which key the elements of a list are told apart.
+"""Strategic merge patches: merge patches that know the key that identifies a list's elements.
 
 What no schema names behaves as in a JSON merge patch: maps are merged, lists and all else replaced. Which lists merge,
 and by which key, are facts about each built-in type: merge_schemas.py. Directives, in the patch:
@@ -6,7 +6,7 @@ and by which key, are facts about each built-in type: merge_schemas.py. Directiv
     $patch: replace                    in a map: the map becomes what the patch has; in a list's element: the whole list
     $patch: delete                     in a map: emptied; in a list's element: those with the same merge key go
     $deleteFromPrimitiveList/<field>   [values] to take out of a list of strings or numbers
-    $setElementOrder/<field>           [elements] the order wanted; what only the object has keeps its place among them
+    $setElementOrder/<field>           [elements] in the new order; what only the object has keeps its place among them
     $retainKeys                        [fields] of this map that stay; all others go
 
 A new element goes before those that only the object has; in a merged list the patch's own order counts. What the patch
@@ -14,7 +14,7 @@ brings comes without its nulls; where a map or list is new, without the maps in 
 
 Source: apimachinery pkg/util/strategicpatch/patch.go. `$patch: merge` is an error there and here. Where upstream leaves
 directives to the typed decoder that drops unknown fields (new elements; replaced lists and maps), we drop them. Two
-kinds of $setElementOrder that make upstream answer 500 are applied here: for an empty list, and for a replaced one.
+kinds of $setElementOrder to which upstream responds with 500 are applied here: for an empty list, and for a replaced one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NO_FIELDS = MergeSchema()
 class MergeField:
     """How one field merges.
 
-    schema: of the map, or of each of the list's elements. merge_key: the field that tells elements apart; "" for a list
+    schema: of the map, or of each of the list's elements. merge_key: the field that identifies them; "" for a list
     of strings or numbers. merge: the list is merged; else it is replaced (a map merges unless replace is set).
     """
 
@@ -141,12 +141,12 @@ def _merged_list(original: list[Any], patch: list[Any], name: str, rule: MergeFi
         return _in_order(dict.fromkeys([*original, *patch]), patch, original)
     if not rule.merge_key:
         raise ValueError(f"{name}: maps cannot be merged in a list without a merge key")
-    wanted, replace = [], False
+    patched, replace = [], False
     gone = set()
     for element in patch:
         match element.get(_DIRECTIVE):
             case None:
-                wanted.append(element)
+                patched.append(element)
             case "delete":
                 gone.add(_merge_key_of(element, name, rule))
             case "replace":
@@ -154,9 +154,9 @@ def _merged_list(original: list[Any], patch: list[Any], name: str, rule: MergeFi
             case other:
                 raise ValueError(f"{name}: unknown {_DIRECTIVE} {other!r} in a list; expected replace or delete")
     if replace:
-        return [_without_directives(each) for each in wanted]
+        return [_without_directives(each) for each in patched]
     kept = [each for each in original if _merge_key_of(each, name, rule) not in gone]
-    return _merged_elements(kept, wanted, name, rule)
+    return _merged_elements(kept, patched, name, rule)
 
 
 def _merged_elements(original: list[Any], patch: list[Any], name: str, rule: MergeField) -> list[Any]:
@@ -214,7 +214,7 @@ def _order_before(
 
 
 def _check_order(patch: list[Hashable], order: list[Hashable], name: str) -> None:
-    """The patch's elements stand in the wanted order, and all of them do."""
+    """The patch's elements stand in the requested order, and all of them do."""
     places = iter(order)
     if order and not all(key in places for key in patch):  # consumes the iterator: a subsequence test
         raise ValueError(f"{name}: the elements of the patch are not in the order of {_SET_ORDER}{name}")

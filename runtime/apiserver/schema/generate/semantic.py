@@ -42,7 +42,7 @@ def semantic_facts(types: ApiTypes) -> str:
     found = [type_ for type_ in types.closure(ROOTS) if type_.fields]
     names = {short_name(type_.name) for type_ in found}
     if len(names) != len(found):
-        raise Ambiguous("the short names of types have to tell them apart")
+        raise Ambiguous("two types have the same short name")
     return "".join([_HEAD, *sorted(_entry(type_) for type_ in found), '"""\n'])
 
 

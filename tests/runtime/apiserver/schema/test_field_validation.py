@@ -60,7 +60,7 @@ def test_an_unknown_field_is_refused_by_its_path(types: ApiTypes, spec: dict[str
     assert check(types, body, directive=WARN) == [f'unknown field "{field}"']
 
 
-def test_all_strays_are_named_at_once(types: ApiTypes) -> None:
+def test_all_unknown_and_duplicate_fields_are_named_at_once(types: ApiTypes) -> None:
     body = b'{"metadata": {"name": "a", "name": "b"}, "spek": {}, "spec": {"x": 1}}'
     assert check(types, body, directive=WARN) == [
         'unknown field "spek"',

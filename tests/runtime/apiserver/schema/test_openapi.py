@@ -77,7 +77,7 @@ def test_kinds_are_found_by_group_version_and_kind(apps: dict[str, Any]) -> None
     assert found == {("apps", "v1", "Deployment"), ("apps", "v1", "DeploymentList"), ("autoscaling", "v1", "Scale")}
 
 
-def test_a_schema_tells_types_descriptions_and_what_is_required(apps: dict[str, Any]) -> None:
+def test_a_schema_has_types_descriptions_and_required_fields(apps: dict[str, Any]) -> None:
     spec = schema(apps, "io.k8s.api.apps.v1.DeploymentSpec")
     assert spec["required"] == ["selector", "template"]
     assert spec["properties"]["replicas"]["type"] == "integer"

@@ -160,7 +160,7 @@ def meta(**fields: int | str | bytes) -> bytes:
         # A pointer's zero was meant, any other was not.
         ("v1", "Pod", meta(f1="a", f7=0, f10=0), {"deletionGracePeriodSeconds": 0}),
         ("v1", "Pod", meta(f1="a", f12=message(f1="k")), {"annotations": {"k": ""}}),
-        # Fields that nobody knows are passed over, of whatever wire type they are.
+        # Unknown fields are skipped, whatever their wire type.
         ("v1", "Pod", meta(f1="a", f999="x", f998=1) + varint(997 << 3 | 1) + bytes(8), {}),
     ],
 )
