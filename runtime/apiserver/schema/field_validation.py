@@ -30,8 +30,8 @@ class FieldValidator:
     ) -> list[str]:
         """Warnings for the client. patch: the body is a merge or strategic merge patch of the kind.
 
-        Raises StatusError, 400 or for a patch 422, on an unknown or duplicate field if the directive is "Strict". Bodies that
-        are no JSON object, and values of a wrong type, are refused later.
+        Raises StatusError, 400 or for a patch 422, on an unknown or duplicate field if the directive is "Strict".
+        Bodies that are no JSON object, and values of a wrong type, are refused later.
         """
         try:
             obj = orjson.loads(body)

@@ -1,6 +1,7 @@
 """Merge patches (RFC 7386) and JSON patches (RFC 6902), applied to decoded objects.
 
-Both return a new object and do not change their arguments. A merge patch's result shares unchanged parts with its input.
+Both return a new object and do not change their arguments. A merge patch's result shares unchanged parts with its
+input.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ brings comes without its nulls; where a map or list is new, without the maps in 
 
 Source: apimachinery pkg/util/strategicpatch/patch.go. `$patch: merge` is an error there and here. Where upstream leaves
 directives to the typed decoder that drops unknown fields (new elements; replaced lists and maps), we drop them. Two
-kinds of $setElementOrder to which upstream responds with 500 are applied here: for an empty list, and for a replaced one.
+kinds of $setElementOrder are applied here and are a 500 upstream: for an empty list, and for a replaced one.
 """
 
 from __future__ import annotations
