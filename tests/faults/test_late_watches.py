@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from structlog.typing import FilteringBoundLogger
@@ -15,6 +14,7 @@ from actors.simulation import SimulatedCluster
 from protocols.resources import PODS, REPLICASETS
 from runtime.client.api import Request, Response, Stream, Transport
 from runtime.simulation.clock import VirtualClock
+from tests.support.objects import replica_set
 
 
 class LateWatches:
@@ -60,18 +60,6 @@ def late_manager(cluster: SimulatedCluster, log: FilteringBoundLogger, seconds: 
     return manager
 
 
-def replica_set(replicas: int) -> dict[str, Any]:
-    labels = {"app": "web"}
-    return {
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
-        },
-    }
-
-
 def made(cluster: SimulatedCluster) -> int:
     return sum(
         1
@@ -94,7 +82,7 @@ def test_a_replica_set_never_makes_a_pod_too_many(
 ) -> None:
     late_manager(cluster, log, seconds)
     cluster.hollow_nodes()
-    cluster.create(REPLICASETS, replica_set(5))
+    cluster.create(REPLICASETS, replica_set(replicas=5))
     cluster.run_for(4 * seconds + 600.0)
     assert len(cluster.list(PODS, "default")) == 5
     assert (made(cluster), deleted(cluster)) == (5, 0)
@@ -114,7 +102,7 @@ def test_nor_when_the_controller_dies_while_the_watches_are_late(
     cluster: SimulatedCluster, log: FilteringBoundLogger, seconds: float
 ) -> None:
     manager = late_manager(cluster, log, seconds)
-    cluster.create(REPLICASETS, replica_set(5))
+    cluster.create(REPLICASETS, replica_set(replicas=5))
     assert cluster.run_until(lambda: made(cluster) >= 3, within=4 * seconds + 60.0)
     cluster.world.kill(manager.actors, "controller:replicaset-controller")
     cluster.run_for(4 * seconds + 600.0)
@@ -127,7 +115,7 @@ def test_a_pod_that_the_kubelet_rejects_at_once_makes_no_hot_loop(cluster: Simul
     cluster.hollow_nodes()
     cluster.manager()
     cluster.run_for(3.0)
-    wanted = replica_set(1)
+    wanted = replica_set(replicas=1)
     wanted["spec"]["template"]["metadata"]["annotations"] = {"hollow.kcm.dev/reject": "true"}
     cluster.create(REPLICASETS, wanted)
     cluster.run_for(600.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from structlog.testing import LogCapture
@@ -18,6 +17,7 @@ from actors.simulation import SimulatedCluster
 from protocols.objects import Key
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS
 from runtime.faults.vocabulary import Fault, FaultKind
+from tests.support.objects import deployment, pod_template, replica_set
 
 ACTORS = (
     "controller-manager",
@@ -31,22 +31,6 @@ ACTORS = (
     "controller:replicaset-controller",
     "controller:replicationcontroller-controller",
 )
-
-
-def deployment(name: str = "web", *, replicas: int = 6, image: str = "nginx:1") -> dict[str, Any]:
-    labels = {"app": name}
-    return {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}]}},
-        },
-    }
-
-
-def replica_set(name: str, replicas: int) -> dict[str, Any]:
-    return deployment(name, replicas=replicas)
 
 
 def is_rolled_out(cluster: SimulatedCluster, name: str, replicas: int) -> bool:
@@ -76,12 +60,12 @@ def test_a_rollout_survives_the_death_of_any_actor_at_any_moment(
     cluster.hollow_nodes()
     manager = cluster.manager()
     cluster.run_for(5.0)
-    cluster.create(DEPLOYMENTS, deployment())
+    cluster.create(DEPLOYMENTS, deployment(replicas=6))
     assert cluster.run_until(lambda: is_rolled_out(cluster, "web", 6))
     made_before = pod_creations(cluster)["replicaset-controller"]
     incarnations = {name: manager.actors.incarnation(name) for name in ACTORS}
 
-    cluster.merge(DEPLOYMENTS, "default/web", {"spec": {"template": deployment(image="nginx:2")["spec"]["template"]}})
+    cluster.merge(DEPLOYMENTS, "default/web", {"spec": {"template": pod_template(image="nginx:2")}})
     cluster.run_for(moment)
     cluster.world.kill(manager.actors, victim)
 
@@ -109,7 +93,7 @@ def test_an_actor_that_fails_too_often_is_left_stopped_and_the_others_work_on(cl
     assert check is not None
     assert "planted" in check
     assert manager.checks()["replicaset-controller"]() is None
-    cluster.create(REPLICASETS, replica_set("web", 3))
+    cluster.create(REPLICASETS, replica_set("web", replicas=3))
     assert cluster.run_until(lambda: len(cluster.list(PODS, "default")) == 3)
     manager.restart("replicationcontroller-controller")
     cluster.run_for(1.0)
@@ -150,9 +134,9 @@ def test_a_reconciler_that_raises_on_one_object_serves_the_others_and_retries_th
     cluster: SimulatedCluster, picky: ControllerSystem, looks: list[tuple[float, Key]], logs: LogCapture
 ) -> None:
     cluster.run_for(3.0)
-    cluster.create(REPLICASETS, replica_set("bad", 1))
+    cluster.create(REPLICASETS, replica_set("bad", replicas=1))
     cluster.run_for(20.0)
-    cluster.create(REPLICASETS, replica_set("good", 1))
+    cluster.create(REPLICASETS, replica_set("good", replicas=1))
     cluster.run_for(1.0)
     assert "default/good" in [key for _, key in looks]
     times = [at for at, key in looks if key == "default/bad"]
@@ -193,7 +177,7 @@ def test_what_goes_while_an_informer_is_down_is_looked_at(
     manager = cluster.manager(controllers=[spec])
     cluster.run_for(3.0)
     for name in ("gone", "stays"):
-        cluster.create(REPLICASETS, replica_set(name, 1))
+        cluster.create(REPLICASETS, replica_set(name, replicas=1))
     cluster.run_for(2.0)
     assert known == {"default/gone", "default/stays"}
     cluster.world.kill(manager.actors, "informer:apps/v1/replicasets")
@@ -207,12 +191,12 @@ def test_a_controller_is_switched_off_and_on_while_the_others_work(cluster: Simu
     manager = cluster.manager(controllers=BUILT_IN)
     cluster.run_for(3.0)
     manager.disable("replicaset-controller")
-    cluster.create(REPLICASETS, replica_set("web", 2))
+    cluster.create(REPLICASETS, replica_set("web", replicas=2))
     cluster.create(
         REPLICATION_CONTROLLERS,
         {
-            **replica_set("rc", 1),
-            "spec": {"replicas": 1, "selector": {"app": "rc"}, "template": replica_set("rc", 1)["spec"]["template"]},
+            "metadata": {"name": "rc", "namespace": "default"},
+            "spec": {"replicas": 1, "selector": {"app": "rc"}, "template": pod_template(labels={"app": "rc"})},
         },
     )
     cluster.run_for(10.0)
@@ -226,7 +210,7 @@ def test_a_paused_controller_keeps_its_queue(cluster: SimulatedCluster) -> None:
     manager = cluster.manager()
     cluster.run_for(3.0)
     manager.pause("replicaset-controller")
-    cluster.create(REPLICASETS, replica_set("web", 2))
+    cluster.create(REPLICASETS, replica_set("web", replicas=2))
     cluster.run_for(30.0)
     assert cluster.list(PODS, "default") == []
     assert cluster.describe(manager, "controller:replicaset-controller")["queued"] == 1
@@ -246,6 +230,6 @@ def test_everything_is_looked_at_again_after_the_resync_period(
     )
     cluster.manager(controllers=[spec])
     cluster.run_for(3.0)
-    cluster.create(REPLICASETS, replica_set("good", 1))
+    cluster.create(REPLICASETS, replica_set("good", replicas=1))
     cluster.run_for(95.0)
     assert [key for _, key in looks] == ["default/good"] * 4

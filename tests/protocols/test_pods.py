@@ -1,7 +1,13 @@
+"""Facts that tables derive from pods, and questions about them."""
+
+from __future__ import annotations
+
 import sys
+from typing import Any
 
 import pytest
 
+from protocols.objects import Object
 from protocols.pods import (
     DELETION_COST_ANNOTATION,
     PodFacts,
@@ -14,7 +20,7 @@ from protocols.pods import (
 from protocols.times import parse_time
 
 CREATED, READY = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
-POD = {
+POD: Object = {
     "metadata": {
         "name": "web-1",
         "labels": {"app": "web"},
@@ -39,11 +45,12 @@ POD = {
 }
 
 
-def changed(**parts):
+def changed(**parts: Object) -> Object:
+    """POD, with these fields of its metadata, spec or status replaced."""
     return {part: {**POD[part], **parts.get(part, {})} for part in POD}
 
 
-def test_facts_are_read_from_all_over_the_pod():
+def test_facts_come_from_metadata_spec_and_status() -> None:
     assert pod_facts(POD) == PodFacts(
         labels={"app": "web"},
         phase="Running",
@@ -60,7 +67,7 @@ def test_facts_are_read_from_all_over_the_pod():
     )
 
 
-def test_what_is_missing_has_its_zero_value():
+def test_what_is_missing_has_its_zero_value() -> None:
     assert pod_facts({}) == PodFacts(
         labels={},
         phase="",
@@ -77,18 +84,18 @@ def test_what_is_missing_has_its_zero_value():
     )
 
 
-def test_null_is_as_good_as_missing():
+def test_null_counts_as_missing() -> None:
     nothing = {"metadata": {"labels": None, "creationTimestamp": None}, "spec": None, "status": {"conditions": None}}
     assert pod_facts(nothing) == pod_facts({})
 
 
-def test_a_pod_that_is_not_ready_is_ready_since_no_time():
+def test_a_pod_that_is_not_ready_has_no_time_of_readiness() -> None:
     condition = {"type": "Ready", "status": "False", "lastTransitionTime": READY}
     facts = pod_facts(changed(status={"conditions": [condition]}))
     assert (facts.ready, facts.ready_since) == (False, None)
 
 
-def test_restarts_of_ordinary_init_containers_and_counts_that_are_not_said_do_not_count():
+def test_restarts_of_plain_init_containers_and_missing_counts_are_zero() -> None:
     facts = pod_facts(
         {
             "spec": {"initContainers": [{"name": "setup"}]},
@@ -121,7 +128,7 @@ DELETION_COSTS = {
 
 
 @pytest.mark.parametrize(("text", "cost"), DELETION_COSTS.items())
-def test_an_invalid_deletion_cost_counts_as_none(text, cost):
+def test_an_invalid_deletion_cost_counts_as_zero(text: str, cost: int) -> None:
     assert pod_facts(changed(metadata={"annotations": {DELETION_COST_ANNOTATION: text}})).deletion_cost == cost
 
 
@@ -152,7 +159,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("pod", "field"), MALFORMED)
-def test_a_malformed_pod_is_refused_with_the_name_of_the_field(pod, field):
+def test_a_malformed_pod_is_an_error_that_names_the_field(pod: Any, field: str) -> None:
     with pytest.raises(ValueError, match=f"^{field}"):
         pod_facts(pod)
 
@@ -170,7 +177,9 @@ PHASES = [
 
 
 @pytest.mark.parametrize(("phase", "deleting", "active", "terminating", "terminal"), PHASES)
-def test_a_pod_is_active_terminating_or_terminal(phase, deleting, active, terminating, terminal):
+def test_a_pod_is_active_terminating_or_terminal(
+    phase: str, deleting: bool, active: bool, terminating: bool, terminal: bool
+) -> None:
     meta = {"deletionTimestamp": CREATED} if deleting else {}
     facts = pod_facts(changed(metadata=meta, status={"phase": phase}))
     assert (is_active(facts), is_terminating(facts), is_terminal(facts)) == (active, terminating, terminal)
@@ -189,14 +198,16 @@ AVAILABILITY = [
 
 
 @pytest.mark.parametrize(("ready", "ready_for", "min_ready_seconds", "available"), AVAILABILITY)
-def test_a_pod_is_available_once_it_has_been_ready_long_enough(ready, ready_for, min_ready_seconds, available):
+def test_a_pod_is_available_once_it_has_been_ready_long_enough(
+    ready: bool, ready_for: int | None, min_ready_seconds: int, available: bool
+) -> None:
     condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": READY if ready_for is not None else None}
     facts = pod_facts(changed(status={"conditions": [condition]}))
     now = parse_time(READY) + (ready_for or 0)
     assert is_available(facts, min_ready_seconds=min_ready_seconds, now=now) is available
 
 
-def test_facts_are_small_and_share_what_is_equal():
+def test_facts_are_small_and_share_what_is_equal() -> None:
     one, other = pod_facts(changed()), pod_facts(changed(metadata={"name": "web-2", "labels": {"app": "web"}}))
     assert one.labels is other.labels
     assert one.created is other.created
@@ -204,6 +215,6 @@ def test_facts_are_small_and_share_what_is_equal():
     assert sys.getsizeof(one) <= 160
 
 
-def test_shared_labels_cannot_be_changed():
+def test_shared_labels_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         pod_facts(POD).labels["app"] = "other"

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocols.objects import Object
 from protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_label
+from tests.support.objects import pod_template
 
 
-def pod(**spec: Any) -> dict[str, Any]:
-    return {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+def template(**spec: Any) -> Object:
+    return pod_template(spec=spec)
 
 
 def container(**fields: Any) -> dict[str, Any]:
@@ -21,7 +23,7 @@ def container(**fields: Any) -> dict[str, Any]:
 
 
 EQUAL: list[tuple[str, Any, Any]] = [  # of pod templates, where OF_TYPE says nothing else
-    ("themselves", pod(), pod()),
+    ("themselves", template(), template()),
     ("keys in another order", {"a": 1, "b": 2}, {"b": 2, "a": 1}),
     ("None and nothing", None, {}),
     ("None and an empty list", None, []),
@@ -31,15 +33,15 @@ EQUAL: list[tuple[str, Any, Any]] = [  # of pod templates, where OF_TYPE says no
     ("nil and empty labels", {"metadata": {"labels": None}}, {"metadata": {"labels": {}}}),
     ("absent and empty labels", {"metadata": {}}, {"metadata": {"labels": {}}}),
     ("absent and empty annotations", {}, {"metadata": {"annotations": {}}}),
-    ("absent and empty lists", pod(), pod(tolerations=[], volumes=None)),
-    ("absent and empty nodeSelector", pod(), pod(nodeSelector={})),
+    ("absent and empty lists", template(), template(tolerations=[], volumes=None)),
+    ("absent and empty nodeSelector", template(), template(nodeSelector={})),
     ("absent and empty text", container(), container(workingDir="")),
     (
         "an environment variable without a value",
         container(env=[{"name": "A"}]),
         container(env=[{"name": "A", "value": ""}]),
     ),
-    ("absent and false", pod(), pod(hostNetwork=False)),
+    ("absent and false", template(), template(hostNetwork=False)),
     ("absent and 0", container(ports=[{"containerPort": 80}]), container(ports=[{"containerPort": 80, "hostPort": 0}])),
     ("absent and empty resources", container(), container(resources={})),
     ("absent and hollow resources", container(), container(resources={"limits": {}, "requests": None})),
@@ -55,8 +57,8 @@ EQUAL: list[tuple[str, Any, Any]] = [  # of pod templates, where OF_TYPE says no
     ),
     (
         "the size of an emptyDir",
-        pod(volumes=[{"emptyDir": {"sizeLimit": "1024Mi"}}]),
-        pod(volumes=[{"emptyDir": {"sizeLimit": "1Gi"}}]),
+        template(volumes=[{"emptyDir": {"sizeLimit": "1024Mi"}}]),
+        template(volumes=[{"emptyDir": {"sizeLimit": "1Gi"}}]),
     ),
     (
         "no divisor and 0",
@@ -79,7 +81,7 @@ EQUAL: list[tuple[str, Any, Any]] = [  # of pod templates, where OF_TYPE says no
 ]
 
 DIFFERENT: list[tuple[str, Any, Any]] = [
-    ("another value", pod(), pod(nodeName="n1")),
+    ("another value", template(), template(nodeName="n1")),
     ("another image", container(image="a"), container(image="b")),
     ("another label", {"metadata": {"labels": {"a": "b"}}}, {"metadata": {"labels": {"a": "c"}}}),
     ("one label more", {"metadata": {"labels": {"a": "b"}}}, {"metadata": {"labels": {"a": "b", "c": "d"}}}),
@@ -103,13 +105,13 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
         container(resources={"limits": {"cpu": "x"}}),
         container(resources={"limits": {"cpu": "y"}}),
     ),
-    ("an emptyDir and nothing", pod(volumes=[{"name": "v", "emptyDir": {}}]), pod(volumes=[{"name": "v"}])),
+    ("an emptyDir and nothing", template(volumes=[{"name": "v", "emptyDir": {}}]), template(volumes=[{"name": "v"}])),
     ("all namespaces and this one", {"namespaceSelector": {}}, {}),
     ("a selector for all and none", {"labelSelector": {}}, {}),
-    ("a security context and none", pod(securityContext={}), pod()),
+    ("a security context and none", template(securityContext={}), template()),
     ("root and the image's user", {"securityContext": {"runAsUser": 0}}, {"securityContext": {}}),
-    ("no grace and the default", pod(terminationGracePeriodSeconds=0), pod()),
-    ("no token and the default", pod(automountServiceAccountToken=False), pod()),
+    ("no grace and the default", template(terminationGracePeriodSeconds=0), template()),
+    ("no token and the default", template(automountServiceAccountToken=False), template()),
     ("not suspended and not said", {"suspend": False}, {}),
     ("no class and the default class", {"storageClassName": ""}, {}),
     ("never collided and 0", {"collisionCount": 0}, {}),
@@ -118,8 +120,8 @@ DIFFERENT: list[tuple[str, Any, Any]] = [
     ("a field of a later release", {"newText": "a"}, {}),
     (
         "lists in another order",
-        pod(tolerations=[{"key": "a"}, {"key": "b"}]),
-        pod(tolerations=[{"key": "b"}, {"key": "a"}]),
+        template(tolerations=[{"key": "a"}, {"key": "b"}]),
+        template(tolerations=[{"key": "b"}, {"key": "a"}]),
     ),
     ("a list with one more", container(args=["a"]), container(args=["a", "a"])),
     ("a list with an empty element", container(args=[]), container(args=[""])),

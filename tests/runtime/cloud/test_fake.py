@@ -8,49 +8,54 @@ from protocols.objects import Object
 from protocols.routes import Route
 from runtime.cloud.fake import FakeCloud
 from runtime.cloud.provider import CloudConflictError, InstanceMetadata, InstanceNotFoundError
+from tests.support.objects import node, service, stored
+
+ANNOTATION = "cloud.kcm.dev/instance"
 
 
-def node(name: str = "n1", said: str = "") -> Object:
-    annotations = {"cloud.kcm.dev/instance": said} if said else {}
-    labels = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu"}
-    addresses = [{"type": "InternalIP", "address": "192.0.2.1"}]
-    meta = {"name": name, "uid": f"uid-{name}", "annotations": annotations, "labels": labels}
-    return {"metadata": meta, "status": {"addresses": addresses}}
+def instance(name: str = "n1", *, annotation: str = "") -> Object:
+    """The node of an instance in zone eu:a. annotation: what becomes of the instance, "" for nothing."""
+    return node(
+        name,
+        labels={"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "eu"},
+        metadata={"annotations": {ANNOTATION: annotation} if annotation else {}},
+        status={"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]},
+    )
 
 
-def service(name: str) -> Object:
-    return {"metadata": {"name": name, "uid": f"uid-{name}"}}
+def balanced(name: str) -> Object:
+    return stored(service(name, selector={"app": name}), version=1)
 
 
-def test_machines_exist_and_run_until_it_is_said_otherwise() -> None:
+def test_instances_exist_and_run_until_they_are_stopped_or_terminated() -> None:
     instances = FakeCloud().instances
-    for one in (node(), node("n2")):
+    for one in (instance(), instance("n2")):
         assert instances.exists(one)
         assert not instances.is_shut_down(one)
     instances.terminate("n1")
     instances.shut_down("n2")
-    assert not instances.exists(node())
-    assert instances.exists(node("n2"))
-    assert instances.is_shut_down(node("n2"))
+    assert not instances.exists(instance())
+    assert instances.exists(instance("n2"))
+    assert instances.is_shut_down(instance("n2"))
     instances.start("n1", "n2")
-    assert instances.exists(node())
-    assert not instances.is_shut_down(node("n2"))
+    assert instances.exists(instance())
+    assert not instances.is_shut_down(instance("n2"))
 
 
-def test_an_annotation_says_it_too() -> None:
+def test_an_annotation_of_the_node_does_the_same() -> None:
     instances = FakeCloud().instances
-    assert not instances.exists(node(said="gone"))
-    assert instances.exists(node(said="stopped"))
-    assert instances.is_shut_down(node(said="stopped"))
+    assert not instances.exists(instance(annotation="gone"))
+    assert instances.exists(instance(annotation="stopped"))
+    assert instances.is_shut_down(instance(annotation="stopped"))
 
 
-def test_a_machine_is_what_its_node_says() -> None:
+def test_an_instances_metadata_follows_its_node() -> None:
     instances = FakeCloud().instances
-    assert instances.metadata(node()) == InstanceMetadata(
+    assert instances.metadata(instance()) == InstanceMetadata(
         provider_id="fake:///n1", instance_type="fake", zone="a", region="eu", addresses=(("InternalIP", "192.0.2.1"),)
     )
     with pytest.raises(InstanceNotFoundError, match="n1"):
-        instances.metadata(node(said="gone"))
+        instances.metadata(instance(annotation="gone"))
 
 
 def test_a_destination_has_one_route_in_each_cluster() -> None:
@@ -67,24 +72,24 @@ def test_a_destination_has_one_route_in_each_cluster() -> None:
     assert len(routes.list("d")) == 1
 
 
-def test_a_balancer_keeps_its_address_while_it_is_there() -> None:
+def test_a_load_balancer_keeps_its_address_until_it_is_deleted() -> None:
     balancers = FakeCloud().load_balancers
-    first = balancers.ensure("c", service("web"), [node("n1")])
-    assert balancers.ensure("c", service("web"), [node("n1"), node("n2")]) == first
+    first = balancers.ensure("c", balanced("web"), [instance("n1")])
+    assert balancers.ensure("c", balanced("web"), [instance("n1"), instance("n2")]) == first
     assert balancers.nodes == {"uid-web": ("n1", "n2")}
-    assert balancers.ensure("c", service("api"), []) != first
-    balancers.update("c", service("web"), [node("n2")])
+    assert balancers.ensure("c", balanced("api"), []) != first
+    balancers.update("c", balanced("web"), [instance("n2")])
     assert balancers.nodes["uid-web"] == ("n2",)
-    balancers.delete("c", service("web"))
-    balancers.delete("c", service("web"))
-    assert balancers.get("c", service("web")) is None
+    balancers.delete("c", balanced("web"))
+    balancers.delete("c", balanced("web"))
+    assert balancers.get("c", balanced("web")) is None
     with pytest.raises(RuntimeError, match="no load balancer"):
-        balancers.update("c", service("web"), [])
+        balancers.update("c", balanced("web"), [])
 
 
 def test_addresses_run_out() -> None:
     balancers = FakeCloud().load_balancers
-    addresses = {balancers.ensure("c", service(f"s{i}"), [])["ingress"][0]["ip"] for i in range(254)}
+    addresses = {balancers.ensure("c", balanced(f"s{i}"), [])["ingress"][0]["ip"] for i in range(254)}
     assert len(addresses) == 254
     with pytest.raises(RuntimeError, match=r"203\.0\.113\.0/24"):
-        balancers.ensure("c", service("one-more"), [])
+        balancers.ensure("c", balanced("one-more"), [])

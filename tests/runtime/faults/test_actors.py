@@ -20,33 +20,36 @@ from runtime.system.actor_system import ActorSpec, ActorSystem
 PATIENCE = 20.0  # seconds
 
 
-class Listener(Actor):
-    """Keeps what it hears."""
+class Receiver(Actor):
+    """Keeps a word of each message that it receives."""
 
-    def __init__(self, context: Any, *, heard: list[str], done: threading.Semaphore) -> None:
+    def __init__(self, context: Any, *, received: list[str], done: threading.Semaphore) -> None:
         super().__init__(context)
-        self._heard, self._done = heard, done
+        self._received, self._done = received, done
 
     def receive(self, message: Any) -> None:
-        self._heard.append(message.error if isinstance(message, ActorFailed) else message.controller)
+        self._received.append(message.error if isinstance(message, ActorFailed) else message.controller)
         self._done.release()
 
 
-class Setting:
+class FaultySystem:
+    """Actors on threads of their own, under a plan of faults."""
+
     def __init__(self, faults: str, log: Any) -> None:
         self.clock = SystemClock()
         self.strikes = Strikes(FaultPlan(seed=1, faults=parse_faults(faults)), clock=self.clock)
         spawner = FaultySpawner(self.strikes, clock=self.clock)
         self.system = ActorSystem(clock=self.clock, log=log, spawner=spawner, supervisor="supervisor")
         self.system.gates.append(FaultyGate(self.strikes))
-        self.heard: dict[str, list[str]] = {}
+        self.received: dict[str, list[str]] = {}
         self.done = threading.Semaphore(0)
 
     def spawn(self, name: str) -> None:
-        heard = self.heard[name] = []
-        self.system.spawn(ActorSpec(name=name, actor=Listener, arguments={"heard": heard, "done": self.done}))
+        received = self.received[name] = []
+        self.system.spawn(ActorSpec(name=name, actor=Receiver, arguments={"received": received, "done": self.done}))
 
     def wait(self, times: int) -> None:
+        """Until so many messages are handled."""
         for _ in range(times):
             assert self.done.acquire(timeout=PATIENCE)
 
@@ -57,47 +60,47 @@ class Setting:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_crash_takes_one_actor_and_its_supervisor_hears_of_it(log: Any) -> None:
-    setting = Setting("actor-crashed actor=victim most=1", log)
+def test_a_crash_ends_one_actor_and_its_supervisor_is_notified(log: Any) -> None:
+    faulty = FaultySystem("actor-crashed actor=victim most=1", log)
     for name in ("supervisor", "victim", "other"):
-        setting.spawn(name)
-    setting.system.tell("victim", Pause("x"))
-    setting.wait(1)
-    setting.system.tell("other", Pause("y"))
-    setting.wait(1)
-    assert setting.heard == {
+        faulty.spawn(name)
+    faulty.system.tell("victim", Pause("x"))
+    faulty.wait(1)
+    faulty.system.tell("other", Pause("y"))
+    faulty.wait(1)
+    assert faulty.received == {
         "supervisor": ["InjectedError: crashed by the fault plan"],
         "victim": [],
         "other": ["y"],
     }
-    assert setting.strikes.struck == {FaultKind.ACTOR_CRASHED: 1}
-    setting.close()
+    assert faulty.strikes.struck == {FaultKind.ACTOR_CRASHED: 1}
+    faulty.close()
 
 
-def test_a_hung_actor_takes_its_message_later(log: Any) -> None:
-    setting = Setting("actor-hung actor=victim seconds=0.05 most=1", log)
-    setting.spawn("victim")
-    began = setting.clock.monotonic()
-    setting.system.tell("victim", Pause("x"))
-    setting.wait(1)
-    assert setting.clock.monotonic() - began >= 0.05
-    assert setting.heard["victim"] == ["x"]
-    setting.close()
+def test_a_hung_actor_handles_its_message_later(log: Any) -> None:
+    faulty = FaultySystem("actor-hung actor=victim seconds=0.05 most=1", log)
+    faulty.spawn("victim")
+    began = faulty.clock.monotonic()
+    faulty.system.tell("victim", Pause("x"))
+    faulty.wait(1)
+    assert faulty.clock.monotonic() - began >= 0.05
+    assert faulty.received["victim"] == ["x"]
+    faulty.close()
 
 
 def test_delayed_messages_of_one_sender_stay_in_order(log: Any) -> None:
-    setting = Setting("message-delayed actor=victim seconds=0.05 rate=0.5", log)
-    setting.spawn("victim")
+    faulty = FaultySystem("message-delayed actor=victim seconds=0.05 rate=0.5", log)
+    faulty.spawn("victim")
     sent = [str(number) for number in range(50)]
     for word in sent:
-        setting.system.tell("victim", Pause(word), sender="somebody")
-    setting.wait(50)
-    assert setting.heard["victim"] == sent
-    assert setting.strikes.struck[FaultKind.MESSAGE_DELAYED] > 0
-    setting.close()
+        faulty.system.tell("victim", Pause(word), sender="somebody")
+    faulty.wait(50)
+    assert faulty.received["victim"] == sent
+    assert faulty.strikes.struck[FaultKind.MESSAGE_DELAYED] > 0
+    faulty.close()
 
 
-def test_the_wall_clock_is_off_while_the_fault_lasts() -> None:
+def test_the_wall_clock_is_wrong_while_the_fault_lasts() -> None:
     clock = VirtualClock()
     plan = FaultPlan(seed=1, faults=parse_faults("clock-jumped 5..10 seconds=-3600; clock-jumped process=hollow"))
     faulty = FaultyClock(clock, Strikes(plan, clock=clock))
