@@ -32,6 +32,7 @@ PREFIXES = {
     "priorityclasses": "/apis/scheduling.k8s.io/v1",
     "things": "/apis/example.com/v1",
     "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1",
+    "podcertificaterequests": "/apis/certificates.k8s.io/v1beta1",
 }
 CLUSTER_SCOPED = {"nodes", "namespaces", "priorityclasses", "customresourcedefinitions"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -109,9 +109,9 @@ def pod(name: str, **fields: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def serving(store: Store) -> AsyncIterator[Served]:
+async def serving(store: Store, resources: Iterable[ResourceDefinition] = RESOURCES) -> AsyncIterator[Served]:
     clock, logs = SetClock(), LogCapture()
-    api = ApiServer(store=store, clock=clock, resources=RESOURCES)
+    api = ApiServer(store=store, clock=clock, resources=resources)
     front = ApiHttp(
         api,
         authenticator=Authenticator({TOKEN: "admin"}),
@@ -133,9 +133,14 @@ async def serving(store: Store) -> AsyncIterator[Served]:
         await runner.cleanup()
 
 
-def run(scenario: Callable[[Served], Awaitable[None]], *, store: Store | None = None) -> None:
+def run(
+    scenario: Callable[[Served], Awaitable[None]],
+    *,
+    store: Store | None = None,
+    resources: Iterable[ResourceDefinition] = RESOURCES,
+) -> None:
     async def whole() -> None:
-        async with serving(MemoryStore() if store is None else store) as served:
+        async with serving(MemoryStore() if store is None else store, resources) as served:
             await scenario(served)
 
     asyncio.run(whole())

@@ -1,0 +1,63 @@
+"""The index of kinds and the files in kinds/ agree; every kind that is served can be written and read."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from runtime.apiserver import kinds
+from runtime.apiserver.kinds.bodies import BODIES
+from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.kinds.unserved import UNSERVED
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.schema.api_types import built_in_types
+from tests.runtime.apiserver.kinds.printers import NOW, PRINTERS, printer_for
+
+GROUPS = [one.name for one in pkgutil.iter_modules(kinds.__path__) if one.ispkg and one.name != "shared"]
+FILES = [
+    f"{group}.{one.name}" for group in GROUPS for one in pkgutil.iter_modules([str(Path(kinds.__path__[0]) / group)])
+]
+LISTED = (*BUILT_IN, *UNSERVED, *BODIES.values())
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_file_of_a_kind_is_listed(file: str) -> None:
+    module = import_module(f"{kinds.__name__}.{file}")
+    definitions = [value for name, value in vars(module).items() if name.startswith("RESOURCE")]
+    assert definitions
+    assert all(any(one is definition for one in LISTED) for definition in definitions)
+
+
+def test_no_kind_is_listed_twice() -> None:
+    identities = [(one.group, one.version, one.plural) for one in LISTED]
+    assert len(set(identities)) == len(identities)
+
+
+@pytest.mark.parametrize("definition", LISTED, ids=lambda one: one.name)
+def test_every_kind_has_types(definition: ResourceDefinition) -> None:
+    """Else a wrong type would reach code that trusts it."""
+    assert built_in_types().of_kind(definition.group, definition.version, definition.kind)
+
+
+@pytest.mark.parametrize("definition", BUILT_IN, ids=lambda one: one.name)
+def test_every_kind_that_is_served_takes_an_empty_object_or_says_what_is_missing(api, definition) -> None:
+    root = f"/apis/{definition.group}/{definition.version}" if definition.group else f"/api/{definition.version}"
+    collection = (
+        f"{root}/namespaces/default/{definition.plural}" if definition.namespaced else f"{root}/{definition.plural}"
+    )
+    created = api.send("POST", collection, {"metadata": {"name": "x.example.com", "generateName": "x"}})
+    assert created.status in (201, 422)
+    if created.status == 201:
+        assert api.send("GET", f"{collection}/x.example.com").obj == created.obj
+        assert api.send("PUT", f"{collection}/x.example.com", created.obj).obj == created.obj
+        assert api.send("DELETE", f"{collection}/x.example.com").status == 200
+
+
+@pytest.mark.parametrize("api_version, kind", sorted(PRINTERS))
+@pytest.mark.parametrize("obj", [{}, {"metadata": {"name": "x"}, "spec": {}, "status": {}}], ids=["empty", "bare"])
+def test_every_printer_gives_one_cell_a_column_however_little_is_there(api_version, kind, obj) -> None:
+    printer = printer_for(api_version, kind)
+    assert len(printer.cells(obj, NOW)) == len(printer.columns)
