@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from protocols.messages.watching import EVERYTHING, Interest
+from tests.bench.fan_out import PODS_IN_ALL, WATCHING, burst, manager_with_watchers, scale_to_none, whole_lives
 from tests.bench.nodes import heartbeats
 from tests.bench.processes import LIFTED, Cluster, Hand, Process, our_manager, scratch
 from tests.bench.report import Report
@@ -165,6 +167,38 @@ def nodes(bench: Bench, who: str, start: Start) -> None:
     bench.report.add("1000 nodes in 3 zones", f"{who} on {bench.cluster.name}", **figures)
 
 
+def fan_out(bench: Bench, who: str, start: Start) -> None:
+    """What further watchers of pods cost that want none of them, and what a pod's whole life costs.
+
+    Only ours: another manager takes no further controllers.
+    """
+    if start is not our_manager:
+        return
+    name = "fan-out"
+    for count, everything in [*((count, False) for count in WATCHING), (WATCHING[-1], True)]:
+        what = f"{count} watchers of everything" if everything else f"{count} more watchers"
+        interest = EVERYTHING if everything else Interest(owner_kinds=("Job",))
+        for figure, value in burst(count, interest=interest).items():
+            bench.report.add(name, what, **{f"burst_{figure}": value})
+        with scratch() as directory:
+            process = manager_with_watchers(bench.cluster, directory, count, everything=everything)
+            try:
+                time.sleep(SETTLE)
+                namespace, cpu = bench.namespace(), process.cpu()
+                bench.create(namespace, "replicasets", workload("ReplicaSet", "fan", PODS_IN_ALL))
+                bench.wait_for(namespace, "replicasets", PODS_IN_ALL)
+                time.sleep(1.0)
+                spent = (process.cpu() - cpu) * 1000 / PODS_IN_ALL
+                bench.report.add(name, f"{what} on {bench.cluster.name}", cpu_ms_per_pod=spent)
+                scale_to_none(bench.hand, namespace, "fan")  # nodes have no room for those of all rounds
+            finally:
+                process.kill()
+    with manager(start, bench, *LIFTED, "--controllers=*") as process:
+        body = orjson.loads(workload("ReplicaSet", "lives", 0))
+        spent = whole_lives(bench.cluster, bench.hand, process, bench.namespace(), body)
+        bench.report.add(name, f"{who} on {bench.cluster.name}", cpu_ms_per_whole_life=spent)
+
+
 BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "one-large": one_large,
     "many-small": many_small,
@@ -172,4 +206,5 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "restart": restart,
     "idle": idle,
     "nodes": nodes,
+    "fan-out": fan_out,
 }

@@ -1,0 +1,202 @@
+"""What it costs that many controllers watch pods: of those that want none of them, and of a pod's whole life."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import structlog
+
+from actors.engine.informer import Informer, InformerLimits
+from actors.reconciliation.derived import new_table
+from protocols.codec import encode
+from protocols.messages.commands import PatchType
+from protocols.messages.watching import EVERYTHING, Interest, Streamed, Subscribe
+from protocols.resources import PODS
+from protocols.watch_lines import INITIAL_EVENTS_END
+from runtime.client.api import Request, Response
+from runtime.simulation.world import World
+from runtime.system.actor import Actor
+from runtime.system.actor_system import ActorSpec
+from tests.bench.processes import LIFTED, Cluster, Hand, Process
+from tests.bench.watchers import watchers
+
+ROOT = Path(__file__).resolve().parents[2]
+WATCHING = (0, 12, 24)  # further controllers that watch pods
+PODS_IN_ALL = 600
+LIVES = 400
+BURST = 500
+NODES = 10
+
+
+def manager_with_watchers(cluster: Cluster, directory: Path, count: int, *, everything: bool = False) -> Process:
+    """Ours, with so many further controllers, installed as those of other packages are."""
+    installed = directory / "bench_watchers-1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-watchers\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text("[kcm.controllers]\nwatchers = tests.bench.watchers:WATCHERS\n")
+    environment = [f"PYTHONPATH={directory}:{ROOT}", f"KCM_BENCH_WATCHERS={count}"]
+    if everything:
+        environment.append("KCM_BENCH_EVERYTHING=1")
+    names = ",".join(["replicaset", *(spec.name for spec in watchers(count, everything=everything))])
+    flags = [f"--kubeconfig={cluster.kubeconfig}", "--leader-elect=false", "--secure-port=0", f"--controllers={names}"]
+    argv = ["env", *environment, sys.executable, "-P", "-m", "actors.command", *flags, *LIFTED]
+    return Process(argv, log=directory / "ours.log")
+
+
+def burst(watching: int, *, interest: Interest) -> dict[str, float]:
+    """An informer alone, in one thread: BURST changes of pods in one chunk of its watch, and so many subscribers that
+    want none of them beside one that wants all.
+
+    frames: that the one is sent. microseconds_per_event: of the informer, and of what is delivered to the others.
+    """
+    world = World(log=structlog.wrap_logger(None, processors=[_drop]))
+    system = world.system()
+    frames: dict[str, int] = {}
+
+    def count(_sender: str, to: str, _frame: bytes) -> None:
+        frames[to] = frames.get(to, 0) + 1
+
+    system.spawn(
+        ActorSpec(
+            name="informer",
+            actor=Informer,
+            arguments={"table": new_table(PODS), "transport": _Silence(), "limits": InformerLimits(), "seed": 1},
+        )
+    )
+    for number in range(watching + 1):
+        system.spawn(ActorSpec(name=f"subscriber-{number}", actor=_Deaf))
+        wanted = EVERYTHING if number == 0 else interest
+        system.tell("informer", Subscribe(f"subscriber-{number}", (wanted,)))
+    world.run_for(0)
+    stream = system.incarnation("informer") * 1_000_000 + 1
+    end = {"metadata": {"resourceVersion": "1", "annotations": {INITIAL_EVENTS_END: "true"}}}
+    system.deliver("informer", encode(Streamed(stream, _line("BOOKMARK", end))), sender="server")
+    world.run_for(0)
+    system.taps.append(count)
+    lines = b"".join(_line("ADDED", _pod(number)) for number in range(2, BURST + 2))
+    began = time.process_time()
+    system.deliver("informer", encode(Streamed(stream, lines)), sender="server")
+    world.run_for(0)
+    took = time.process_time() - began
+    return {"frames": frames["subscriber-0"], "microseconds_per_event": took * 1e6 / BURST}
+
+
+def whole_lives(cluster: Cluster, hand: Hand, process: Process, namespace: str, body: dict[str, Any]) -> float:
+    """CPU in ms for each of LIVES pods that are made, bound, run, are ready, and are deleted again.
+
+    body: a ReplicaSet without its replicas.
+    """
+    path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    with _hollow_nodes(cluster):
+        cpu = process.cpu()
+        body["spec"]["replicas"] = LIVES
+        _must(hand.ask("POST", path, orjson.dumps(body)))
+        _wait(hand, path, "readyReplicas", LIVES)
+        scale_to_none(hand, namespace, body["metadata"]["name"])
+        return (process.cpu() - cpu) * 1000 / LIVES
+
+
+def scale_to_none(hand: Hand, namespace: str, name: str) -> None:
+    """Scale a ReplicaSet to 0, and wait until its namespace has no pods."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    patch = orjson.dumps({"spec": {"replicas": 0}})
+    _must(hand.ask("PATCH", f"{path}/{name}", patch, content_type=PatchType.MERGE))
+    _wait(hand, path, "replicas", 0)
+    deadline = time.monotonic() + 120.0
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    while orjson.loads(_must(hand.ask("GET", pods, query={"limit": "1"})).body)["items"]:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"still pods of {name} after 120 s")
+        time.sleep(0.2)
+
+
+class _Silence:
+    """A transport whose server says nothing of itself."""
+
+    def send(self, request: Request, **_: Any) -> None:
+        pass
+
+    def watch(self, request: Request, **_: Any) -> _Silence:
+        return self
+
+    def cancel(self) -> None:
+        pass
+
+
+class _Deaf(Actor):
+    def receive(self, message: Any) -> None:
+        pass
+
+
+def _line(type: str, obj: dict[str, Any]) -> bytes:
+    return orjson.dumps({"type": type, "object": obj}) + b"\n"
+
+
+def _pod(version: int) -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": True}
+    container = {"name": "c", "image": "i", "resources": {}, "terminationMessagePath": "/dev/termination-log"}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {
+            "namespace": "default",
+            "name": f"web-{version}",
+            "uid": f"uid-{version}",
+            "resourceVersion": str(version),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"app": "web"},
+            "ownerReferences": [owner],
+        },
+        "spec": {"containers": [container], "restartPolicy": "Always", "schedulerName": "default-scheduler"},
+        "status": {"phase": "Pending", "qosClass": "BestEffort"},
+    }
+
+
+@contextmanager
+def _hollow_nodes(cluster: Cluster) -> Iterator[None]:
+    argv = [sys.executable, "-P", "-m", "actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
+    process = subprocess.Popen(
+        [*argv, f"--nodes={NODES}", "--zones=1"],
+        stdin=subprocess.PIPE,  # it ends when this is closed
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(hand: Hand, path: str, field: str, count: int, *, within: float = 180.0) -> None:
+    reached = threading.Event()
+
+    def on_lines(lines: bytes) -> None:
+        for line in lines.splitlines():
+            item = orjson.loads(line)["object"]
+            status = item.get("status", {})
+            if item["metadata"].get("generation") == status.get("observedGeneration") and status.get(field, 0) == count:
+                reached.set()
+
+    with hand.watching(path, on_lines):
+        if not reached.wait(within):
+            raise TimeoutError(f"not {count} {field} within {within:.0f} s")
+
+
+def _must(response: Response) -> Response:
+    if not 200 <= response.status < 300:
+        raise RuntimeError(f"{response.status} {response.error} {response.body[:200]!r}")
+    return response
+
+
+def _drop(*_: Any) -> Any:
+    raise structlog.DropEvent

@@ -1,0 +1,44 @@
+"""Controllers that watch pods and want none of them: what the fan-out benchmark installs beside the built-in ones.
+
+KCM_BENCH_WATCHERS: how many. KCM_BENCH_EVERYTHING: they do not say so, and are sent every change.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from itertools import product
+
+from actors.reconciliation import EVERYTHING, Change, Interest, Reconciliation, Watch
+from actors.reconciliation.specs import ControllerSpec, Queue
+from protocols.objects import Key
+from protocols.resources import PODS
+from runtime.tables.overlay import Tables
+
+OWNERS = ("Job", "DaemonSet", "StatefulSet", "CronJob", "Workflow", "Function")
+CHANGED = ((), ("phase",), ("ready", "deleting"), ("node",))
+
+
+class Idle:
+    def reconcile(self, key: Key) -> Reconciliation:
+        yield from ()
+        raise AssertionError(f"nothing concerns this controller, and it is given {key}")
+
+
+def none(_change: Change, _tables: Tables) -> Iterable[Key]:
+    return ()
+
+
+def watchers(count: int, *, everything: bool) -> list[ControllerSpec]:
+    interests = [Interest(owner_kinds=(owner,), changed=changed) for changed, owner in product(CHANGED, OWNERS)]
+    return [
+        ControllerSpec(
+            name=f"bench-watcher-{number}-controller",
+            build=lambda _context: Idle(),
+            queues=(Queue(watches=(Watch(PODS, to=none, interest=EVERYTHING if everything else interest),)),),
+        )
+        for number, interest in enumerate(interests[:count])
+    ]
+
+
+WATCHERS = watchers(int(os.environ.get("KCM_BENCH_WATCHERS", "0")), everything="KCM_BENCH_EVERYTHING" in os.environ)
