@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.engine.controller import Controller, ControllerSettings, PassSettings, QueueSettings
 from actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
@@ -31,11 +31,12 @@ from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.limiters import TokenBucket
 from runtime.scheduling.work_queue import QueueMeter
+from runtime.system.actor import Context
 from runtime.system.actor_system import ActorSpec
 from runtime.system.ledger import Ledger
 from runtime.system.vitals import Vitals
 from runtime.tables.overlay import Tables
-from runtime.tables.table import Table
+from runtime.tables.table import IndexValues, Table
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -64,34 +65,31 @@ class Assembly:
 
 
 def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
-    """enabled: canonical names. Raises ValueError if two controllers have one name."""
-    seeds = random.Random(assembly.seed)
+    """enabled: canonical names.
+
+    Raises ValueError if two controllers have one name, or give one name to two indexes of a resource.
+    """
+    specs, chosen = tuple(specs), set(enabled)
+    seeds = random.Random(assembly.seed)  # drawn from in this order: a journal is replayed with the same seeds
+    _make_tables(assembly, specs)
     controllers: dict[str, ControllerPlan] = {}
-    clients: dict[str, str] = {}
     for spec in specs:
         if spec.name in controllers:
             raise ValueError(f"two controllers are named {spec.name!r}")
-        controllers[spec.name] = _controller(assembly, spec, seed=seeds.getrandbits(32))
-        clients[spec.name] = spec.client or spec.name
+        controllers[spec.name] = _controller_plan(assembly, spec, seed=seeds.getrandbits(32))
     informers = {
-        resource_id: ActorSpec(
-            name=informer_name(resource_id),
-            actor=Informer,
-            arguments={
-                "table": table,
-                "transport": assembly.transport,
-                "limits": InformerLimits(silence=assembly.options.generic.watch_silence_limit),
-                "seed": seeds.getrandbits(32),
-            },
-        )
+        resource_id: _informer(assembly, table, seed=seeds.getrandbits(32))
         for resource_id, table in assembly.tables.items()
     }
+    infrastructure = [
+        _dispatcher(assembly, clients=[_client(spec) for spec in specs if spec.name in chosen]),
+        _recorder(seed=seeds.getrandbits(32)),
+    ]
+    if assembly.election is not None:
+        infrastructure.append(_elector(assembly, assembly.election, seed=seeds.getrandbits(32)))
     generic = assembly.options.generic
-    chosen = set(enabled)
     return ManagerPlan(
-        infrastructure=tuple(
-            _infrastructure(assembly, seeds, clients=[clients[name] for name in controllers if name in chosen])
-        ),
+        infrastructure=tuple(infrastructure),
         informers=informers,
         controllers=controllers,
         enabled=tuple(name for name in controllers if name in chosen),
@@ -104,59 +102,142 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
 def manager_spec(
     assembly: Assembly, plan: ManagerPlan, *, ended: Callable[[str], None], seed: int | None = None
 ) -> ActorSpec:
-    return ActorSpec(
-        name=MANAGER,
-        actor=ControllerManager,
-        arguments={"plan": plan, "steering": Steering(), "vitals": assembly.vitals, "ended": ended, "seed": seed},
-    )
+    steering = Steering()  # one for all incarnations
+
+    def build(context: Context) -> ControllerManager:
+        return ControllerManager(context, plan=plan, steering=steering, vitals=assembly.vitals, ended=ended, seed=seed)
+
+    return ActorSpec(name=MANAGER, build=build)
 
 
-def _infrastructure(assembly: Assembly, seeds: random.Random, *, clients: Iterable[str]) -> Iterable[ActorSpec]:
+# Tables and their informers.
+
+
+def _make_tables(assembly: Assembly, specs: Iterable[ControllerSpec]) -> None:
+    """One for each resource that a controller reads, with the indexes that all of them need."""
+    indexes: dict[str, dict[str, IndexValues]] = {}
+    specs = tuple(specs)
+    for index in (index for spec in specs for index in spec.indexes):
+        known = indexes.setdefault(index.resource.id, {}).setdefault(index.name, index.values_of)
+        if known is not index.values_of:
+            raise ValueError(f"two different indexes of {index.resource} are named {index.name!r}")
+    for resource in (resource for spec in specs for resource in spec.resources):
+        if resource.id not in assembly.tables:
+            table = assembly.make_table(resource)
+            table.add_indexes(indexes.get(resource.id, {}))
+            assembly.tables[resource.id] = table
+
+
+def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
+    limits = InformerLimits(silence=assembly.options.generic.watch_silence_limit)
+
+    def build(context: Context) -> Informer:
+        return Informer(context, table=table, transport=assembly.transport, limits=limits, seed=seed)
+
+    return ActorSpec(name=informer_name(table.resource.id), build=build)
+
+
+# The infrastructure.
+
+
+def _dispatcher(assembly: Assembly, *, clients: Iterable[str]) -> ActorSpec:
     """clients: those that are sure to write; their use of their rate limits is shown from the start."""
-    limits = assembly.options.client_limits
+    client, election = assembly.options.client_limits, assembly.election
     # As client-go: zero values stand for its own defaults, only a negative rate lifts the limit.
-    qps, burst = limits.qps or 5.0, limits.burst or 10
-    waited = assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, "ALL", "")
-    now = assembly.clock.monotonic()
-    buckets = {client: TokenBucket(qps=qps, burst=burst, now=now) for client in clients}
-    assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
-    yield ActorSpec(
-        name=DISPATCHER,
-        actor=Dispatcher,
-        arguments={
-            "transport": assembly.transport,
-            "ledger": assembly.ledger,
-            "limits": DispatchLimits(
-                qps=qps,
-                burst=burst,
-                needs_lease=assembly.election is not None,
-                lease_timeout=assembly.election.request_timeout if assembly.election is not None else 0.0,
-            ),
-            "waited": lambda _client, seconds: waited.observe(seconds),
-            "buckets": buckets,
-            "cloud": assembly.cloud,
-        },
+    limits = DispatchLimits(
+        qps=client.qps or 5.0,
+        burst=client.burst or 10,
+        needs_lease=election is not None,
+        lease_timeout=election.request_timeout if election is not None else 0.0,
     )
-    yield ActorSpec(name=RECORDER, actor=EventRecorder, arguments={"seed": seeds.getrandbits(32)})
-    if assembly.election is not None:
-        yield ActorSpec(
-            name=ELECTOR,
-            actor=Elector,
-            arguments={
-                "election": assembly.election,
-                "audience": (DISPATCHER, MANAGER),
-                "vitals": assembly.vitals,
-                "status": assembly.metrics.gauge(LEADER_ELECTION_MASTER_STATUS, assembly.election.name),
-                "slow": assembly.metrics.counter(LEADER_ELECTION_SLOWPATH, assembly.election.name),
-                "seed": seeds.getrandbits(32),
-            },
+    now = assembly.clock.monotonic()
+    buckets = {client: TokenBucket(qps=limits.qps, burst=limits.burst, now=now) for client in clients}
+    assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
+    waited = assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, "ALL", "")
+
+    def build(context: Context) -> Dispatcher:
+        return Dispatcher(
+            context,
+            transport=assembly.transport,
+            ledger=assembly.ledger,
+            limits=limits,
+            waited=lambda _client, seconds: waited.observe(seconds),
+            buckets=buckets,
+            cloud=assembly.cloud,
         )
 
+    return ActorSpec(name=DISPATCHER, build=build)
 
-def _resync(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> float:
-    """As upstream's informers: at random between --min-resync-period and twice that, so that not all come at once."""
-    own = spec.resync(assembly.options)
-    return assembly.options.generic.min_resync_period * (1 + random.Random(seed).random()) if own is None else own
+
+def _recorder(*, seed: int) -> ActorSpec:
+    return ActorSpec(name=RECORDER, build=lambda context: EventRecorder(context, seed=seed))
+
+
+def _elector(assembly: Assembly, election: Election, *, seed: int) -> ActorSpec:
+    status = assembly.metrics.gauge(LEADER_ELECTION_MASTER_STATUS, election.name)
+    slow = assembly.metrics.counter(LEADER_ELECTION_SLOWPATH, election.name)
+
+    def build(context: Context) -> Elector:
+        return Elector(
+            context,
+            election=election,
+            audience=(DISPATCHER, MANAGER),
+            vitals=assembly.vitals,
+            status=status,
+            slow=slow,
+            seed=seed,
+        )
+
+    return ActorSpec(name=ELECTOR, build=build)
+
+
+# One controller.
+
+
+def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
+    """Raises KeyError on a resource without a table."""
+    tables: Mapping[str, Table] = {resource.id: assembly.tables[resource.id] for resource in spec.resources}
+    settings = _controller_settings(assembly, spec, seed=seed)
+
+    def controller_context(tables: Tables) -> ControllerContext:
+        return ControllerContext(
+            tables=tables,
+            clock=assembly.clock,
+            log=assembly.log.bind(source=spec.name),
+            metrics=assembly.metrics,
+            options=assembly.options,
+        )
+
+    def build(context: Context) -> Controller:
+        return Controller(
+            context,
+            settings=settings,
+            tables=tables,
+            build=lambda tables: spec.build(controller_context(tables)),
+            vitals=assembly.vitals,
+            seed=seed,
+        )
+
+    return ControllerPlan(
+        spec=ActorSpec(name=controller_name(spec.name), build=build),
+        resources=tuple(tables),
+        child=lambda kind, name: spec.children[kind](name, controller_context(Tables(tables))),
+    )
+
+
+def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerSettings:
+    return ControllerSettings(
+        name=spec.name,
+        client=_client(spec),
+        component=spec.component or spec.name,
+        queues=tuple(_queue(assembly, queue, spec.name.removesuffix("-controller")) for queue in spec.queues),
+        passes=tuple(_pass(assembly, one) for one in spec.passes),
+        resync=_resync(assembly, spec, seed=seed),
+    )
+
+
+def _client(spec: ControllerSpec) -> str:
+    return spec.client or spec.name
 
 
 def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSettings:
@@ -176,48 +257,7 @@ def _pass(assembly: Assembly, one: Pass) -> PassSettings:
     return PassSettings(name=one.name, every=one.every(assembly.options), run=one.run, meter=meter)
 
 
-def _controller(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
-    for resource in spec.resources:
-        if resource.id not in assembly.tables:
-            assembly.tables[resource.id] = assembly.make_table(resource)
-    short = spec.name.removesuffix("-controller")
-
-    def context(tables: Tables) -> ControllerContext:
-        return ControllerContext(
-            tables=tables,
-            clock=assembly.clock,
-            log=assembly.log.bind(source=spec.name),
-            metrics=assembly.metrics,
-            options=assembly.options,
-        )
-
-    def build(own_tables: Tables) -> Any:
-        return spec.build(context(own_tables))
-
-    tables: Mapping[str, Table] = {resource.id: assembly.tables[resource.id] for resource in spec.resources}
-
-    def child(kind: str, name: str) -> ActorSpec:
-        return spec.children[kind](name, context(Tables(tables)))
-
-    return ControllerPlan(
-        child=child,
-        spec=ActorSpec(
-            name=controller_name(spec.name),
-            actor=Controller,
-            arguments={
-                "settings": ControllerSettings(
-                    name=spec.name,
-                    client=spec.client or spec.name,
-                    component=spec.component or spec.name,
-                    queues=tuple(_queue(assembly, queue, short) for queue in spec.queues),
-                    passes=tuple(_pass(assembly, one) for one in spec.passes),
-                    resync=_resync(assembly, spec, seed=seed),
-                ),
-                "tables": tables,
-                "build": build,
-                "vitals": assembly.vitals,
-                "seed": seed,
-            },
-        ),
-        resources=tuple(tables),
-    )
+def _resync(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> float:
+    """As upstream's informers: at random between --min-resync-period and twice that, so that not all come at once."""
+    own = spec.resync(assembly.options)
+    return assembly.options.generic.min_resync_period * (1 + random.Random(seed).random()) if own is None else own

@@ -7,9 +7,9 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
@@ -28,11 +28,10 @@ Gate = Callable[[str], None]  # (receiver), on its thread before it handles a me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorSpec:
-    """How to build an actor, again and again. arguments: keyword arguments of the class besides its context."""
+    """How to build an actor, again and again. build: makes an incarnation, not yet started."""
 
     name: str
-    actor: type[Actor]
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    build: Callable[[Context], Actor]
 
 
 class Journal(Protocol):
@@ -128,7 +127,7 @@ class ActorSystem:
         if incarnation > 1:
             log = log.bind(incarnation=incarnation)
         context = Context(name=spec.name, incarnation=incarnation, system=self, clock=self.clock, log=log)
-        actor = spec.actor(context, **spec.arguments)
+        actor = spec.build(context)
         self._residents[spec.name] = _Resident(actor)
         self._spawner.start(actor)
         return incarnation

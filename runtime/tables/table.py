@@ -114,6 +114,14 @@ class Table:
         self._audience = Audience()
         self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
 
+    def add_indexes(self, indexes: Mapping[str, IndexValues]) -> None:
+        """Further ones, by name. Raises ValueError once there are entries, or if another index has the name."""
+        if self._state.entries:
+            raise ValueError(f"the table of {self.resource} is in use")
+        for name, values_of in indexes.items():
+            if self._indexes.setdefault(name, values_of) is not values_of:
+                raise ValueError(f"two different indexes of {self.resource} are named {name!r}")
+
     # Reading: any thread.
 
     def __len__(self) -> int:

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def message_seconds(directory: str | None) -> float:
     system = ActorSystem(clock=clock, log=structlog.wrap_logger(None, processors=[drop]))
     journal = system.journal = writer(directory, clock) if directory is not None else None
     for name, other in (("one", "two"), ("two", "one")):
-        system.spawn(ActorSpec(name=name, actor=Echo, arguments={"to": other, "heard": heard}))
+        system.spawn(ActorSpec(name=name, build=partial(Echo, to=other, heard=heard)))
     began = time.process_time()
     system.tell("one", Pause("x"))
     heard.wait(60)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from structlog.typing import FilteringBoundLogger
 
@@ -48,12 +50,8 @@ def test_a_dispatcher_that_was_replaced_sends_nothing_that_it_finds_in_its_mail(
     world, transport = World(log=log), ScriptedTransport()
     system = world.system()
     limits = DispatchLimits(needs_lease=False)
-    spec = ActorSpec(
-        name=DISPATCHER,
-        actor=Dispatcher,
-        arguments={"transport": transport, "ledger": Ledger(), "limits": limits},
-    )
-    system.spawn(ActorSpec(name="me", actor=Probe, arguments={"kept": []}))
+    spec = ActorSpec(name=DISPATCHER, build=partial(Dispatcher, transport=transport, ledger=Ledger(), limits=limits))
+    system.spawn(ActorSpec(name="me", build=partial(Probe, kept=[])))
     system.spawn(spec)
     world.run_for(1.0)
     world.hang(system, DISPATCHER, seconds=50.0)

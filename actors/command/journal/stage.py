@@ -111,7 +111,7 @@ class Stage:
         system = ActorSystem(clock=self.clock, log=log, spawner=NoSpawner())
         system.taps.append(tap)
         context = Context(name=spec.name, incarnation=incarnation, system=system, clock=self.clock, log=log)
-        return spec.actor(context, **spec.arguments)
+        return spec.build(context)
 
     def informer_handles(self, told: MessageSent) -> None:
         """An informer takes a message; its table shows what follows from it."""

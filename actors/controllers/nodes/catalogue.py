@@ -39,12 +39,9 @@ def _node_lifecycle(context: ControllerContext) -> NodeLifecycleReconciler:
 def _zone_queue(zone: str, context: ControllerContext) -> ActorSpec:
     return ActorSpec(
         name=zone_queue_name(zone),
-        actor=ZoneEvictionQueue,
-        arguments={
-            "zone": zone,
-            "owner": controller_name(NODE_LIFECYCLE),
-            "meter": zone_meter(context.metrics, zone),
-        },
+        build=lambda actor: ZoneEvictionQueue(
+            actor, zone=zone, owner=controller_name(NODE_LIFECYCLE), meter=zone_meter(context.metrics, zone)
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -103,8 +104,8 @@ class Setting:
         self.world = World(log=log)
         self.system = self.world.system()
         self.submits: list[Any] = []
-        self.system.spawn(ActorSpec(name="dispatcher", actor=Probe, arguments={"kept": self.submits}))
-        self.system.spawn(ActorSpec(name="event-recorder", actor=EventRecorder, arguments={"seed": 1}))
+        self.system.spawn(ActorSpec(name="dispatcher", build=partial(Probe, kept=self.submits)))
+        self.system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, seed=1)))
 
     def record(self, *events: Record) -> None:
         for one in events:
@@ -214,9 +215,9 @@ def test_what_was_lost_with_a_dispatcher_is_told_to_the_next_though_nobody_says_
     world = World(log=log)
     system = world.system()
     kept: list[Any] = []
-    dispatcher = ActorSpec(name="dispatcher", actor=Probe, arguments={"kept": kept})
+    dispatcher = ActorSpec(name="dispatcher", build=partial(Probe, kept=kept))
     system.spawn(dispatcher)
-    system.spawn(ActorSpec(name="event-recorder", actor=EventRecorder, arguments={"seed": 1}))
+    system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, seed=1)))
     system.tell("event-recorder", event("first"))
     world.run_for(0)
     system.spawn(dispatcher)  # and the manager fails while it tells that to everybody

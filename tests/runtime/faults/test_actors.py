@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ class FaultySystem:
 
     def spawn(self, name: str) -> None:
         received = self.received[name] = []
-        self.system.spawn(ActorSpec(name=name, actor=Receiver, arguments={"received": received, "done": self.done}))
+        self.system.spawn(ActorSpec(name=name, build=partial(Receiver, received=received, done=self.done)))
 
     def wait(self, times: int) -> None:
         """Until so many messages are handled."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pykka
@@ -72,7 +73,7 @@ def supervisor() -> Mail:
 def system(log: FilteringBoundLogger, supervisor: Mail) -> Iterator[ActorSystem]:
     clock = SystemClock()
     system = ActorSystem(clock=clock, log=log)
-    system.spawn(ActorSpec(name="controller-manager", actor=Keeper, arguments={"mail": supervisor}))
+    system.spawn(ActorSpec(name="controller-manager", build=partial(Keeper, mail=supervisor)))
     yield system
     for name in system.names():
         assert system.stop(name, timeout=WAIT)
@@ -80,7 +81,7 @@ def system(log: FilteringBoundLogger, supervisor: Mail) -> Iterator[ActorSystem]
 
 
 def keeper(mail: Mail, **more: Any) -> ActorSpec:
-    return ActorSpec(name="keeper", actor=Keeper, arguments={"mail": mail, **more})
+    return ActorSpec(name="keeper", build=partial(Keeper, mail=mail, **more))
 
 
 def test_a_name_reaches_whichever_incarnation_lives(system: ActorSystem, mail: Mail) -> None:
@@ -98,7 +99,7 @@ def test_who_raises_ends_alone_and_the_supervisor_hears_of_it(
 ) -> None:
     other = Mail()
     system.spawn(keeper(mail, raises=raised))
-    system.spawn(ActorSpec(name="other", actor=Keeper, arguments={"mail": other}))
+    system.spawn(ActorSpec(name="other", build=partial(Keeper, mail=other)))
     system.tell("keeper", Pause("x"))
     _, failure = supervisor.wait_for(1)[0]
     assert isinstance(failure, ActorFailed)
@@ -113,7 +114,7 @@ def test_who_raises_ends_alone_and_the_supervisor_hears_of_it(
 
 
 def test_who_cannot_start_is_reported_as_well(system: ActorSystem, supervisor: Mail) -> None:
-    system.spawn(ActorSpec(name="bad", actor=BadStarter))
+    system.spawn(ActorSpec(name="bad", build=BadStarter))
     _, failure = supervisor.wait_for(1)[0]
     assert failure.error == "RuntimeError: cannot begin"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -190,8 +191,8 @@ def test_the_cause_of_a_message_is_the_one_whose_handling_told_it(
     world = World(log=log)
     system = world.system()
     system.journal = journal = write(clock=world.clock)
-    system.spawn(ActorSpec(name="second", actor=Relay, arguments={"to": "nobody"}))
-    system.spawn(ActorSpec(name="first", actor=Relay, arguments={"to": "second"}))
+    system.spawn(ActorSpec(name="second", build=partial(Relay, to="nobody")))
+    system.spawn(ActorSpec(name="first", build=partial(Relay, to="second")))
     system.tell("first", Pause("x"))
     system.tell("first", Pause("y"))
     world.run_for(1)
@@ -218,7 +219,7 @@ def test_what_people_ask_is_written_down_too(path: Path, write: Callable[..., Jo
     journal = write(clock=clock)
     system = ActorSystem(clock=clock, log=log)
     system.journal = journal
-    system.spawn(ActorSpec(name="actor", actor=Answering))
+    system.spawn(ActorSpec(name="actor", build=Answering))
     assert system.ask("actor", Pause("x"), timeout=20) == Pause("x")
     assert system.stop("actor", timeout=20)
     journal.close()

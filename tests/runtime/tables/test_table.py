@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from protocols.objects import OwnerRef
+from protocols.resources import PODS
 from runtime.tables.table import StaleWriterError, Table, TableWriter
 from tests.runtime.tables.conftest import entry, keys, put
 from tests.support.objects import owned_by, pod
@@ -82,3 +83,19 @@ def test_the_pods_of_one_owner_share_its_reference(table: Table) -> None:
         entry(table, pod("b", version=2, owner=owned_by("u"))),
     )
     assert one.controller is other.controller == OwnerRef("apps/v1", "ReplicaSet", "rs", "u")
+
+
+def test_indexes_are_added_before_the_first_entry_and_under_one_name_once() -> None:
+    table = Table(PODS)
+
+    def phases(obj: Any) -> tuple[str, ...]:
+        return (obj.get("status", {}).get("phase", ""),)
+
+    table.add_indexes({"phase": phases})
+    table.add_indexes({"phase": phases})
+    with pytest.raises(ValueError, match="two different indexes of pods are named 'phase'"):
+        table.add_indexes({"phase": lambda _obj: ()})
+    put(table.claim(), {**pod("a", version=1), "status": {"phase": "Running"}})
+    assert keys(table.indexed("phase", "Running")) == ["default/a"]
+    with pytest.raises(ValueError, match="is in use"):
+        table.add_indexes({"phase": phases})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -34,10 +35,10 @@ class Scene:
         self.system: ActorSystem = self.world.system()
         self.told: list[tuple[float, Any]] = []
         self.system.taps.append(self._hear)
-        self.system.spawn(ActorSpec(name="owner", actor=Owner))
+        self.system.spawn(ActorSpec(name="owner", build=Owner))
         meter = ZoneMeter(depth=Gauge(), rate=Gauge(), let_through=Counter())
         arguments = {"zone": "eu:a", "owner": "owner", "meter": meter}
-        self.spec = ActorSpec(name=QUEUE, actor=ZoneEvictionQueue, arguments=arguments)
+        self.spec = ActorSpec(name=QUEUE, build=partial(ZoneEvictionQueue, **arguments))
         self.system.spawn(self.spec)
 
     def tell(self, *messages: Any) -> None:

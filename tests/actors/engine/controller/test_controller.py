@@ -6,6 +6,7 @@ import contextlib
 import json
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import orjson
@@ -86,9 +87,7 @@ class Setting:
         self.world = World(log=log)
         self.system = self.world.system()
         self.kept: dict[str, list[Any]] = {name: [] for name in PEERS}
-        self.peers = {
-            name: ActorSpec(name=name, actor=Probe, arguments={"kept": kept}) for name, kept in self.kept.items()
-        }
+        self.peers = {name: ActorSpec(name=name, build=partial(Probe, kept=kept)) for name, kept in self.kept.items()}
         for spec in self.peers.values():
             self.system.spawn(spec)
         self.table = Table(CONFIGMAPS)
@@ -101,19 +100,19 @@ class Setting:
 
         self.spec = ActorSpec(
             name=ME,
-            actor=Controller,
-            arguments={
-                "settings": ControllerSettings(
+            build=partial(
+                Controller,
+                settings=ControllerSettings(
                     name="greeter",
                     client="greeter",
                     component="greeter",
                     queues=(QueueSettings(name="greeter", watches=watches, **settings),),
                 ),
-                "tables": {CONFIGMAPS.id: self.table},
-                "build": build,
-                "vitals": self.vitals,
-                "seed": 1,
-            },
+                tables={CONFIGMAPS.id: self.table},
+                build=build,
+                vitals=self.vitals,
+                seed=1,
+            ),
         )
         self.system.spawn(self.spec)
         self.settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,16 +33,16 @@ class Setting:
         self.calls = SimulatedCalls(FakeCloud(), clock=self.world.clock, latency=10.0)
         self.system = self.world.system()
         self.kept: list[Any] = []
-        self.system.spawn(ActorSpec(name="me", actor=Probe, arguments={"kept": self.kept}))
+        self.system.spawn(ActorSpec(name="me", build=partial(Probe, kept=self.kept)))
         self.spec = ActorSpec(
             name="dispatcher",
-            actor=Dispatcher,
-            arguments={
-                "transport": self.transport,
-                "ledger": Ledger(),
-                "limits": DispatchLimits(**{"needs_lease": False, **limits}),
-                "cloud": self.calls if cloud else None,
-            },
+            build=partial(
+                Dispatcher,
+                transport=self.transport,
+                ledger=Ledger(),
+                limits=DispatchLimits(**{"needs_lease": False, **limits}),
+                cloud=self.calls if cloud else None,
+            ),
         )
         self.system.spawn(self.spec)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -43,11 +44,9 @@ class Setting:
         self.system = self.world.system()
         self.kept: list[Any] = []
         for name in ("me", ELECTOR):
-            self.system.spawn(ActorSpec(name=name, actor=Probe, arguments={"kept": self.kept}))
+            self.system.spawn(ActorSpec(name=name, build=partial(Probe, kept=self.kept)))
         self.spec = ActorSpec(
-            name="dispatcher",
-            actor=Dispatcher,
-            arguments={"transport": self.transport, "ledger": self.ledger, "limits": limits},
+            name="dispatcher", build=partial(Dispatcher, transport=self.transport, ledger=self.ledger, limits=limits)
         )
         self.system.spawn(self.spec)
         self.ticket = 0

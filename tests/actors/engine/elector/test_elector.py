@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -201,7 +202,7 @@ class Alone:
         self.system = self.world.system()
         self.kept: dict[str, list[Any]] = {name: [] for name in ("dispatcher", "controller-manager", "event-recorder")}
         for name, kept in self.kept.items():
-            self.system.spawn(ActorSpec(name=name, actor=Probe, arguments={"kept": kept}))
+            self.system.spawn(ActorSpec(name=name, build=partial(Probe, kept=kept)))
         metrics = Metrics()
         arguments = {
             "election": election("one"),
@@ -211,7 +212,7 @@ class Alone:
             "slow": metrics.counter(LEADER_ELECTION_SLOWPATH, "lease"),
             "seed": 1,
         }
-        self.system.spawn(ActorSpec(name="elector", actor=Elector, arguments=arguments))
+        self.system.spawn(ActorSpec(name="elector", build=partial(Elector, **arguments)))
         self.world.run_for(0)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -30,11 +31,10 @@ class Setting:
         self.table = Table(PODS)
         self.system = self.world.system()
         self._told: list[Any] = []
-        self.system.spawn(ActorSpec(name="probe", actor=Probe, arguments={"kept": self._told}))
+        self.system.spawn(ActorSpec(name="probe", build=partial(Probe, kept=self._told)))
         self.spec = ActorSpec(
             name="informer:v1/pods",
-            actor=Informer,
-            arguments={"table": self.table, "transport": self.transport, "limits": limits, "seed": 1},
+            build=partial(Informer, table=self.table, transport=self.transport, limits=limits, seed=1),
         )
         self.system.spawn(self.spec)
         self.system.tell("informer:v1/pods", Subscribe("probe"))

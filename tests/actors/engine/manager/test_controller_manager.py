@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -76,20 +77,20 @@ class Setting:
         }
         self.spec = ActorSpec(
             name=MANAGER,
-            actor=ControllerManager,
-            arguments={
-                "plan": ManagerPlan(**arguments),
-                "steering": Steering(),
-                "vitals": self.vitals,
-                "ended": self.ended.append,
-                "seed": 1,
-            },
+            build=partial(
+                ControllerManager,
+                plan=ManagerPlan(**arguments),
+                steering=Steering(),
+                vitals=self.vitals,
+                ended=self.ended.append,
+                seed=1,
+            ),
         )
         self.system.spawn(self.spec)
         self.world.run_for(0.5)
 
     def keeper(self, name: str) -> ActorSpec:
-        return ActorSpec(name=name, actor=Keeper, arguments={"kept": self.kept})
+        return ActorSpec(name=name, build=partial(Keeper, kept=self.kept))
 
     def tell(self, *messages: Any, then: float = 0.5) -> None:
         for message in messages:
