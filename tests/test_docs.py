@@ -143,6 +143,14 @@ def test_the_picture_of_the_rooms_shows_the_layers_of_the_contracts(package: str
     assert shown == [set(layer.split(" | ")) for layer in layers if layer]
 
 
+def test_decisions_are_dated_and_listed_in_their_order() -> None:
+    records = [name for name in files() if re.match(r"docs/decisions/\d", name)]
+    for record in records:
+        assert read(record).startswith(f"# {Path(record).name[:10]}: ")
+    listed = re.findall(r"^- \[.+\]\((.+)\)$", read("docs/decisions/README.md"), re.MULTILINE)
+    assert [f"docs/decisions/{name}" for name in listed] == records
+
+
 def test_no_file_tells_of_the_machine_that_it_was_written_on() -> None:
     places = re.compile("|".join("/" + place + "/" for place in ("work", "root", "home/[a-z]+", "Users/[A-Za-z]+")))
     found = []
