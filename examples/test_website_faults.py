@@ -1,12 +1,12 @@
 """Whatever goes wrong, a Website is reached, stays reached, and never has two Deployments: python -m pytest examples
 
-Each seed draws what people wish, what goes wrong and when. A failure says how it is replayed, in this directory:
+Each seed draws what users do, what goes wrong and when. A failure says how it is replayed, in this directory:
 python -m kcm.simulate --setting test_website_faults:SETTING --seed 7 --faults "..."
 """
 
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,29 +15,30 @@ from website_controller import DEPLOYMENTS, WEBSITE, WEBSITES, differences, is_o
 
 from kcm import BUILT_IN, Object, decode_object
 from kcm.testing import (
+    Action,
     Committed,
     Fail,
     Observation,
+    Owns,
+    Scenario,
     Setting,
     SimulatedCluster,
-    Wish,
+    Trial,
     draw_plan,
-    end_state,
     must_hold,
-    unsettled,
 )
 
 BLOG = "default/blog"
 
 
-# What people wish: the blog is made, and changed a few times. An act answers whether it could be done already.
+# What users do: the blog is made, and changed a few times. `do` returns whether it could be done already.
 
 
-def wishes(scenario: int) -> tuple[Wish, ...]:
-    chance = random.Random(scenario)
-    made = [Wish(1.0, "make the blog", make)]
-    times = sorted(chance.uniform(3.0, 30.0) for _ in range(chance.randint(2, 5)))
-    return (*made, *(chance.choice((scale, use, remove_deployment, make_anew))(at, chance) for at in times))
+def actions(scenario: Scenario) -> Iterator[Action]:
+    chance = scenario.chance("websites")
+    yield Action(1.0, "make the blog", make)
+    for at in scenario.times(chance, chance.randint(2, 5)):
+        yield chance.choice((scale, use, remove_deployment, make_anew))(at, chance)
 
 
 def make(cluster: SimulatedCluster) -> bool:
@@ -45,38 +46,38 @@ def make(cluster: SimulatedCluster) -> bool:
     return True
 
 
-def scale(at: float, chance: random.Random) -> Wish:
+def scale(at: float, chance: random.Random) -> Action:
     return merge(at, {"replicas": chance.randint(0, 5)})
 
 
-def use(at: float, chance: random.Random) -> Wish:
+def use(at: float, chance: random.Random) -> Action:
     return merge(at, {"image": chance.choice(("nginx", "httpd", "caddy"))})
 
 
-def merge(at: float, spec: dict[str, Any]) -> Wish:
-    def act(cluster: SimulatedCluster) -> bool:
+def merge(at: float, spec: dict[str, Any]) -> Action:
+    def do(cluster: SimulatedCluster) -> bool:
         cluster.merge(WEBSITES, BLOG, {"spec": spec})
         return True
 
-    return Wish(at, f"the blog is to have {spec}", act)
+    return Action(at, f"the blog is to have {spec}", do)
 
 
-def remove_deployment(at: float, _chance: random.Random) -> Wish:
-    def act(cluster: SimulatedCluster) -> bool:
+def remove_deployment(at: float, _chance: random.Random) -> Action:
+    def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(DEPLOYMENTS, BLOG) is None:
             return False
         cluster.delete(DEPLOYMENTS, BLOG)
         return True
 
-    return Wish(at, "the blog's Deployment is deleted by hand", act)
+    return Action(at, "the blog's Deployment is deleted by hand", do)
 
 
-def make_anew(at: float, _chance: random.Random) -> Wish:
-    def act(cluster: SimulatedCluster) -> bool:
+def make_anew(at: float, _chance: random.Random) -> Action:
+    def do(cluster: SimulatedCluster) -> bool:
         cluster.delete(WEBSITES, BLOG)
         return make(cluster)
 
-    return Wish(at, "the blog is deleted, and another made", act)
+    return Action(at, "the blog is deleted, and another one made", do)
 
 
 # What has to hold at every moment, and what it has to come to.
@@ -106,24 +107,22 @@ class OneDeploymentEach:
                     fail(f"{owner['name']} has {len(owned)} Deployments")
 
 
-def not_yet(cluster: SimulatedCluster) -> list[str]:
-    """What is not as it is wished; nothing once it has settled. Of Deployments and pods kcm knows itself."""
-    found = unsettled(cluster)
+def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
+    """What is not as the spec says; nothing once it has settled. Of Deployments and pods kcm knows itself."""
     for website in cluster.list(WEBSITES):
         deployment = cluster.get(DEPLOYMENTS, BLOG)
         if deployment is None or not is_owned(deployment, website):
-            found.append("the blog has no Deployment")
+            yield "the blog has no Deployment"
         elif changes := differences(website, deployment):
-            found.append(f"its Deployment is yet to have {changes}")
+            yield f"its Deployment is yet to have {changes}"
         if status_of(website).get("ready") != replicas_of(website):
-            found.append(f"the blog says {status_of(website)}, and is to have {replicas_of(website)}")
-    return found
+            yield f"the blog's status is {status_of(website)}, not {replicas_of(website)}"
 
 
-def comes_to(cluster: SimulatedCluster) -> dict[str, Any]:
-    """All that wishes determine: names that are drawn, uids and times are left out."""
+def end_state(cluster: SimulatedCluster) -> dict[str, Any]:
+    """All that the actions determine: names that are drawn, uids and times are left out."""
     websites = {site["metadata"]["name"]: (site["spec"], status_of(site)) for site in cluster.list(WEBSITES)}
-    return {**end_state(cluster), "websites": websites}
+    return {"websites": websites}
 
 
 def status_of(website: Object) -> Object:
@@ -131,22 +130,24 @@ def status_of(website: Object) -> Object:
     return status
 
 
-def invariants(_cluster: SimulatedCluster, _scenario: int) -> Sequence[OneDeploymentEach]:
-    return (OneDeploymentEach(),)
-
+TRIAL = Trial(
+    controller=WEBSITE.name,
+    owns=(Owns(WEBSITES, DEPLOYMENTS),),
+    actions=actions,
+    unsettled=unsettled,
+    end_state=end_state,
+    invariants=lambda _cluster, _options: (OneDeploymentEach(),),
+)
 
 SETTING = Setting(
     name="test_website_faults:SETTING",
     controllers=(*BUILT_IN, WEBSITE),
+    trials=(TRIAL,),
     prepare=lambda cluster: cluster.create(CRDS, manifest("website-crd.yml")),
-    wishes=wishes,
-    invariants=invariants,
-    unsettled=not_yet,
-    end_state=comes_to,
     draw=functools.partial(draw_plan, resources=("*", "websites", "deployments")),
 )
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_goes_wrong_the_website_is_as_it_is_wished(seed: int) -> None:
+def test_whatever_goes_wrong_the_website_is_as_its_spec_says(seed: int) -> None:
     must_hold(seed, setting=SETTING)

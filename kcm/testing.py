@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from actors.app.local_cluster import LocalCluster
     from actors.simulation import SimulatedCluster
     from actors.simulation.campaign.checking import must_hold
-    from actors.simulation.campaign.scenarios import Wish, end_state, unsettled
-    from actors.simulation.campaign.setting import Fleet, Setting
+    from actors.simulation.campaign.setting import Setting
     from actors.simulation.driving import (
         Bench,
         Driven,
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
         Sent,
         Submitted,
     )
+    from actors.simulation.invariants.ownership import Owns
+    from actors.simulation.trials.scenario import Action, Fleet, Scenario
+    from actors.simulation.trials.trial import Trial
     from runtime.faults.vocabulary import Fault, FaultKind, parse_faults
     from runtime.simulation.plan import draw_plan
 else:
@@ -57,10 +59,13 @@ else:
             "failing": "actors.simulation.driving:failing",
             "Committed": "actors.simulation.invariants.observing:Committed",
             "draw_plan": "runtime.simulation.plan:draw_plan",
-            "end_state": "actors.simulation.campaign.scenarios:end_state",
             "Fault": "runtime.faults.vocabulary:Fault",
             "FaultKind": "runtime.faults.vocabulary:FaultKind",
-            "Fleet": "actors.simulation.campaign.setting:Fleet",
+            "Action": "actors.simulation.trials.scenario:Action",
+            "Fleet": "actors.simulation.trials.scenario:Fleet",
+            "Owns": "actors.simulation.invariants.ownership:Owns",
+            "Scenario": "actors.simulation.trials.scenario:Scenario",
+            "Trial": "actors.simulation.trials.trial:Trial",
             "Observation": "actors.simulation.invariants.observing:Observation",
             "Invariant": "actors.simulation.invariants.observing:Invariant",
             "Admitted": "actors.simulation.invariants.observing:Admitted",
@@ -73,12 +78,11 @@ else:
             "Setting": "actors.simulation.campaign.setting:Setting",
             "SimulatedCluster": "actors.simulation:SimulatedCluster",
             "Submitted": "actors.simulation.invariants.observing:Submitted",
-            "unsettled": "actors.simulation.campaign.scenarios:unsettled",
-            "Wish": "actors.simulation.campaign.scenarios:Wish",
         },
     )
 
 __all__ = [
+    "Action",
     "Admitted",
     "Bench",
     "Committed",
@@ -92,13 +96,15 @@ __all__ = [
     "LocalCluster",
     "Observation",
     "OutcomeReceived",
+    "Owns",
     "ProcessStarted",
+    "Scenario",
     "Sent",
     "Setting",
     "SimulatedCluster",
     "StillClock",
     "Submitted",
-    "Wish",
+    "Trial",
     "bodies",
     "created_keys",
     "created_names",
@@ -106,9 +112,7 @@ __all__ = [
     "draw_plan",
     "drive",
     "drive_steps",
-    "end_state",
     "failing",
     "must_hold",
     "parse_faults",
-    "unsettled",
 ]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.scenarios import workload
+from actors.simulation.trials.workloads.actions import workload
 from protocols.resources import DEPLOYMENTS
 from runtime.logs.standard_log import quiet_log
 

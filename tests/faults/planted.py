@@ -19,8 +19,7 @@ from actors.reconciliation import (
 )
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from actors.reconciliation.steps import is_done
-from actors.simulation.campaign.scenarios import draw_wishes
-from actors.simulation.campaign.setting import WISHES, Setting
+from actors.simulation.campaign.setting import Setting
 from protocols.messages.outcomes import CommandFailed, NotFound, Outcome
 from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
 from protocols.pods import is_active
@@ -28,6 +27,7 @@ from protocols.resources import PODS, REPLICASETS
 from runtime.faults.vocabulary import Fault
 from runtime.simulation.plan import draw_plan
 from runtime.tables.overlay import Lister, Tables
+from tests.faults.drawn_together import drawn_together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +167,7 @@ def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan)
     spec = ControllerSpec(name="replicaset-controller", queues=(Queue(watches=watches),), build=build)
     return Setting(
         controllers=(spec,),
-        wishes=lambda scenario: draw_wishes(scenario, seconds=WISHES, kinds=(REPLICASETS,), changes=changes),
+        actions=drawn_together((REPLICASETS,), changes),
         elections=lambda _scenario: 0,
         draw=draw,
     )

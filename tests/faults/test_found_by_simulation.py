@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from actors.simulation.campaign.checking import check
-from actors.simulation.campaign.node_setting import NODES_TOO
 from runtime.faults.vocabulary import parse_faults
+from tests.faults.drawn_together import NODES_TOGETHER, WORKLOADS_TOGETHER
 
 FOUND = {
     "the manager failed as the lease was lost, and the process neither led nor ended": (
@@ -87,29 +87,29 @@ FOUND = {
 
 @pytest.mark.parametrize(("seed", "plan"), FOUND.values(), ids=FOUND.keys())
 def test_it_is_mended(seed: int, plan: str) -> None:
-    assert check(seed, parse_faults(plan)).violations == []
+    assert check(seed, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
 
 
 @pytest.mark.parametrize("seed", [10647, 11122])
 def test_an_observed_generation_does_not_go_back(seed: int) -> None:
-    assert check(seed).violations == []
+    assert check(seed, setting=WORKLOADS_TOGETHER).violations == []
 
 
 def test_a_manager_that_is_shown_the_past_takes_no_living_node_its_route() -> None:
     plan = "process-crashed 8..9 process=manager*; list-stale 9..40 seconds=8.6 process=manager* resource=nodes"
-    assert check(0, parse_faults(plan), setting=NODES_TOO).violations == []
+    assert check(0, parse_faults(plan), setting=NODES_TOGETHER).violations == []
 
 
 def test_a_rollback_does_not_count_on_pods_that_are_about_to_go() -> None:
     """It came while the ReplicaSet that was to grow again was being scaled down, and its status was from before."""
     plan = "watch-lagging 6.99..44.26 rate=0.5 seconds=0.5 process=manager*"
-    assert check(5063, parse_faults(plan), setting=NODES_TOO).violations == []
+    assert check(5063, parse_faults(plan), setting=NODES_TOGETHER).violations == []
 
 
 def test_events_are_no_writes_of_workloads() -> None:
     """A false alarm: events about deletions that were turned down were held against what status writes had reason."""
     plan = "command-answered 13.46..36.54 seconds=5 status=410 process=manager* resource=pods"
-    assert check(305091, parse_faults(plan)).violations == []
+    assert check(305091, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
 
 
 def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -> None:
@@ -121,16 +121,16 @@ def test_a_creation_that_was_never_sent_does_not_undo_one_that_had_no_answer() -
         "command-lost 0.25..17.52 rate=0.5 seconds=0.5 process=manager* resource=pods; "
         "process-crashed 9.68..21.08 process=manager*"
     )
-    assert check(300642, parse_faults(plan)).violations == []
+    assert check(300642, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
 
 
 def test_two_leaders_who_do_not_see_the_same_write_over_each_other() -> None:
     """A false alarm: a lease was stolen, and only one of the two saw all pods."""
     plan = "partition 8.07..37.5 rate=0.1 seconds=0.5 process=manager* resource=pods; lease-stolen 15.11.. seconds=1"
-    assert check(480355, parse_faults(plan)).violations == []
+    assert check(480355, parse_faults(plan), setting=WORKLOADS_TOGETHER).violations == []
 
 
 def test_a_pod_that_came_and_went_while_its_creation_had_no_answer_is_no_pod_too_many() -> None:
     """A false alarm: its node's taints made it go, and the answer was still to come."""
     plan = "zone-silent 19.62..52.58 object=zone-a; outcome-lost 18.54..89.72 rate=0.3 seconds=0.05 process=manager*"
-    assert check(5005, parse_faults(plan), setting=NODES_TOO).violations == []
+    assert check(5005, parse_faults(plan), setting=NODES_TOGETHER).violations == []

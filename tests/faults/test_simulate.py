@@ -66,7 +66,7 @@ def test_a_run_whose_like_fails_without_faults_says_so() -> None:
     def only_without(cluster: SimulatedCluster) -> list[str]:
         return [] if cluster.injector.faults else ["?"]
 
-    setting = Setting(wishes=lambda _: (), settled=1.0, unsettled=only_without)
+    setting = Setting(actions=lambda _: (), settled=1.0, unsettled=only_without)
     (violation,) = check(SCENARIOS + 1, parse_faults("partition 1..2"), setting=setting).violations
     assert violation.text == "after 1 s: ? (in the run of seed 1 without faults)"
 

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from actors.app.arguments import read_options
 from actors.controllers.built_in import BUILT_IN
-from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
-from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
 from actors.options import Options
-from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.node_outcome import node_end_state, node_unsettled
-from actors.simulation.campaign.node_scenarios import draw_node_wishes, fake_cloud
-from actors.simulation.campaign.setting import Fleet, Setting
-from actors.simulation.invariants.evictions import EvictionsHaveACause, TaintsWithinTheRate
-from actors.simulation.invariants.nodes import (
-    NodesOfTheCloudStay,
-    OnlyGarbageIsRemoved,
-    RangesAreUnique,
-    RoutesOfNodesStay,
-)
-from actors.simulation.invariants.observing import Invariant
+from actors.simulation.campaign.setting import Setting
+from actors.simulation.trials.nodes.taints import SOON, tolerations
+from actors.simulation.trials.scenario import Fleet
 from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
 from runtime.simulation.plan import draw_plan
 
-WISHES = 50.0  # seconds within which stories begin
+ACTING = 50.0  # seconds within which users begin to act
 FAULTS = 100.0
-SETTLED = 400.0  # seconds; a call to the cloud of which nothing is heard is given up after 120
+SETTLED = 400.0  # seconds; a call to the cloud that has no outcome is given up after 120
 # Two zones of four nodes, of which a part can be disrupted, or three of three.
 FLEETS = (Fleet(nodes=8, zones=2), Fleet(nodes=9, zones=3))
 # Nodes are given up, and zones evicted, sooner than by default: so that a run need not take an hour.
@@ -53,6 +44,12 @@ def options_of(scenario: int) -> Options:
     return read_options([*FLAGS, large])
 
 
+def pod_of(scenario: int) -> Mapping[str, Any]:
+    """Pods of workloads tolerate nodes that are not ready, and maintenance, for a while."""
+    chance = random.Random(f"tolerations {scenario}")
+    return {"tolerations": tolerations(chance.choice(SOON), maintenance=chance.choice(SOON))}
+
+
 def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
     """Faults of nodes and of the cloud are twice as likely as others. Sometimes all zones are silent together."""
     return draw_plan(
@@ -66,29 +63,14 @@ def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[
     )
 
 
-def invariants_of(cluster: SimulatedCluster, seed: int) -> tuple[Invariant, ...]:
-    options = options_of(seed)
-    limits = lifecycle_settings(options).limits
-    return (
-        TaintsWithinTheRate(cluster, limits),
-        EvictionsHaveACause(cluster, limits),
-        RangesAreUnique(),
-        NodesOfTheCloudStay(fake_cloud(cluster)),
-        RoutesOfNodesStay(cluster),
-        OnlyGarbageIsRemoved(cluster, threshold=options[PodGarbageCollectorOptions].terminated_pod_threshold),
-    )
-
-
 NODES_TOO = Setting(
     name="nodes",
     controllers=BUILT_IN,
     options=options_of,
     fleet=fleet_of,
+    pod=pod_of,
     cloud=True,
-    wishes=lambda scenario: draw_node_wishes(scenario, fleet=fleet_of(scenario), seconds=WISHES),
-    invariants=invariants_of,
-    end_state=node_end_state,
-    unsettled=node_unsettled,
+    acting=ACTING,
     faults=FAULTS,
     settled=SETTLED,
     draw=draw_node_plan,

@@ -1,60 +1,66 @@
-"""What a seeded run simulates: the cluster, who works on it, what people wish, and what it has to come to."""
+"""What a seeded run simulates: the cluster, the controllers, and the trials that they are put to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actors.controllers.workloads import deployment, replicaset, replicationcontroller
+from actors.hollow.catalogue import hollow_specs
 from actors.options import Options
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
 from actors.reconciliation.specs import ControllerSpec
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.scenarios import Wish, draw_wishes, end_state, unsettled
 from actors.simulation.invariants.observing import Invariant
+from actors.simulation.invariants.ownership import Ownership, keeper
+from actors.simulation.trials.catalogue import TRIALS
+from actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
+from actors.simulation.trials.trial import Trial, no_actions
 from runtime.faults.vocabulary import Fault
 from runtime.simulation.plan import draw_plan
 
-WISHES = 30.0  # seconds within which people wish something
-SCENARIOS = 24  # wishes are drawn from the seed modulo this, so that runs without faults can be kept
+ACTING = 30.0  # seconds within which users act
+SCENARIOS = 24  # actions are drawn from the seed modulo this, so that runs without faults can be kept
 MANAGERS = "manager*"
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """Hollow nodes, dealt to the zones in turn."""
-
-    nodes: int = 3
-    zones: int = 2
+WORKLOADS = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """See the module. A scenario is a seed modulo SCENARIOS, so that runs without faults can be kept to compare with.
+    """A composition of trials, and the cluster that they are made on. A scenario is a seed modulo SCENARIOS.
 
-    name: as --setting has it; for one of another package "module:ATTRIBUTE". prepare: done to the cluster before
-    anybody works on it: its CustomResourceDefinitions are made here. options: None is the defaults. cloud: managers
-    find a fake one. elections: how many managers stand for election; 0 is one manager without a lease. invariants:
-    those beside the usual ones. end_state, unsettled: see scenarios.py. faults: seconds within which something goes
-    wrong. settled: seconds after that within which all has to be as it is wished. draw: makes the plan of a seed, see
-    runtime/simulation/plan.py.
+    name: as --setting has it; of another package "module:ATTRIBUTE".
+    controllers: of the managers. trials: whose users act; None for those that kcm has of these controllers (and of the
+    hollow nodes). Whatever acts, each controller that runs is held to its trial.
+    actions: what users do instead of what the trials say. invariants, unsettled, end_state: beside what the trials say.
+    prepare: done to the cluster before any manager starts: its CustomResourceDefinitions are created here.
+    options: None is the defaults. cloud: managers find a fake one. elections: how many managers stand for election; 0
+    is one manager without a lease. fleet: its nodes. pod: see Scenario.
+    acting: seconds within which users act. faults: seconds within which something goes wrong. settled: seconds after
+    that within which all has to be as the specs say. draw: makes the plan of a seed, see runtime/simulation/plan.py.
     """
 
     name: str = "workloads"
-    controllers: tuple[ControllerSpec, ...] = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
+    controllers: tuple[ControllerSpec, ...] = WORKLOADS
+    trials: tuple[Trial, ...] | None = None
+    actions: Callable[[Scenario], Iterable[Action]] | None = None
+    invariants: Callable[[SimulatedCluster, Scenario], Sequence[Invariant]] = field(default=lambda _c, _s: ())
+    unsettled: Callable[[SimulatedCluster], Iterable[str]] = field(default=lambda _cluster: ())
+    end_state: Callable[[SimulatedCluster], Mapping[str, Any]] = field(default=lambda _cluster: NOTHING)
     prepare: Callable[[SimulatedCluster], object] = field(default=lambda _cluster: None)
     options: Callable[[int], Options | None] = field(default=lambda _scenario: None)
     fleet: Callable[[int], Fleet] = field(default=lambda _scenario: Fleet())
+    pod: Callable[[int], Mapping[str, Any]] = field(default=lambda _scenario: NOTHING)
     cloud: bool = False
-    wishes: Callable[[int], tuple[Wish, ...]] = field(default=lambda scenario: draw_wishes(scenario, seconds=WISHES))
     elections: Callable[[int], int] = field(default=lambda scenario: (0, 0, 1, 2)[scenario % 4])
-    invariants: Callable[[SimulatedCluster, int], Sequence[Invariant]] = field(default=lambda _cluster, _scenario: ())
-    end_state: Callable[[SimulatedCluster], dict[str, Any]] = end_state
-    unsettled: Callable[[SimulatedCluster], list[str]] = unsettled
+    acting: float = ACTING
     faults: float = 40.0
     settled: float = 250.0
     draw: Callable[..., tuple[Fault, ...]] = draw_plan
+
+    def scenario(self, number: int) -> Scenario:
+        return Scenario(number, seconds=self.acting, fleet=self.fleet(number), pod=self.pod(number))
 
     def plan(self, seed: int) -> tuple[Fault, ...]:
         return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors())
@@ -71,6 +77,59 @@ class Setting:
             *(informer_name(resource_id) for resource_id in resources),
             *(controller_name(spec.name) for spec in self.controllers),
         )
+
+    def composed(self, number: int) -> Composition:
+        """The trials of those controllers that run in this scenario."""
+        options = self.options(number) or Options()
+        specs = [*hollow_specs(nodes=1, zones=1), *(spec for spec in self.controllers if spec.enabled_if(options))]
+        return Composition(self, {spec.name: spec for spec in specs}, options)
+
+
+class Composition:
+    """The trials of a setting, put together.
+
+    trials: of the controllers that run, in the order in which they draw their actions. Raises ValueError for a trial of
+    a controller that the setting does not have.
+    """
+
+    def __init__(self, setting: Setting, specs: Mapping[str, ControllerSpec], options: Options) -> None:
+        self._setting, self._options = setting, options
+        known = {spec.name for spec in setting.controllers} | specs.keys()
+        if setting.trials is None:
+            trials: Mapping[str, Trial] = TRIALS
+        else:
+            given = {trial.controller: trial for trial in setting.trials}
+            if unknown := sorted(given.keys() - known):
+                raise ValueError(f"{setting.name} has trials of controllers that it does not have: {unknown}")
+            trials = {**{name: replace(trial, actions=no_actions) for name, trial in TRIALS.items()}, **given}
+        self.trials = tuple(trial for name, trial in trials.items() if name in specs)
+        self.ownership = Ownership(
+            keeper(trial.controller, client=specs[trial.controller].client, owns=trial.owns, deletes=trial.deletes)
+            for trial in self.trials
+        )
+
+    def actions(self, scenario: Scenario) -> list[Action]:
+        """What all users do, in order of time."""
+        if self._setting.actions is not None:
+            return list(self._setting.actions(scenario))
+        drawn = [action for trial in self.trials for action in trial.actions(scenario)]
+        return sorted(drawn, key=lambda action: action.at)
+
+    def invariants(self, cluster: SimulatedCluster, scenario: Scenario) -> list[Invariant]:
+        found = [each for trial in self.trials for each in trial.invariants(cluster, self._options)]
+        return [*found, *self._setting.invariants(cluster, scenario)]
+
+    def unsettled(self, cluster: SimulatedCluster) -> list[str]:
+        """What is not yet as the specs say: nothing, once the system has settled."""
+        found = [text for trial in self.trials for text in trial.unsettled(cluster)]
+        return [*found, *self._setting.unsettled(cluster)]
+
+    def end_state(self, cluster: SimulatedCluster) -> dict[str, Any]:
+        """All that the actions determine."""
+        state: dict[str, Any] = {}
+        for part in (*(trial.end_state for trial in self.trials), self._setting.end_state):
+            state |= part(cluster)
+        return state
 
 
 USUAL = Setting()

@@ -1,4 +1,4 @@
-"""No more API calls than what happens gives reason for, of the controllers that keep pods and Deployments.
+"""No more API calls than what happens gives reason for, by the controllers that own anything (ownership.py).
 
 Three looks at it, none of which needs a table of exceptions for faults:
 - what is written differs from what is there: a PUT of what was read and not changed is never explained, as one that
@@ -24,25 +24,20 @@ from actors.simulation.invariants.observing import (
     ProcessStarted,
     Submitted,
 )
-from actors.simulation.invariants.replicas import MANAGERS_OF_PODS, replicas_of
-from actors.simulation.invariants.rollouts import bounds_of
+from actors.simulation.invariants.ownership import Ownership, Owns, storage_of
 from protocols.messages.commands import Get, List
 from protocols.messages.outcomes import Done
 from protocols.objects import Object, controller_of, decode_object, metadata, split_key, uid_of
 from protocols.pods import is_active, pod_facts
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
+from protocols.resources import PODS
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
 from runtime.tables.table import OWNER, owner_value
 
-SENDERS = (MANAGERS_OF_PODS, "controller:deployment")
-CLIENTS = ("deployment-controller", "replicaset-controller", "replication-controller")
-WORKLOADS = ("deployments.apps", "replicasets.apps", "replicationcontrollers")
-
 
 class NothingWrittenTwice:
-    """A manager does not write an object as it is there already."""
+    """A manager does not write an object as it exists already."""
 
-    name = "nobody writes what is there"
+    name = "no write of what is there"
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Handled) and observation.process.startswith("manager"):
@@ -63,18 +58,19 @@ class NoLookWithoutReason:
 
     name = "a live look has a reason"
 
-    def __init__(self) -> None:
+    def __init__(self, ownership: Ownership) -> None:
+        self._ownership = ownership
         self._reasons: Counter[tuple[str, str]] = Counter()  # by process and sender; less the looks they were taken for
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
-            case Submitted(process, system, submit) if submit.sender.startswith(SENDERS):
+            case Submitted(process, system, submit) if submit.sender in self._ownership.senders:
                 for command in submit.commands:
-                    if isinstance(command, Get | List) and not _sees_orphans(system, command):
+                    if isinstance(command, Get | List) and not self._sees_orphans(system, command):
                         self._reasons[process, submit.sender] -= 1
                         if self._reasons[process, submit.sender] < 0:
                             fail(f"{submit.sender} looks at {command} for no reason")
-            case OutcomeReceived(process, _, sender, _, outcome) if sender.startswith(SENDERS):
+            case OutcomeReceived(process, _, sender, _, outcome) if sender in self._ownership.senders:
                 if not isinstance(outcome, Done):
                     self._reasons[process, sender] += 1
             case Admitted(process, name, _):
@@ -83,23 +79,23 @@ class NoLookWithoutReason:
                 for one in [one for one in self._reasons if one[0] == process]:
                     del self._reasons[one]
 
-
-def _sees_orphans(system: ControllerSystem, command: Get | List) -> bool:
-    """Whether somebody who owns pods or ReplicaSets is looked at while some of these have no owner."""
-    if command.resource == PODS.id or not isinstance(command, Get):
-        return False
-    dependents = REPLICASETS if command.resource == DEPLOYMENTS.id else PODS
-    namespace, _ = split_key(command.key)
-    return bool(system.tables[dependents.id].indexed(OWNER, owner_value(namespace=namespace, controller=None)))
+    def _sees_orphans(self, system: ControllerSystem, command: Get | List) -> bool:
+        """Whether an owner is read live while some possible dependents have no owner."""
+        owns = self._ownership.owners.get(command.resource)
+        if owns is None or not isinstance(command, Get):
+            return False
+        namespace, _ = split_key(command.key)
+        orphans = system.tables[owns.dependents.id].indexed(OWNER, owner_value(namespace=namespace, controller=None))
+        return bool(orphans)
 
 
 class CallsInProportion:
-    """Writes that changed something, against what happened that gave reason for them.
+    """Writes that changed something, against the events that gave reason for them.
 
     Of workloads and their status: a pod that comes, goes, begins or ceases to be ready changes the status of its set,
-    and of the Deployment that this belongs to. A wish is noted in the status of a set as it begins and ends (SET). For
-    a Deployment a ReplicaSet is made, or annotated, and it notes the beginning, the revision and the end (DEPLOYMENT
-    in all); each pod by which it is to change may be a step: a size, and two statuses that note it (STEP). Its
+    and of the Deployment that owns it. A new spec is noted in the status of a set as work on it begins and ends (SET).
+    For a Deployment a ReplicaSet is created, or annotated, and it notes the beginning, the revision and the end
+    (DEPLOYMENT in all); each pod by which it is to change may be a step: a size, and two statuses for it (STEP). Its
     ReplicaSets go once. A new incarnation of a controller looks at everything once. What another process wrote is
     written over: while a lease is stolen there are two leaders, who need not see the same.
 
@@ -112,7 +108,12 @@ class CallsInProportion:
 
     SET, DEPLOYMENT, STEP = 2, 7, 3
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
+        sized = [each for each in ownership.keepers.values() if any(owns.most_pods for owns in each.owns)]
+        self._senders = frozenset(each.sender for each in sized)
+        self._clients = frozenset(each.client for each in sized)
+        self._owners = {storage_of(owns.owner): owns for each in sized for owns in each.owns if owns.most_pods}
+        self._dependents = {storage_of(owns.dependents) for owns in self._owners.values()}
         self._faults = len(cluster.injector.faults)
         self._pending: Sequence[Change] = ()
         self._rolled: set[str] = set()  # uids of ReplicaSets that belong to a Deployment
@@ -128,16 +129,16 @@ class CallsInProportion:
                 self._pending = changes
             case Handled(process, client, changes=changes) if changes:
                 self._pending = ()
-                ours = process.startswith("manager") and client in CLIENTS
+                ours = process.startswith("manager") and client in self._clients
                 self._take(changes, ours=ours)
                 if ours and changes[0].storage == "pods":
                     self._written("pods", fail)
-                elif ours and changes[0].storage in WORKLOADS:  # and no event
+                elif ours and changes[0].storage in self._owners:  # and no event
                     uid = uid_of(decode_object(changes[0].raw))
                     self.granted["workloads"] += self._writers.get(uid, process) != process
                     self._writers[uid] = process
                     self._written("workloads", fail)
-            case Admitted(_, name, _) if name.startswith(SENDERS):
+            case Admitted(_, name, _) if name in self._senders:
                 self.granted["workloads"] += self._objects
 
     def _written(self, what: str, fail: Fail) -> None:
@@ -153,7 +154,7 @@ class CallsInProportion:
         for change in changes:
             if change.storage == "pods":
                 self._pod(change, ours=ours)
-            elif change.storage in WORKLOADS:
+            elif change.storage in self._owners:
                 self._workload(change, ours=ours)
 
     def _pod(self, change: Change, *, ours: bool) -> None:
@@ -171,7 +172,7 @@ class CallsInProportion:
     def _workload(self, change: Change, *, ours: bool) -> None:
         after = decode_object(change.raw)
         self._objects += {ADDED: 1, DELETED: -1}.get(change.type, 0)
-        if change.storage == "replicasets.apps" and controller_of(after) is not None:
+        if change.storage in self._dependents and controller_of(after) is not None:
             self._rolled.add(uid_of(after))
             self.granted["workloads"] += change.type == ADDED
             return
@@ -179,18 +180,18 @@ class CallsInProportion:
         same = metadata(before).get("generation") == metadata(after).get("generation")
         if ours or (same and change.type not in (ADDED, DELETED)):
             return
-        pods, is_deployment = _pods_to_change(before, after), change.storage == "deployments.apps"
+        owns = self._owners[change.storage]
+        pods = _pods_to_change(before, after, owns)
         self._largest = max(self._largest, pods)
-        self.granted["workloads"] += self.DEPLOYMENT + self.STEP * pods if is_deployment else self.SET
+        rolls_out = owns.dependents != PODS
+        self.granted["workloads"] += self.DEPLOYMENT + self.STEP * pods if rolls_out else self.SET
         self.granted["pods"] += pods
 
 
-def _pods_to_change(before: Object, after: Object) -> int:
-    """How many pods a wish may make or remove; for one that begins or ends, before and after are the same."""
-    old, new = _most(before), _most(after)
+def _pods_to_change(before: Object, after: Object, owns: Owns) -> int:
+    """How many pods a change may create or remove; of a workload that begins or ends, before and after are the same."""
+    most = owns.most_pods
+    assert most is not None
+    old, new = most(before), most(after)
     anew = before is after or before["spec"].get("template") != after["spec"].get("template")
     return old + new if anew else abs(new - old)
-
-
-def _most(workload: Object) -> int:
-    return bounds_of(workload).most if "strategy" in workload["spec"] else replicas_of(workload)

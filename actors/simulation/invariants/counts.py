@@ -1,7 +1,7 @@
-"""No pod too many, and none deleted that nobody wanted to be rid of, judged by what whoever decides can know.
+"""No pod is created beyond what its owner wants, and none deleted below it, by what the deciding process can know.
 
-What a process can know when it decides: what its tables show, and what it has asked for itself. Whoever creates a pod
-when that makes more than its owner wants has not looked; so has whoever deletes one when that leaves fewer.
+A process can know what its tables show and what it has submitted itself. It applies to every controller that owns a
+number of pods which the owner's spec says (ownership.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from actors.simulation.invariants.observing import (
     ProcessStarted,
     Submitted,
 )
+from actors.simulation.invariants.ownership import Ownership
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
 from protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Refused, Unknown
 from protocols.objects import (
@@ -38,27 +39,20 @@ from protocols.objects import (
     uid_of,
 )
 from protocols.pods import is_active, pod_facts
-from protocols.resources import PODS, REPLICASETS, REPLICATION_CONTROLLERS
+from protocols.resources import PODS
 from runtime.apiserver.storage.store import ADDED
 from runtime.tables.table import OWNER, Table
 
-OWNERS = {resource.kind: resource for resource in (REPLICASETS, REPLICATION_CONTROLLERS)}
-OWNER_IDS = {resource.id for resource in OWNERS.values()}
-MANAGERS_OF_PODS = "controller:repl"  # how the names of those begin who keep a number of pods
 UNNAMED = ", to be named by the server"
-
-
-def replicas_of(owner: Object) -> int:
-    return int((owner.get("spec") or {}).get("replicas", 1))
 
 
 @dataclass(slots=True)
 class _Pod:
-    """A pod that a process has made, adopted or looked at.
+    """A pod that a process has created, adopted or fetched.
 
-    version: as answered, or as the server has it where there is no answer; 0 before that. epoch: of the table then:
-    versions of before the server went back are worth nothing. asker: whose creation of it has no answer; "" once it is
-    known to be there. unsure: its creation was sent, and will not be answered any more.
+    version: of the outcome, or as the server committed it where there is no outcome; 0 before that. epoch: of the table
+    then: versions from before the server went back mean nothing. asker: the sender of a creation without an outcome; ""
+    once the pod is known to exist. unsure: its creation was sent, and will have no outcome any more.
     """
 
     owner: OwnerRef
@@ -70,20 +64,20 @@ class _Pod:
 
 @dataclass(slots=True)
 class _Room:
-    """How many pods may be made, and how many deleted, by what was known as a streak began; less what has been."""
+    """How many pods may be created and deleted, by what was known as a streak began; less those that were."""
 
     creations: int
     deletions: int
 
 
 class _Own:
-    """What one process has done and been answered. deleted: uids of pods that it has deleted or released.
+    """What one process has written and read. deleted: uids of pods that it has deleted or released.
 
-    owners: what it was answered of owners of pods: uid → (version, replicas).
+    owners: owners of pods as it has read or written them: uid → (version, replicas).
     """
 
-    def __init__(self, system: ControllerSystem) -> None:
-        self.system = system
+    def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
+        self.system, self.ownership = system, ownership
         self.pods: dict[Key, _Pod] = {}
         self.deleted: set[str] = set()
         self.owners: dict[str, tuple[int, int]] = {}
@@ -93,19 +87,19 @@ class _Own:
         return self.system.tables[PODS.id]
 
     def owner_of(self, key: Key) -> OwnerRef | None:
-        """Of a pod, as far as this process can know."""
+        """The owner of a pod, as far as this process can know it."""
         own, entry = self.pods.get(key), self.table.get(key)
         if own is not None:
             return own.owner
         return entry.controller if entry is not None else None
 
     def wanted(self, namespace: str, owner: OwnerRef) -> list[int]:
-        """How many pods the owner wants, by its table and by what was answered of it; nothing if it is unknown."""
-        table = self.system.tables[OWNERS[owner.kind].id]
+        """How many pods the owner wants, by its table and as it was read or written; nothing if it is unknown."""
+        table = self.system.tables[self.ownership.counted[owner.kind].owner.id]
         entry = table.get(make_key(namespace, owner.name))
         wanted = []
         if entry is not None and entry.uid == owner.uid:
-            wanted = [replicas_of(table.object_of(entry))]
+            wanted = [self.ownership.replicas(table.object_of(entry), owner.kind)]
         version, answered = self.owners.get(owner.uid, (0, 0))
         return [*wanted, answered] if version > table.version else wanted
 
@@ -127,7 +121,7 @@ class _Own:
         return active
 
     def saw(self, pod: Object) -> None:
-        """The server has shown it to us. One that is nobody's, or at its end, counts no more."""
+        """The server has returned it. A pod without an owner, or at its end, counts no more."""
         owner = controller_of(pod)
         if owner is None or not is_active(pod_facts(pod)):
             self.pods.pop(key_of(pod), None)
@@ -137,13 +131,13 @@ class _Own:
             self.pods[key_of(pod)] = _Pod(owner, int(resource_version_of(pod)), self.table.epoch, "")
 
     def is_there(self, key: Key, version: int) -> None:
-        """Of a creation without an answer: its pod came with this version, so a table that is as new has shown it."""
+        """A pod whose creation has no outcome was committed with this version: a table that is as new has shown it."""
         pod = self.pods.get(key)
         if pod is not None and pod.version == 0:
             pod.version, pod.epoch = version, self.table.epoch
 
     def forget_what_was_asked(self, asker: str, lost: Sequence[Command]) -> None:
-        """It was lost with a mailbox, or asked for by another incarnation: what the tables show counts."""
+        """Commands were lost with a mailbox, or are another incarnation's: from now on the tables count."""
         for key in [key for key, pod in self.pods.items() if pod.asker == asker]:
             del self.pods[key]
         for command in lost:
@@ -156,14 +150,15 @@ class NoPodTooMany:
 
     name = "no pod too many, none too few"
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
+        self._ownership = ownership
         self._own: dict[str, _Own] = {}
         self._streaks: Streaks[_Room] = Streaks(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process, system):
-                self._own[process] = _Own(system)
+                self._own[process] = _Own(system, self._ownership)
                 self._streaks.end(process)
             case Committed(changes):
                 for change in changes:
@@ -174,7 +169,7 @@ class NoPodTooMany:
                 self._submitted(process, submit, fail)
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None:
                 room = self._streaks.answered(command)
-                if sender.startswith(MANAGERS_OF_PODS):
+                if sender in self._ownership.pod_senders:
                     _learn(self._own[process], command, outcome, room)
             case Admitted(process, name, _, lost):
                 self._own[process].forget_what_was_asked(name, lost)
@@ -188,10 +183,11 @@ class NoPodTooMany:
             if concerned is not None:
                 by_owner[concerned].append(command)
             elif isinstance(command, Delete) and command.resource == PODS.id:
-                if submit.sender.startswith(MANAGERS_OF_PODS):
-                    fail(f"{command.key} is deleted, which nobody owns who wants any number of pods")
+                if submit.sender in self._ownership.pod_senders:
+                    fail(f"{command.key} is deleted, and has no owner who wants a number of pods")
         for (namespace, owner), commands in by_owner.items():
-            if owner.kind not in OWNERS or OWNERS[owner.kind].id not in own.system.tables:
+            counted = self._ownership.counted.get(owner.kind)
+            if counted is None or counted.owner.id not in own.system.tables:
                 continue
 
             def now(namespace: str = namespace, owner: OwnerRef = owner) -> _Room:
@@ -223,7 +219,7 @@ class NoPodTooMany:
                             f"its controller can know of {sorted(known)}"
                         )
                     own.pods[key] = _Pod(owner, 0, 0, sender)
-            elif isinstance(command, Delete) and sender.startswith(MANAGERS_OF_PODS):
+            elif isinstance(command, Delete) and sender in self._ownership.pod_senders:
                 self._delete(own, owner, command, room, fail)
 
     def _delete(self, own: _Own, owner: OwnerRef, command: Delete, room: _Room, fail: Fail) -> None:
@@ -242,12 +238,12 @@ def _owner(own: _Own, command: Command) -> tuple[str, OwnerRef] | None:
     """(namespace, owner) as owner_concerned, also of pods that only this process knows of."""
     if isinstance(command, Delete | Get | Patch) and command.key in own.pods and command.resource == PODS.id:
         return split_key(command.key)[0], own.pods[command.key].owner
-    return owner_concerned(own.system, command)
+    return owner_concerned(own.system, command, own.ownership)
 
 
-def owner_concerned(system: ControllerSystem, command: Command) -> tuple[str, OwnerRef] | None:
+def owner_concerned(system: ControllerSystem, command: Command, ownership: Ownership) -> tuple[str, OwnerRef] | None:
     """(namespace, owner) of the pod that a command is about, by the command itself or by the process's tables; or the
-    owner of pods that it is about. None if that is nobody.
+    owner of a number of pods that it is about. None if there is none.
     """
     match command:
         case Create(PODS.id, namespace, body, subresource=""):
@@ -260,7 +256,9 @@ def owner_concerned(system: ControllerSystem, command: Command) -> tuple[str, Ow
             if owner is None and isinstance(command, Patch):
                 owner = controller_of(decode_object(command.body))  # that adopts it
             return None if owner is None else (split_key(key)[0], owner)
-        case Get(resource, key) | Update(resource, key) if resource in OWNER_IDS and resource in system.tables:
+        case Get(resource, key) | Update(resource, key) if resource in ownership.counted_ids:
+            if resource not in system.tables:
+                return None
             table = system.tables[resource]
             entry = table.get(key)
             if entry is None:
@@ -271,12 +269,12 @@ def owner_concerned(system: ControllerSystem, command: Command) -> tuple[str, Ow
 
 
 def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) -> None:
-    """What an answer says of pods and their owners. room: that the command was asked for in."""
+    """What an outcome says of pods and their owners. room: of the streak in which the command was submitted."""
     match command, outcome:
         case Create(PODS.id), _:
             asked = decode_object(command.body)
             key = make_key(command.namespace, name_of(asked)) if name_of(asked) else _unnamed(own, asked)
-            # What has no answer may be there, and so is what was there already: whoever knows its name can ask again.
+            # Without an outcome the pod may exist, with AlreadyExists it does; its name is known, for another try.
             known = own.pods.get(key)
             if known is not None and name_of(asked) and isinstance(outcome, Unknown | AlreadyExists):
                 known.unsure = True
@@ -297,14 +295,15 @@ def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) ->
         case Delete(PODS.id), Done():
             own.pods.pop(command.key, None)
         case Delete(PODS.id), _:
-            own.deleted.discard(command.uid or "")  # also without an answer
-        case (Get(resource) | Update(resource), Done(body)) if resource in OWNER_IDS:
-            owner = decode_object(body)
-            own.owners[uid_of(owner)] = (int(resource_version_of(owner)), replicas_of(owner))
+            own.deleted.discard(command.uid or "")  # also without an outcome
+        case (Get(resource) | Update(resource), Done(body)) if resource in own.ownership.counted_ids:
+            owner, counted = decode_object(body), own.ownership.owners[resource]
+            replicas = own.ownership.replicas(owner, counted.owner.kind)
+            own.owners[uid_of(owner)] = (int(resource_version_of(owner)), replicas)
 
 
 def _unnamed(own: _Own, asked: Object) -> Key:
-    """One of those of the same owner, whichever: the server gives the name."""
+    """Any one of those of the same owner whose names the server chooses."""
     owner = controller_of(asked)
     mine = (key for key, pod in own.pods.items() if key.endswith(UNNAMED) and pod.owner == owner)
     return next(mine, "")

@@ -1,39 +1,91 @@
-"""What is deleted is what was decided on."""
+"""Controllers create and delete what is theirs, and a deletion hits the object that was decided on."""
 
 from __future__ import annotations
 
+from actors.app.system import ControllerSystem
 from actors.simulation.invariants.observing import Fail, Handled, Observation, Submitted
-from protocols.messages.commands import Delete
-from protocols.objects import Key, decode_object, split_key, uid_of
-from protocols.resources import PODS, resource_path
+from actors.simulation.invariants.ownership import Keeper, Ownership
+from protocols.messages.commands import Create, Delete
+from protocols.objects import controller_of, decode_object, split_key, uid_of
+from protocols.resources import resource_path
 
 
 class DeletesWhatItSaw:
-    """A deletion hits the very pod that was decided on, and not another that has taken its name since."""
+    """A deletion hits the very object that was decided on, and not another one that has taken its name since."""
 
     name = "a deletion hits what was seen"
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, Key], str] = {}  # (process, pod) → uid at the time of the decision
+        self._seen: dict[tuple[str, str], str] = {}  # (process, path) → uid at the time of the decision
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Submitted(process, system, submit) if process.startswith("manager"):
                 for command in submit.commands:
-                    if isinstance(command, Delete) and command.resource == PODS.id:
-                        pods = system.tables.get(PODS.id)
-                        entry = pods.get(command.key) if pods is not None else None
-                        shown = entry.uid if entry is not None else ""
-                        self._seen[process, command.key] = command.uid or shown
+                    if isinstance(command, Delete):
+                        path = resource_path(command.resource, *split_key(command.key))
+                        self._seen[process, path] = command.uid or _shown(system, command)
             case Handled(process, _, request, response) if request.method == "DELETE" and response.status < 300:
-                for (deleter, key), uid in self._seen.items():
-                    if deleter == process and request.path == resource_path(PODS.id, *split_key(key)):
-                        hit = _uid_of_answer(response.body)
-                        if uid and hit and hit != uid:
-                            fail(f"{key} is deleted, and was another when that was decided")
+                uid, hit = self._seen.get((process, request.path), ""), _uid_of_response(response.body)
+                if uid and hit and hit != uid:
+                    fail(f"{request.path} is deleted, and was another object when that was decided")
 
 
-def _uid_of_answer(body: bytes) -> str:
+def _shown(system: ControllerSystem, command: Delete) -> str:
+    table = system.tables.get(command.resource)
+    entry = table.get(command.key) if table is not None else None
+    return entry.uid if entry is not None else ""
+
+
+def _uid_of_response(body: bytes) -> str:
     """Of the object, or of what a Status says was deleted."""
-    answer = decode_object(body)
-    return uid_of(answer) or str((answer.get("details") or {}).get("uid") or "")
+    response = decode_object(body)
+    return uid_of(response) or str((response.get("details") or {}).get("uid") or "")
+
+
+class KeepsToItsOwn:
+    """A controller creates its dependents for owners of its own, and deletes those and what it is declared to delete.
+
+    A deleted object whose owner the process's table does not show is not judged.
+    """
+
+    name = "a controller keeps to its own"
+
+    def __init__(self, ownership: Ownership) -> None:
+        self._ownership = ownership
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Submitted):
+            return
+        keeper = self._ownership.keepers.get(observation.submit.sender)
+        if keeper is None:
+            return
+        for command in observation.submit.commands:
+            if isinstance(command, Create) and not command.subresource:
+                owner = controller_of(decode_object(command.body)) if keeper.owns else None
+                kinds = _owner_kinds(keeper, command.resource)
+                if kinds and (owner is None or owner.kind not in kinds):
+                    fail(f"{keeper.sender} creates one of {command.resource} that none of {sorted(kinds)} owns")
+            elif isinstance(command, Delete) and command.resource not in _deleted_by(keeper):
+                self._deleted(keeper, observation.system, command, fail)
+
+    @staticmethod
+    def _deleted(keeper: Keeper, system: ControllerSystem, command: Delete, fail: Fail) -> None:
+        kinds = _owner_kinds(keeper, command.resource)
+        if not kinds:
+            fail(f"{keeper.sender} deletes {command.key} of {command.resource}, which is not its to delete")
+            return
+        table = system.tables.get(command.resource)
+        entry = table.get(command.key) if table is not None else None
+        if entry is None or (command.uid and entry.uid != command.uid) or entry.controller is None:
+            return
+        if entry.controller.kind not in kinds:
+            fail(f"{keeper.sender} deletes {command.key}, which {entry.controller.kind} {entry.controller.name} owns")
+
+
+def _owner_kinds(keeper: Keeper, resource_id: str) -> set[str]:
+    return {owns.owner.kind for owns in keeper.owns if owns.dependents.id == resource_id}
+
+
+def _deleted_by(keeper: Keeper) -> set[str]:
+    return {resource.id for resource in keeper.deletes}

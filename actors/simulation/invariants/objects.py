@@ -1,4 +1,4 @@
-"""What holds for objects at every moment: one owner, and a status that does not go back."""
+"""What holds for objects at every moment: they have one controller, and their status does not go back."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from protocols.resources import REPLICASETS, resource_path
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
 from runtime.client.api import Request
 
-OBSERVING = ("deployments.apps", "replicasets.apps", "replicationcontrollers")
-
 
 class SingleOwner:
-    """An object has one controller at most, and goes from one to another only by being nobody's in between."""
+    """An object has one controller at most, and is released by it before it has another one."""
 
     name = "ownership is single"
 
@@ -43,7 +41,7 @@ class StatusGoesForward:
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):
             for change in observation.changes:
-                if change.type not in (ADDED, DELETED) and change.storage in OBSERVING:
+                if change.type not in (ADDED, DELETED) and b'"observedGeneration"' in change.raw:
                     after = decode_object(change.raw)
                     seen = _observed(after)
                     if seen < _observed(decode_object(change.previous)):

@@ -1,8 +1,8 @@
-"""What is really there: never more active pods than an owner wants, beyond what stale reads explain.
+"""The pods that really exist: never more active ones than an owner wants, beyond what stale reads explain.
 
-A pod counts as too many when whoever asked for it had to know that there were enough. It had to know of what its tables
-show up to their version, whatever they contain, and of all that it has asked for itself; and of what its owner wanted
-at the version up to which its table showed that.
+A pod is one too many if its creator had to know that there were enough: by the versions that its tables had reached,
+whatever they contain, by what it has submitted itself, and by what its owner wanted at the version that the owner's
+table had reached. It applies to the same controllers as counts.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.counts import owner_concerned
 from actors.simulation.invariants.knowledge import History, Streaks
 from actors.simulation.invariants.observing import (
     Admitted,
@@ -22,7 +23,7 @@ from actors.simulation.invariants.observing import (
     ProcessStarted,
     Submitted,
 )
-from actors.simulation.invariants.replicas import MANAGERS_OF_PODS, OWNER_IDS, OWNERS, owner_concerned, replicas_of
+from actors.simulation.invariants.ownership import Ownership, storage_of
 from protocols.messages.commands import Create, Get, Submit, Update
 from protocols.messages.outcomes import Done
 from protocols.objects import Key, controller_of, decode_object, make_key, resource_version_of, uid_of
@@ -30,8 +31,6 @@ from protocols.pods import is_active, pod_facts
 from protocols.resources import PODS
 from runtime.apiserver.storage.store import DELETED, Change
 from runtime.tables.table import Table
-
-OWNER_STORAGES = ("replicasets.apps", "replicationcontrollers")
 
 
 class _Asker(NamedTuple):
@@ -72,7 +71,9 @@ class NeverMorePodsThanWanted:
 
     name = "never more pods than wanted"
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
+        self._ownership = ownership
+        self._kinds = {storage_of(owns.owner): owns.owner.kind for owns in ownership.counted.values()}
         self._wanted: History[int] = History()
         self._streaks: Streaks[_Begun] = Streaks(cluster)
         self._starts: dict[str, int] = {}
@@ -86,11 +87,17 @@ class NeverMorePodsThanWanted:
             case ProcessStarted(process, _):
                 self._starts[process] = self._starts.get(process, 0) + 1
                 self._streaks.end(process)
-            case Submitted(process, system, submit) if _keeps_pods(submit.sender):
+            case Submitted(process, system, submit) if submit.sender in self._ownership.pod_senders:
                 self._submitted(process, system, submit)
-            case OutcomeReceived(process, _, sender, command, outcome) if command is not None and _keeps_pods(sender):
+            case OutcomeReceived(process, _, sender, command, outcome) if (
+                command is not None and sender in self._ownership.pod_senders
+            ):
                 self._streaks.answered(command)
-                if isinstance(command, Get | Update) and isinstance(outcome, Done) and command.resource in OWNER_IDS:
+                if (
+                    isinstance(command, Get | Update)
+                    and isinstance(outcome, Done)
+                    and command.resource in self._ownership.counted_ids
+                ):
                     owner = decode_object(outcome.body)
                     self._answered[process, uid_of(owner)] = int(resource_version_of(owner))
             case Admitted(process, name, _):
@@ -105,10 +112,11 @@ class NeverMorePodsThanWanted:
 
     def _submitted(self, process: str, system: ControllerSystem, submit: Submit) -> None:
         for command in submit.commands:
-            concerned = owner_concerned(system, command)
-            if concerned is None or concerned[1].kind not in OWNERS:
+            concerned = owner_concerned(system, command, self._ownership)
+            counted = None if concerned is None else self._ownership.counted.get(concerned[1].kind)
+            if concerned is None or counted is None:
                 continue
-            pods, owners = system.tables[PODS.id], system.tables[OWNERS[concerned[1].kind].id]
+            pods, owners = system.tables[PODS.id], system.tables[counted.owner.id]
             uid = concerned[1].uid
 
             def now(pods: Table = pods, owners: Table = owners) -> _Begun:
@@ -124,9 +132,10 @@ class NeverMorePodsThanWanted:
                 self._decisions[process, command.body] = _Decision(asker, begun, newest)
 
     def _committed(self, change: Change) -> None:
-        if change.storage in OWNER_STORAGES:
+        if change.storage in self._kinds:
             owner = decode_object(change.raw)
-            self._wanted.note(uid_of(owner), change.revision, replicas_of(owner))
+            replicas = self._ownership.replicas(owner, self._kinds[change.storage])
+            self._wanted.note(uid_of(owner), change.revision, replicas)
         if change.storage != "pods":
             return
         pod = decode_object(change.raw)
@@ -143,7 +152,7 @@ class NeverMorePodsThanWanted:
             self._active.setdefault(now, {}).setdefault(uid, _Active(change.key, change.revision, None))
 
     def _made(self, decision: _Decision, body: bytes, fail: Fail) -> None:
-        """One more is there, because somebody decided so."""
+        """One more exists, by this decision."""
         pod = decode_object(body)
         owner = controller_of(pod)
         active = self._active.get(owner.uid, {}) if owner is not None else {}
@@ -159,9 +168,5 @@ class NeverMorePodsThanWanted:
             fail(
                 f"{made.key} is one more than the {max(wanted)} that {owner.kind} {owner.name} wants, by version "
                 f"{begun.owners} to {decision.newest}; of the others {decision.asker.sender} has to know by version "
-                f"{begun.pods}, or as it asked for them itself: {known}"
+                f"{begun.pods}, or as it created them itself: {known}"
             )
-
-
-def _keeps_pods(sender: str) -> bool:
-    return sender.startswith(MANAGERS_OF_PODS)

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.availability import NeverFewerThanAllowed
 from actors.simulation.invariants.calls import CallsInProportion, NoLookWithoutReason, NothingWrittenTwice
-from actors.simulation.invariants.deletions import DeletesWhatItSaw
-from actors.simulation.invariants.deployments import NeverLargerThanAllowed, SizesWithinBounds
-from actors.simulation.invariants.objects import OnlyEmptyReplicaSetsGo, SingleOwner, StatusGoesForward
+from actors.simulation.invariants.counts import NoPodTooMany
+from actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
+from actors.simulation.invariants.objects import SingleOwner, StatusGoesForward
 from actors.simulation.invariants.observing import Invariant
+from actors.simulation.invariants.ownership import Ownership
 from actors.simulation.invariants.presence import NeverMorePodsThanWanted
-from actors.simulation.invariants.replicas import NoPodTooMany
 from actors.simulation.invariants.writes import NoHotLoop, NoWriteByTheDeposed, NoWriteByTheReplaced
 
 
-def usual_invariants(cluster: SimulatedCluster) -> tuple[Invariant, ...]:
-    """New ones for a run of this cluster."""
+def usual_invariants(cluster: SimulatedCluster, ownership: Ownership) -> tuple[Invariant, ...]:
+    """New ones for a run of this cluster, in which controllers own this."""
     return (
-        NoPodTooMany(cluster),
-        NeverMorePodsThanWanted(cluster),
-        SizesWithinBounds(cluster),
-        NeverLargerThanAllowed(cluster),
-        NeverFewerThanAllowed(cluster),
+        NoPodTooMany(cluster, ownership),
+        NeverMorePodsThanWanted(cluster, ownership),
         DeletesWhatItSaw(),
+        KeepsToItsOwn(ownership),
         NoWriteByTheReplaced(),
         NoWriteByTheDeposed(cluster),
         NoHotLoop(cluster),
         NothingWrittenTwice(),
-        NoLookWithoutReason(),
-        CallsInProportion(cluster),
+        NoLookWithoutReason(ownership),
+        CallsInProportion(cluster, ownership),
         SingleOwner(),
         StatusGoesForward(),
-        OnlyEmptyReplicaSetsGo(cluster),
     )

@@ -166,7 +166,7 @@ CLIENTS = (
         name="watch resumed from an item's resourceVersion",
         source="kubernetes-client/python#1018",
         mutation=resumed_from_an_item,
-        setting=Setting(draw=forgetful_servers, invariants=lambda cluster, _seed: (NothingListedAgain(cluster),)),
+        setting=Setting(draw=forgetful_servers, invariants=lambda cluster, _scenario: (NothingListedAgain(cluster),)),
     ),
     Mutant(
         name="a silent watch is never renewed",

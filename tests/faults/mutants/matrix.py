@@ -47,7 +47,9 @@ class Hunt:
         for seed in seeds:
             scenario = seed % SCENARIOS
             if scenario not in self._ends:
-                self._ends[scenario] = run(scenario, (), setting=self._mutant.setting).end
+                sound = run(scenario, (), setting=self._mutant.setting)
+                assert not sound.violations, f"{self._mutant.name}: the sound system violates {sound.violations}"
+                self._ends[scenario] = sound.end
             began = time.process_time()
             with self._mutant.mutation():
                 ran = run(seed, setting=self._mutant.setting)

@@ -17,7 +17,7 @@ from actors.simulation.campaign.node_setting import NODES_TOO
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import OnlySilentNodesAreGivenUp
 from tests.faults.mutants.plans import all_silent, away_when_a_node_comes, late_leases
-from tests.faults.mutants.wishes import a_node_comes_anew
+from tests.faults.mutants.scenarios import a_node_comes_anew
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def held_ranges_are_not_counted() -> Iterator[None]:
 
 
 LATE_LEASES = replace(
-    NODES_TOO, draw=late_leases, invariants=lambda cluster, _seed: (OnlySilentNodesAreGivenUp(cluster),)
+    NODES_TOO, draw=late_leases, invariants=lambda cluster, _scenario: (OnlySilentNodesAreGivenUp(cluster),)
 )
 
 NODES = (
@@ -123,6 +123,6 @@ NODES = (
         name="a range is given twice after a restart",
         source="kubernetes/kubernetes#127792",
         mutation=held_ranges_are_not_counted,
-        setting=replace(NODES_TOO, draw=away_when_a_node_comes, wishes=a_node_comes_anew),
+        setting=replace(NODES_TOO, draw=away_when_a_node_comes, actions=a_node_comes_anew),
     ),
 )

@@ -6,7 +6,17 @@ from collections import deque
 
 from actors.engine.informer.list_watch import CLIENT
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.observing import Fail, Handled, Observation, Sent, Submitted
+from actors.simulation.invariants.knowledge import Streaks
+from actors.simulation.invariants.observing import (
+    Admitted,
+    Fail,
+    Handled,
+    Observation,
+    OutcomeReceived,
+    ProcessStarted,
+    Sent,
+    Submitted,
+)
 from protocols.conditions import find_condition
 from protocols.messages.commands import Create, Patch, Update
 from protocols.nodes import LEASE_NAMESPACE
@@ -90,8 +100,8 @@ class NoFlood:
 
 
 class OwnersLive:
-    """Nobody makes pods for an owner that is known to be going, nor adopts for one that is gone; but it may have been
-    there when it was last read live.
+    """No pod is created for an owner that is known to be deleted as work on it begins, and none adopted for one that is
+    gone, unless it was there when it was last read live.
     """
 
     name = "pods are made and adopted for owners that live"
@@ -99,12 +109,19 @@ class OwnersLive:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._looked: dict[tuple[str, str], str] = {}  # (process, path) → uid that was read live there, and not going
+        self._streaks: Streaks[bool] = Streaks(cluster)  # whether the owner was known to be going
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Handled(process, _, request, response) if request.method == "GET" and response.status == 200:
                 obj = decode_object(response.body)
                 self._looked[process, request.path] = "" if is_deleting(obj) else uid_of(obj)
+            case OutcomeReceived(command=command) if command is not None:
+                self._streaks.answered(command)
+            case ProcessStarted(process, _):
+                self._streaks.end(process)
+            case Admitted(process, name, _):
+                self._streaks.end(process, name)
             case Submitted(process, system, submit):
                 for command in submit.commands:
                     if command.resource != PODS.id or not isinstance(command, Create | Patch):
@@ -116,8 +133,11 @@ class OwnersLive:
                     resource, key = OWNERS[owner.kind], make_key(namespace, owner.name)
                     if isinstance(command, Create):
                         shown = system.tables[resource.id].get(key)
-                        if shown is not None and shown.uid == owner.uid and is_deleting(decode_object(shown.raw)):
-                            fail(f"a pod is made for {owner.kind} {key}, which is known to be going")
+                        known = shown is not None and shown.uid == owner.uid and is_deleting(decode_object(shown.raw))
+                        if self._streaks.submitted(
+                            process, submit.sender, owner.uid, (command,), lambda known=known: known
+                        ):
+                            fail(f"a pod is created for {owner.kind} {key}, which is known to be going")
                     elif self._is_gone(resource, key, owner.uid):
                         path = resource_path(resource.id, namespace, owner.name)
                         if self._looked.get((process, path)) != owner.uid:

@@ -16,7 +16,7 @@ from protocols.resources import PODS
 from runtime.system.actor import Actor
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.plans import hangs, stale_pods, takeovers
-from tests.faults.mutants.wishes import killed_and_scaled, many_pods
+from tests.faults.mutants.scenarios import killed_and_scaled, many_pods
 
 
 @contextmanager
@@ -88,14 +88,14 @@ def deleted_by_name_that_comes_again() -> Iterator[None]:
 
 
 HUNG = Setting(draw=hangs)
-STALE = Setting(draw=stale_pods, elections=lambda _seed: 0, wishes=killed_and_scaled)
+STALE = Setting(draw=stale_pods, elections=lambda _seed: 0, actions=killed_and_scaled)
 
 PROCESSES = (
     Mutant(
         name="a deposed leader writes",
         source="kubernetes/kubernetes#23731",
         mutation=lease_is_not_looked_at,
-        setting=Setting(draw=takeovers, elections=lambda _seed: 2, wishes=many_pods),
+        setting=Setting(draw=takeovers, elections=lambda _seed: 2, actions=many_pods),
     ),
     Mutant(
         name="a replaced actor works on",

@@ -1,4 +1,4 @@
-"""What people wish where a mutant's bug has its occasion. The same for seeds that are equal modulo SCENARIOS."""
+"""What users do where a mutant's bug has its occasion."""
 
 from __future__ import annotations
 
@@ -8,32 +8,15 @@ from collections.abc import Callable
 from actors.controllers.workloads.deployment.revisions import new_replica_set
 from actors.hollow.behaviour import REJECT
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.scenarios import NAMESPACE, Wish, draw_wishes, pods_of, workload
-from actors.simulation.campaign.setting import SCENARIOS, WISHES
+from actors.simulation.campaign.setting import SCENARIOS
+from actors.simulation.trials.actions import create, merge
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.workloads.actions import pods_of, workload
 from protocols.objects import Object, is_deleting, key_of, labels_of
-from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource, resource_path
+from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, resource_path
+from tests.faults.drawn_together import drawn_together
 
 WEB, SET = f"{NAMESPACE}/web", f"{NAMESPACE}/set"
-
-
-def chance_of(seed: int, what: str) -> random.Random:
-    return random.Random(f"{what} {seed % SCENARIOS}")
-
-
-def create(at: float, resource: Resource, obj: Object) -> Wish:
-    def act(cluster: SimulatedCluster) -> bool:
-        cluster.create(resource, obj)
-        return True
-
-    return Wish(at, f"create {resource.kind} {obj['metadata']['name']}", act)
-
-
-def change(at: float, resource: Resource, key: str, changes: Object) -> Wish:
-    def act(cluster: SimulatedCluster) -> bool:
-        cluster.merge(resource, key, changes)
-        return True
-
-    return Wish(at, f"{resource.kind} {key}: {changes}", act)
 
 
 def scaled(replicas: int) -> Object:
@@ -44,62 +27,61 @@ def with_image(image: str) -> Object:
     return {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}}
 
 
-def changed(*changes: str) -> Callable[[int], tuple[Wish, ...]]:
-    """ReplicaSets and ReplicationControllers to which nothing happens but these changes (campaign/scenarios.py)."""
-    kinds = (REPLICASETS, REPLICATION_CONTROLLERS)
-    return lambda seed: draw_wishes(seed % SCENARIOS, seconds=WISHES, kinds=kinds, changes=changes)
+def changed(*changes: str) -> Callable[[Scenario], tuple[Action, ...]]:
+    """ReplicaSets and ReplicationControllers to which nothing happens but these changes."""
+    return drawn_together((REPLICASETS, REPLICATION_CONTROLLERS), changes)
 
 
-def rollouts(seed: int) -> tuple[Wish, ...]:
+def rollouts(scenario: Scenario) -> tuple[Action, ...]:
     """A Deployment that rolls from image to image, one after the other or one upon the other."""
-    chance = chance_of(seed, "rollouts")
+    chance = scenario.chance("rollouts")
     strategy = chance.choice(
         ({"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})
     )
-    times = sorted(round(chance.uniform(4.0, WISHES), 2) for _ in range(4))
+    times = sorted(round(chance.uniform(4.0, scenario.seconds), 2) for _ in range(4))
     first = create(1.0, DEPLOYMENTS, workload(DEPLOYMENTS, "web", chance.randint(2, 6), "v1", strategy=strategy))
-    return (first, *(change(at, DEPLOYMENTS, WEB, with_image(f"v{n}")) for n, at in enumerate(times, start=2)))
+    return (first, *(merge(at, DEPLOYMENTS, WEB, with_image(f"v{n}")) for n, at in enumerate(times, start=2)))
 
 
-def many_pods(seed: int) -> tuple[Wish, ...]:
+def many_pods(scenario: Scenario) -> tuple[Action, ...]:
     """More pods than the rate limit lets through at once."""
-    chance = chance_of(seed, "many pods")
+    chance = scenario.chance("many pods")
     first = create(2.0, REPLICASETS, workload(REPLICASETS, "set", chance.randint(50, 70), "v1"))
-    return first, change(20.0, REPLICASETS, SET, scaled(chance.randint(5, 20)))
+    return first, merge(20.0, REPLICASETS, SET, scaled(chance.randint(5, 20)))
 
 
-def slow_to_be_available(seed: int) -> tuple[Wish, ...]:
+def slow_to_be_available(scenario: Scenario) -> tuple[Action, ...]:
     """Pods count as available only after some seconds: minReadySeconds."""
-    chance = chance_of(seed, "min ready")
+    chance = scenario.chance("min ready")
     spec = {"minReadySeconds": chance.randint(3, 9)}
     return (
         create(1.0, DEPLOYMENTS, workload(DEPLOYMENTS, "web", chance.randint(1, 3), "v1", **spec)),
         create(1.5, REPLICASETS, workload(REPLICASETS, "set", chance.randint(1, 3), "v1", **spec)),
-        change(chance.uniform(8, 15), REPLICASETS, SET, scaled(chance.randint(4, 6))),
-        change(chance.uniform(15, 25), DEPLOYMENTS, WEB, with_image("v2")),
+        merge(chance.uniform(8, 15), REPLICASETS, SET, scaled(chance.randint(4, 6))),
+        merge(chance.uniform(15, 25), DEPLOYMENTS, WEB, with_image("v2")),
     )
 
 
-def killed_and_scaled(seed: int) -> tuple[Wish, ...]:
-    """Somebody deletes most pods, one after the other; and then fewer are wished for."""
-    chance = chance_of(seed, "killed and scaled")
+def killed_and_scaled(scenario: Scenario) -> tuple[Action, ...]:
+    """Users delete most pods, one after the other; and then want fewer."""
+    chance = scenario.chance("killed and scaled")
 
     def kill(cluster: SimulatedCluster) -> bool:
         pods = [pod for pod in pods_of(cluster, "set") if not is_deleting(pod)]
-        cluster.delete(PODS, key_of(chance_of(round(cluster.clock.monotonic()), "kill").choice(pods)))
+        cluster.delete(PODS, key_of(random.Random(f"kill {round(cluster.clock.monotonic()) % SCENARIOS}").choice(pods)))
         return True
 
     times = sorted(round(chance.uniform(12.0, 19.0), 2) for _ in range(5))
     return (
         create(1.0, REPLICASETS, workload(REPLICASETS, "set", 4, "v1")),
-        *(Wish(at, "delete a pod of set", kill) for at in times),
-        change(19.5, REPLICASETS, SET, scaled(1)),
+        *(Action(at, "delete a pod of set", kill) for at in times),
+        merge(19.5, REPLICASETS, SET, scaled(1)),
     )
 
 
-def a_node_comes_anew(seed: int) -> tuple[Wish, ...]:
+def a_node_comes_anew(scenario: Scenario) -> tuple[Action, ...]:
     """At 30 s a node is deleted and made once more: it has no range yet."""
-    name = f"hollow-node-{seed % 3}"
+    name = f"hollow-node-{scenario.number % 3}"
 
     def anew(cluster: SimulatedCluster) -> bool:
         node = cluster.get(NODES, name)
@@ -108,12 +90,12 @@ def a_node_comes_anew(seed: int) -> tuple[Wish, ...]:
         cluster.create(NODES, {"metadata": {"name": name, "labels": labels_of(node)}})
         return True
 
-    return (Wish(30.0, f"{name} is deleted, and made anew", anew),)
+    return (Action(30.0, f"{name} is deleted, and made anew", anew),)
 
 
-def squatters(seed: int) -> tuple[Wish, ...]:
-    """Somebody takes the very name that a Deployment's next ReplicaSet would have: a collision of hashes."""
-    chance = chance_of(seed, "squatters")
+def squatters(scenario: Scenario) -> tuple[Action, ...]:
+    """Another object takes the very name that a Deployment's next ReplicaSet would have: a collision of hashes."""
+    chance = scenario.chance("squatters")
     at = round(chance.uniform(6, 15), 2)
 
     def squat(cluster: SimulatedCluster) -> bool:
@@ -130,14 +112,14 @@ def squatters(seed: int) -> tuple[Wish, ...]:
 
     return (
         create(1.0, DEPLOYMENTS, workload(DEPLOYMENTS, "web", chance.randint(1, 4), "v1")),
-        Wish(at, "somebody takes the next ReplicaSet's name", squat),
-        change(at + 0.5, DEPLOYMENTS, WEB, with_image("v2")),
+        Action(at, "somebody takes the next ReplicaSet's name", squat),
+        merge(at + 0.5, DEPLOYMENTS, WEB, with_image("v2")),
     )
 
 
-def deleted_in_the_foreground(seed: int) -> tuple[Wish, ...]:
+def deleted_in_the_foreground(scenario: Scenario) -> tuple[Action, ...]:
     """An owner goes once all that it owns is gone."""
-    chance = chance_of(seed, "foreground")
+    chance = scenario.chance("foreground")
     at = round(chance.uniform(5, 20), 2)
 
     def delete(cluster: SimulatedCluster) -> bool:
@@ -146,40 +128,40 @@ def deleted_in_the_foreground(seed: int) -> tuple[Wish, ...]:
 
     return (
         create(1.0, REPLICASETS, workload(REPLICASETS, "set", chance.randint(1, 5), "v1")),
-        Wish(at, "ReplicaSet set is deleted in the foreground", delete),
+        Action(at, "ReplicaSet set is deleted in the foreground", delete),
     )
 
 
-def scaled_while_it_rolls(seed: int) -> tuple[Wish, ...]:
-    """A rollout without surge, and right at its beginning fewer pods are wished for."""
-    chance = chance_of(seed, "scaled while it rolls")
+def scaled_while_it_rolls(scenario: Scenario) -> tuple[Action, ...]:
+    """A rollout without surge, scaled down right at its beginning."""
+    chance = scenario.chance("scaled while it rolls")
     replicas = chance.randint(3, 6)
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
     at = round(chance.uniform(6, 12), 2)
     return (
         create(1.0, DEPLOYMENTS, workload(DEPLOYMENTS, "web", replicas, "v1", strategy=strategy)),
-        change(at, DEPLOYMENTS, WEB, with_image("v2")),
-        change(at + chance.choice((0.005, 0.01, 0.02, 0.05)), DEPLOYMENTS, WEB, scaled(replicas - 1)),
+        merge(at, DEPLOYMENTS, WEB, with_image("v2")),
+        merge(at + chance.choice((0.005, 0.01, 0.02, 0.05)), DEPLOYMENTS, WEB, scaled(replicas - 1)),
     )
 
 
-def paused_rollouts(seed: int) -> tuple[Wish, ...]:
+def paused_rollouts(scenario: Scenario) -> tuple[Action, ...]:
     """A Deployment that keeps no history is paused in the middle of a rollout, and goes on later."""
-    chance = chance_of(seed, "paused rollouts")
+    chance = scenario.chance("paused rollouts")
     first = workload(DEPLOYMENTS, "web", chance.randint(3, 6), "v1", revisionHistoryLimit=0)
     at = round(chance.uniform(6, 15), 2)
     return (
         create(1.0, DEPLOYMENTS, first),
-        change(at, DEPLOYMENTS, WEB, with_image("v2")),
-        change(at + chance.choice((0.1, 0.3, 1.0)), DEPLOYMENTS, WEB, {"spec": {"paused": True}}),
-        change(at + 10.0, DEPLOYMENTS, WEB, {"spec": {"paused": False}}),
+        merge(at, DEPLOYMENTS, WEB, with_image("v2")),
+        merge(at + chance.choice((0.1, 0.3, 1.0)), DEPLOYMENTS, WEB, {"spec": {"paused": True}}),
+        merge(at + 10.0, DEPLOYMENTS, WEB, {"spec": {"paused": False}}),
     )
 
 
-def rejected(seed: int) -> tuple[Wish, ...]:
+def rejected(scenario: Scenario) -> tuple[Action, ...]:
     """Pods that every node turns down, until their template is mended."""
-    chance = chance_of(seed, "rejected")
+    chance = scenario.chance("rejected")
     first = workload(DEPLOYMENTS, "web", chance.randint(1, 3), "v1")
     first["spec"]["template"]["metadata"] = {**first["spec"]["template"]["metadata"], "annotations": {REJECT: "true"}}
     mended = {"spec": {"template": {"metadata": {"annotations": {REJECT: None}}}}}
-    return create(1.0, DEPLOYMENTS, first), change(25.0, DEPLOYMENTS, WEB, mended)
+    return create(1.0, DEPLOYMENTS, first), merge(25.0, DEPLOYMENTS, WEB, mended)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -14,14 +15,17 @@ from actors.controllers.shared.replacements import Patience
 from actors.controllers.workloads.deployment.fields import replicas, total_replicas
 from actors.controllers.workloads.deployment.rollout import Rollout
 from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
+from actors.hollow.catalogue import hollow_specs
 from actors.reconciliation import RequeueAfter
+from actors.simulation.campaign.setting import WORKLOADS as SPECS
 from actors.simulation.campaign.setting import Setting
+from actors.simulation.trials.catalogue import TRIALS
 from protocols.messages.outcomes import CommandFailed
 from runtime.simulation.plan import draw_stale_state
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NoFlood, OwnersLive, RecreateWaits
 from tests.faults.mutants.plans import nothing
-from tests.faults.mutants.wishes import (
+from tests.faults.mutants.scenarios import (
     changed,
     deleted_in_the_foreground,
     paused_rollouts,
@@ -144,10 +148,12 @@ def a_size_that_fits_is_not_noted() -> Iterator[None]:
 
 # Failed pods stay, and how many there are is a matter of chance: only how fast they come is looked at.
 FAILING = Setting(
-    wishes=rejected,
-    invariants=lambda cluster, _seed: (NoFlood(cluster),),
-    end_state=lambda _cluster: {},
-    unsettled=lambda _cluster: [],
+    trials=tuple(
+        replace(TRIALS[spec.name], unsettled=lambda _cluster: (), end_state=lambda _cluster: {})
+        for spec in (*SPECS, *hollow_specs(nodes=1, zones=1))
+    ),
+    actions=rejected,
+    invariants=lambda cluster, _scenario: (NoFlood(cluster),),
 )
 
 WORKLOADS = (
@@ -155,7 +161,7 @@ WORKLOADS = (
         name="a hash collision is not resolved",
         source="kubernetes/kubernetes#29735",
         mutation=collisions_are_not_counted,
-        setting=Setting(wishes=squatters),
+        setting=Setting(actions=squatters),
     ),
     Mutant(
         name="adopted for an owner that is gone",
@@ -163,21 +169,23 @@ WORKLOADS = (
         mutation=owners_are_not_read_live,
         setting=Setting(
             draw=draw_stale_state,
-            wishes=changed("orphan", "anew", "orphan", "anew", "scale"),
-            invariants=lambda cluster, _seed: (OwnersLive(cluster),),
+            actions=changed("orphan", "anew", "orphan", "anew", "scale"),
+            invariants=lambda cluster, _scenario: (OwnersLive(cluster),),
         ),
     ),
     Mutant(
         name="an owner that is being deleted makes pods",
         source="kubernetes/kubernetes#24934",
         mutation=going_owners_make_pods,
-        setting=Setting(wishes=deleted_in_the_foreground, invariants=lambda cluster, _seed: (OwnersLive(cluster),)),
+        setting=Setting(
+            actions=deleted_in_the_foreground, invariants=lambda cluster, _scenario: (OwnersLive(cluster),)
+        ),
     ),
     Mutant(
         name="availability is not looked at again",
         source="kubernetes/kubernetes#108266",
         mutation=availability_is_looked_at_once,
-        setting=Setting(wishes=slow_to_be_available),
+        setting=Setting(actions=slow_to_be_available),
     ),
     Mutant(
         name="pods that fail at once are replaced at once",
@@ -189,30 +197,30 @@ WORKLOADS = (
         name="surge counted for each ReplicaSet",
         source="kubernetes/kubernetes#22719",
         mutation=surge_of_each,
-        setting=Setting(wishes=rollouts),
+        setting=Setting(actions=rollouts),
     ),
     Mutant(
         name="old pods go before new ones are available",
         source="kubernetes/kubernetes#21810",
         mutation=new_pods_count_before_they_are_available,
-        setting=Setting(wishes=rollouts),
+        setting=Setting(actions=rollouts),
     ),
     Mutant(
         name="Recreate does not wait for the last old pod",
         source="kubernetes/kubernetes#27362",
         mutation=recreate_does_not_wait,
-        setting=Setting(wishes=rollouts, invariants=lambda cluster, _seed: (RecreateWaits(cluster),)),
+        setting=Setting(actions=rollouts, invariants=lambda cluster, _scenario: (RecreateWaits(cluster),)),
     ),
     Mutant(
         name="ReplicaSets with pods are cleaned up as history",
         source="kubernetes/kubernetes#19590",
         mutation=history_is_what_is_old,
-        setting=Setting(wishes=paused_rollouts),
+        setting=Setting(actions=paused_rollouts),
     ),
     Mutant(
         name="a rollout is stuck after a change of size",
         source="kubernetes/kubernetes#138036",
         mutation=a_size_that_fits_is_not_noted,
-        setting=Setting(draw=nothing, wishes=scaled_while_it_rolls),
+        setting=Setting(draw=nothing, actions=scaled_while_it_rolls),
     ),
 )

@@ -2,7 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from actors.simulation.invariants.replicas import owner_concerned
+from actors.simulation.invariants.counts import owner_concerned
+from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.objects import OwnerRef, encode_object, owner_reference
 from protocols.pods import pod_facts
@@ -20,6 +21,7 @@ POD = {
         "ownerReferences": [REFERENCE],
     }
 }
+OWNERSHIP = Ownership([keeper("replicaset-controller", owns=[Owns(REPLICASETS, PODS, wanted=replicas_of)])])
 WEB = ("default", OwnerRef("apps/v1", "ReplicaSet", "web", "uid-of-web"))
 
 
@@ -44,13 +46,13 @@ def system(*objects):
     ids=lambda command: f"{type(command).__name__} {command.resource}",
 )
 def test_whom_a_command_concerns(command):
-    assert owner_concerned(system((PODS, POD), (REPLICASETS, OWNER)), command) == WEB
+    assert owner_concerned(system((PODS, POD), (REPLICASETS, OWNER)), command, OWNERSHIP) == WEB
 
 
 @pytest.mark.parametrize("command", [Delete(PODS.id, "default/unseen"), Get(REPLICASETS.id, "default/unseen")])
 def test_of_what_no_table_shows_nobody_knows_whose_it_is(command):
-    assert owner_concerned(system(), command) is None
+    assert owner_concerned(system(), command, OWNERSHIP) is None
 
 
 def test_who_reads_no_pods_does_not_know_whose_they_are():
-    assert owner_concerned(SimpleNamespace(tables={}), Delete(PODS.id, "default/a")) is None
+    assert owner_concerned(SimpleNamespace(tables={}), Delete(PODS.id, "default/a"), OWNERSHIP) is None

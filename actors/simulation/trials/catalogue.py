@@ -1,0 +1,34 @@
+"""All trials: one line a controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route
+from actors.simulation.trials.hollow import kubelet, nodes, scheduler
+from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from actors.simulation.trials.trial import Trial
+from actors.simulation.trials.workloads import deployment, replicaset, replicationcontroller
+
+# In the order in which they draw what they do, and to which node.
+TRIALS: Mapping[str, Trial] = MappingProxyType(
+    {
+        module.TRIAL.controller: module.TRIAL
+        for module in (
+            replicationcontroller,
+            replicaset,
+            deployment,
+            node_lifecycle,
+            pod_garbage_collector,
+            ttl,
+            node_ipam,
+            taint_eviction,
+            cloud_node_lifecycle,
+            node_route,
+            nodes,
+            kubelet,
+            scheduler,
+        )
+    }
+)

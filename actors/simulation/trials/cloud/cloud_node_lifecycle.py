@@ -1,0 +1,73 @@
+"""The trial of the controller that deletes nodes whose machines are gone, and taints those that are shut down."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.nodes import NodesOfTheCloudStay
+from actors.simulation.trials.nodes.actions import Spell
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.settings import fake_cloud
+from actors.simulation.trials.silence import silenced
+from actors.simulation.trials.trial import Trial
+from protocols.nodes import node_facts
+from protocols.objects import name_of
+from protocols.resources import NODES
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """A machine is shut down, maybe for a while; another one is gone."""
+    chance, pool = scenario.chance("cloud node lifecycle actions"), scenario.nodes
+    if chance.random() < 0.3 and (name := pool.take()) is not None:
+        yield from _shut_down(scenario, chance, name)
+    if chance.random() < 0.3 and (name := pool.take(removed=True)) is not None:
+        yield Action(Spell(scenario, chance).at, f"the machine of {name} is gone", lambda c: terminate_machine(c, name))
+
+
+def _shut_down(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
+    spell = Spell(scenario, chance)
+    yield Action(spell.at, f"{name} is switched off", lambda cluster: switch_machine(cluster, name, on=False))
+    if spell.ends:
+        yield Action(spell.end, f"{name} is switched on", lambda cluster: switch_machine(cluster, name, on=True))
+
+
+def switch_machine(cluster: SimulatedCluster, name: str, *, on: bool) -> bool:
+    """Of a node, which falls silent or speaks again. Returns False if the node is not there."""
+    if cluster.get(NODES, name) is None:
+        return False
+    machines = fake_cloud(cluster).instances
+    (machines.start if on else machines.shut_down)(name)
+    cluster.merge(NODES, name, silenced(not on))
+    return True
+
+
+def terminate_machine(cluster: SimulatedCluster, name: str) -> bool:
+    """Of a node, which falls silent for good. Returns False if the node is not there."""
+    if cluster.get(NODES, name) is None:
+        return False
+    cluster.merge(NODES, name, silenced(True))
+    fake_cloud(cluster).instances.terminate(name)
+    return True
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    machines = fake_cloud(cluster).instances
+    for node in cluster.list(NODES):
+        ready = node_facts(node).ready == "True"
+        if not ready and not machines.exists(node):
+            yield f"{name_of(node)}: its machine is gone, and it is still there"
+        tainted = any(taint["key"] == SHUTDOWN for taint in node["spec"].get("taints") or ())
+        if tainted != (not ready and machines.is_shut_down(node)):
+            yield f"{name_of(node)}: its taint does not say whether its machine is shut down"
+
+
+TRIAL = Trial(
+    controller="cloud-node-lifecycle-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    invariants=lambda cluster, _options: (NodesOfTheCloudStay(fake_cloud(cluster)),),
+    deletes=(NODES,),
+)

@@ -1,0 +1,44 @@
+"""The trial of the route controller."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.nodes import RoutesOfNodesStay, pod_ranges
+from actors.simulation.trials.nodes.actions import Spell, remove
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.settings import fake_cloud, options_of
+from actors.simulation.trials.trial import Trial
+from protocols.conditions import find_condition
+from protocols.objects import name_of
+from protocols.resources import NODES
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """A node is deleted: its route leads nowhere."""
+    chance = scenario.chance("node route actions")
+    if chance.random() < 0.3 and (name := scenario.nodes.take(removed=True)) is not None:
+        yield from remove(name, Spell(scenario, chance))
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    wanted: Counter[tuple[str, str]] = Counter()
+    for node in cluster.list(NODES):
+        wanted.update((name_of(node), one) for one in pod_ranges(node))
+        condition = find_condition(node["status"].get("conditions"), "NetworkUnavailable")
+        if condition is None or condition["status"] != "False":
+            yield f"{name_of(node)}: its network is not available"
+    cluster_name = options_of(cluster).cloud.cluster_name
+    routes = Counter((route.node, route.destination) for route in fake_cloud(cluster).routes.list(cluster_name))
+    if routes != wanted:
+        yield f"routes are {sorted(routes)}, not {sorted(wanted)}"
+
+
+TRIAL = Trial(
+    controller="node-route-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    invariants=lambda cluster, _options: (RoutesOfNodesStay(cluster),),
+)

@@ -1,0 +1,29 @@
+"""The trial of the hollow kubelets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.scenario import NAMESPACE
+from actors.simulation.trials.silence import is_silent
+from actors.simulation.trials.trial import Trial
+from protocols.objects import name_of
+from protocols.pods import is_terminal, pod_facts
+from protocols.resources import NODES, PODS
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    """Pods of nodes that are not silent are ready or gone."""
+    speaking = {name_of(node) for node in cluster.list(NODES) if not is_silent(node)}
+    for pod in cluster.list(PODS, NAMESPACE):
+        facts = pod_facts(pod)
+        if facts.node not in speaking:
+            continue
+        if facts.deleting:
+            yield f"pod {name_of(pod)} is terminating"
+        elif not is_terminal(facts) and not facts.ready:
+            yield f"pod {name_of(pod)} is not ready on {facts.node}, which is not silent"
+
+
+TRIAL = Trial(controller="hollow-kubelet-controller", unsettled=_unsettled, deletes=(PODS,))

@@ -1,0 +1,27 @@
+"""The trial of the hollow nodes: those that are not silenced renew their Leases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.silence import is_silent
+from actors.simulation.trials.trial import Trial
+from protocols.nodes import LEASE_NAMESPACE
+from protocols.objects import make_key, name_of
+from protocols.resources import LEASES, NODES
+from protocols.times import parse_time
+
+FRESH = 30.0  # seconds: three times the time between two renewals
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for node in cluster.list(NODES):
+        lease = cluster.get(LEASES, make_key(LEASE_NAMESPACE, name_of(node)))
+        if is_silent(node):
+            continue
+        if lease is None or cluster.clock.now() - parse_time(lease["spec"]["renewTime"]) > FRESH:
+            yield f"{name_of(node)}: its Lease is not renewed"
+
+
+TRIAL = Trial(controller="hollow-nodes-controller", unsettled=_unsettled)

@@ -1,0 +1,34 @@
+"""The trial of the controller that gives nodes their ranges of pod addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.nodes import RangesAreUnique, pod_ranges
+from actors.simulation.trials.nodes.actions import Spell, register_anew
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import name_of
+from protocols.resources import NODES
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """A node is deleted, and registers again: its range is free, and it needs one."""
+    chance = scenario.chance("node ipam actions")
+    if chance.random() < 0.5 and (name := scenario.nodes.take(removed=True)) is not None:
+        yield from register_anew(scenario.nodes.machines[name], Spell(scenario, chance))
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for node in cluster.list(NODES):
+        if not pod_ranges(node):
+            yield f"{name_of(node)}: it has no range"
+
+
+TRIAL = Trial(
+    controller="node-ipam-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    invariants=lambda _cluster, _options: (RangesAreUnique(),),
+)

@@ -1,0 +1,63 @@
+"""The trial of the pod garbage collector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.nodes.pod_garbage_collector import (
+    OUT_OF_SERVICE_TAINT,
+    PodGarbageCollectorOptions,
+    is_out_of_service,
+)
+from actors.hollow.behaviour import RUN_SECONDS
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.nodes import OnlyGarbageIsRemoved
+from actors.simulation.trials.actions import merge
+from actors.simulation.trials.nodes.actions import FIRST, Spell, bare_pod, set_taint
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.settings import options_of
+from actors.simulation.trials.silence import silenced
+from actors.simulation.trials.trial import Trial
+from protocols.objects import name_of
+from protocols.pods import is_terminal, pod_facts
+from protocols.resources import NODES, PODS
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """A pod that is bound to a node that is not there, some that end, and a silent node that is put out of service."""
+    chance = scenario.chance("pod garbage collector actions")
+    if chance.random() < 0.5:
+        [at] = scenario.times(chance, 1, first=FIRST)
+        yield bare_pod(at, "lost", node="nowhere")
+    for number, at in enumerate(scenario.times(chance, chance.choice((0, 2, 5)), first=FIRST)):
+        yield bare_pod(at, f"short-{number}", annotations={RUN_SECONDS: "1"})
+    if chance.random() < 0.3 and (name := scenario.nodes.take()) is not None:
+        spell = Spell(scenario, chance)
+        yield merge(spell.at, NODES, name, silenced(True), "falls silent")
+        yield set_taint(spell.end, name, OUT_OF_SERVICE_TAINT, there=True)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    nodes = {name_of(node): node for node in cluster.list(NODES)}
+    ended = 0
+    for pod in cluster.list(PODS, NAMESPACE):
+        facts = pod_facts(pod)
+        ended += is_terminal(facts)
+        node = nodes.get(facts.node)
+        if facts.node and node is None:
+            yield f"pod {name_of(pod)} is on {facts.node}, which is not there"
+        elif facts.deleting and node is not None and is_out_of_service(node):
+            yield f"pod {name_of(pod)} is terminating on {facts.node}, which is out of service"
+    if ended > options_of(cluster)[PodGarbageCollectorOptions].terminated_pod_threshold:
+        yield f"{ended} pods have ended"
+
+
+TRIAL = Trial(
+    controller="pod-garbage-collector-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    invariants=lambda cluster, options: (
+        OnlyGarbageIsRemoved(cluster, threshold=options[PodGarbageCollectorOptions].terminated_pod_threshold),
+    ),
+    deletes=(PODS,),
+)

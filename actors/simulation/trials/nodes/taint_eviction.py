@@ -1,0 +1,74 @@
+"""The trial of the taint eviction controller.
+
+Left out of the end state: which pod without an owner was evicted from a node whose taints came and went.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from actors.controllers.nodes.taint_eviction import no_execute_taints
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.evictions import EvictionsHaveACause
+from actors.simulation.trials.nodes.actions import Spell, bare_pod, set_taint
+from actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, is_deleting, name_of
+from protocols.resources import NODES, PODS
+from protocols.tolerations import find_toleration
+
+PATIENT = "patient"  # begins the names of pods that tolerate everything for ever, on nodes that are not deleted
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """Pods that tolerate everything; and a node is tainted, with pods that tolerate that not, for a while, for long."""
+    chance, pool = scenario.chance("taint eviction actions"), scenario.nodes
+    if chance.random() < 0.4 and (name := pool.take()) is not None:
+        yield from _maintenance(scenario, chance, name)
+    for number, node in enumerate(pool.keep(chance, 2)):
+        yield bare_pod(4.0, f"{PATIENT}-{number}", node=node, tolerations=({"operator": "Exists"},))
+
+
+def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
+    spell = Spell(scenario, chance)
+    for number, tolerated in enumerate((None, chance.choice(SOON), 60)):
+        tolerated_here = tolerations(15, maintenance=tolerated)
+        yield bare_pod(spell.at - 2.0, f"guest-{name}-{number}", node=name, tolerations=tolerated_here)
+    yield set_taint(spell.at, name, MAINTENANCE, there=True)
+    if spell.ends:
+        yield set_taint(spell.end, name, MAINTENANCE, there=False)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    nodes = {name_of(node): node for node in cluster.list(NODES)}
+    for pod in cluster.list(PODS, NAMESPACE):
+        node = nodes.get(pod["spec"].get("nodeName") or "")
+        if node is not None and not is_deleting(pod) and _has_to_go(pod, node):
+            yield f"pod {name_of(pod)} does not tolerate the taints of {name_of(node)} for ever"
+
+
+def _has_to_go(pod: Object, node: Object) -> bool:
+    for taint in no_execute_taints(node):
+        toleration = find_toleration(pod["spec"].get("tolerations"), taint)
+        if toleration is None or toleration.get("tolerationSeconds") is not None:
+            return True
+    return False
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    names = map(name_of, cluster.list(PODS, NAMESPACE))
+    return {"patient pods": sorted(name for name in names if name.startswith(PATIENT))}
+
+
+TRIAL = Trial(
+    controller="taint-eviction-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, options: (EvictionsHaveACause(cluster, lifecycle_settings(options).limits),),
+    deletes=(PODS,),
+)

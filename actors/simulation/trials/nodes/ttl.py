@@ -1,0 +1,33 @@
+"""The trial of the TTL controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.nodes.ttl import ANNOTATION
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.actions import merge
+from actors.simulation.trials.nodes.actions import FIRST
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import annotations_of, name_of
+from protocols.resources import NODES
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """A user removes or changes the annotation of a node that is not deleted."""
+    chance = scenario.chance("ttl actions")
+    if chance.random() < 0.5:
+        [name], [at] = scenario.nodes.keep(chance, 1), scenario.times(chance, 1, first=FIRST)
+        value = chance.choice((None, "15", "soon"))
+        yield merge(at, NODES, name, {"metadata": {"annotations": {ANNOTATION: value}}}, f"{ANNOTATION} is {value}")
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    """So few nodes are cached without a time to live."""
+    for node in cluster.list(NODES):
+        if annotations_of(node).get(ANNOTATION) != "0":
+            yield f"{name_of(node)}: its ttl is {annotations_of(node).get(ANNOTATION)}"
+
+
+TRIAL = Trial(controller="ttl-controller", actions=_actions, unsettled=_unsettled)

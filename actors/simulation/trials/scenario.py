@@ -1,0 +1,124 @@
+"""What a run is about, drawn from a number: what users do and when, and which of them does something to which node."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from actors.hollow.fleet import HollowNode, make_fleet
+from actors.simulation import SimulatedCluster
+
+NAMESPACE = "default"
+RETRY = 1.0  # seconds until an action that could not be done is tried again
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+Do = Callable[[SimulatedCluster], bool]
+
+
+class Action(NamedTuple):
+    """What a user does. at: the virtual second from which on. do: returns False if it cannot be done yet.
+
+    The actions of a run are done in the order of their times: one that cannot be done yet holds up all later ones, so
+    that the order is the same whatever goes wrong.
+    """
+
+    at: float
+    text: str
+    do: Do
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Hollow nodes, dealt to the zones in turn."""
+
+    nodes: int = 3
+    zones: int = 2
+
+
+class NodePool:
+    """The nodes of a scenario. Something is done to each node once at most, so that the actions alone say how it ends.
+
+    A node in each of the first two zones is never taken by itself, only together with its zone.
+    """
+
+    def __init__(self, fleet: Fleet, chance: random.Random) -> None:
+        self.machines: Mapping[str, HollowNode] = make_fleet(nodes=fleet.nodes, zones=fleet.zones)
+        self.zones: dict[str, list[str]] = {}
+        for node in self.machines.values():
+            self.zones.setdefault(node.zone, []).append(node.name)
+        spared = [names[0] for names in list(self.zones.values())[:2]]
+        self._free = [name for name in self.machines if name not in spared]
+        chance.shuffle(self._free)
+        self._staying = set(self.machines)
+
+    def take(self, *, removed: bool = False) -> str | None:
+        """The name of a node that is free, and no longer is. None if there is none.
+
+        removed: the node is going to be deleted, so that its pods do not survive.
+        """
+        for name in self._free:
+            if not removed or name in self._staying:
+                self._free.remove(name)
+                if removed:
+                    self._staying.discard(name)
+                return name
+        return None
+
+    def take_zone(self, zone: str) -> list[str]:
+        """All of its nodes."""
+        names = self.zones[zone]
+        self._free = [name for name in self._free if name not in names]
+        return names
+
+    def take_all(self) -> list[str]:
+        self._free = []
+        return list(self.machines)
+
+    def keep(self, chance: random.Random, most: int) -> list[str]:
+        """So many nodes at most that are not going to be deleted, nor are from now on; else anything may happen to
+        them.
+        """
+        chosen = chance.sample(sorted(self._staying), min(most, len(self._staying)))
+        self._free = [name for name in self._free if name not in chosen]
+        return chosen
+
+
+class Scenario:
+    """What the actions of a run are drawn from.
+
+    number: equal numbers have equal actions. seconds: within which users act. pod: more fields for the spec of every
+    pod of a workload.
+    """
+
+    def __init__(
+        self, number: int, *, seconds: float, fleet: Fleet | None = None, pod: Mapping[str, Any] = NOTHING
+    ) -> None:
+        self.number, self.seconds, self.pod = number, seconds, pod
+        self.fleet = fleet if fleet is not None else Fleet()
+        self.nodes = NodePool(self.fleet, self.chance("nodes"))
+
+    def chance(self, what: str) -> random.Random:
+        """A generator of its own for each purpose: what one trial draws changes nothing of what another one draws."""
+        return random.Random(f"{what} {self.number}")
+
+    def times(self, chance: random.Random, count: int, *, first: float = 3.0) -> list[float]:
+        """So many times at which users act, ascending."""
+        return sorted(round(chance.uniform(first, self.seconds), 2) for _ in range(count))
+
+
+def do_in_order(cluster: SimulatedCluster, actions: Iterable[Action]) -> list[Action]:
+    """Have all actions done at their times. Returns a list that empties as they are."""
+    waiting = sorted(actions, key=lambda action: action.at)
+
+    def go_on() -> None:
+        now = cluster.clock.monotonic()
+        while waiting and waiting[0].at <= now and waiting[0].do(cluster):
+            cluster.note("", f"ACTION {waiting.pop(0).text}")
+        if waiting:
+            cluster.clock.call_after(max(waiting[0].at - now, 0.0) or RETRY, go_on)
+
+    go_on()
+    return waiting

@@ -1,0 +1,32 @@
+"""With which options the managers of a simulated cluster run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from actors.options import Options
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.zone_rates import eviction_rates
+from protocols.nodes import node_facts
+from protocols.resources import NODES
+from runtime.cloud.fake import FakeCloud
+
+
+def options_of(cluster: SimulatedCluster) -> Options:
+    """Of its first manager."""
+    return cluster.processes["manager"].options or Options()
+
+
+def rates_of(cluster: SimulatedCluster) -> Mapping[str, float]:
+    """Nodes a second that may be tainted NoExecute, by zone, as the nodes are now."""
+    limits = lifecycle_settings(options_of(cluster)).limits
+    return eviction_rates(map(node_facts, cluster.list(NODES)), limits)
+
+
+def fake_cloud(cluster: SimulatedCluster) -> FakeCloud:
+    """The cloud of a run. Raises TypeError where it is another one, or none."""
+    provider = None if cluster.cloud is None else cluster.cloud.provider
+    if not isinstance(provider, FakeCloud):
+        raise TypeError(f"expected a fake cloud, got {provider!r}")
+    return provider

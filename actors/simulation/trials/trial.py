@@ -1,0 +1,61 @@
+"""A controller's trial: everything that simulated runs know of it.
+
+TRIAL = Trial(
+    controller="website-controller",
+    owns=(Owns(WEBSITES, DEPLOYMENTS),),
+    actions=actions,
+    unsettled=unsettled,
+    end_state=end_state,
+    invariants=lambda cluster, options: (OneDeploymentEach(),),
+)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.options import Options
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Invariant
+from actors.simulation.invariants.ownership import Owns
+from actors.simulation.trials.scenario import NOTHING, Action, Scenario
+from protocols.resources import Resource
+
+
+def no_actions(_scenario: Scenario) -> Iterable[Action]:
+    return ()
+
+
+def _settled(_cluster: SimulatedCluster) -> Iterable[str]:
+    return ()
+
+
+def _no_end_state(_cluster: SimulatedCluster) -> Mapping[str, Any]:
+    return NOTHING
+
+
+def _no_invariants(_cluster: SimulatedCluster, _options: Options) -> Iterable[Invariant]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trial:
+    """controller: its spec's name.
+
+    actions: what its users do in a scenario. unsettled: what is not yet as the specs say it has to be; nothing once the
+    controller has done its work. end_state: all that the actions alone determine, by a name for each part: equal in
+    every run of a scenario, whatever goes wrong; names that are drawn, uids and times are left out.
+    invariants: what must hold at every moment, beside what follows from `owns` and from being a controller.
+    owns: which dependents it creates and deletes for which owners. deletes: resources of which it may delete objects
+    that it does not own.
+    """
+
+    controller: str
+    actions: Callable[[Scenario], Iterable[Action]] = no_actions
+    unsettled: Callable[[SimulatedCluster], Iterable[str]] = _settled
+    end_state: Callable[[SimulatedCluster], Mapping[str, Any]] = _no_end_state
+    invariants: Callable[[SimulatedCluster, Options], Iterable[Invariant]] = _no_invariants
+    owns: tuple[Owns, ...] = ()
+    deletes: tuple[Resource, ...] = ()

@@ -1,0 +1,107 @@
+"""What every workload has to come to: a status that counts what there is, and as many pods as the spec says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.ownership import replicas_of
+from actors.simulation.trials.scenario import NAMESPACE
+from actors.simulation.trials.silence import nodes_are_well
+from protocols.conditions import find_condition
+from protocols.objects import Object, controller_of, labels_of, metadata, name_of, uid_of
+from protocols.pods import PodFacts, is_active, is_terminal, pod_facts
+from protocols.resources import PODS, Resource
+from protocols.times import parse_time
+
+
+def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterable[str]:
+    """Of workloads that own as many pods as spec.replicas says: ReplicaSets and ReplicationControllers."""
+    owned: dict[str, list[Object]] = {}
+    owners = cluster.list(resource, NAMESPACE)
+    for pod in cluster.list(PODS, NAMESPACE):
+        owner, facts = controller_of(pod), pod_facts(pod)
+        if is_terminal(facts):
+            continue
+        if owner is not None:
+            owned.setdefault(owner.uid, []).append(pod)
+            if owner.kind == resource.kind and not facts.deleting and owner.uid not in map(uid_of, owners):
+                yield f"pod {name_of(pod)}: its {owner.kind} {owner.name} is gone"
+        elif not facts.deleting and labels_of(pod).get("app", "") in map(name_of, owners):
+            yield f"pod {name_of(pod)} is not adopted"
+    for obj in owners:
+        pods = owned.get(uid_of(obj), ())
+        active = [pod for pod in pods if is_active(pod_facts(pod))]
+        counts = {
+            "replicas": len(active),
+            "readyReplicas": sum(1 for pod in active if pod_facts(pod).ready),
+            "availableReplicas": sum(1 for pod in active if is_available(cluster, obj, pod)),
+        }
+        if "terminatingReplicas" in (obj.get("status") or {}):
+            counts["terminatingReplicas"] = len(pods) - len(active)
+        yield from uncounted(resource, obj, counts)
+        if len(active) != replicas_of(obj):
+            yield f"{resource.kind} {name_of(obj)}: {len(active)} pods, spec.replicas is {replicas_of(obj)}"
+
+
+def is_available(cluster: SimulatedCluster, owner: Object, pod: Object) -> bool:
+    """Ready for minReadySeconds."""
+    ready = find_condition((pod.get("status") or {}).get("conditions"), "Ready")
+    if ready is None or ready["status"] != "True":
+        return False
+    seconds = owner["spec"].get("minReadySeconds") or 0
+    return seconds == 0 or cluster.clock.now() >= parse_time(ready["lastTransitionTime"]) + seconds
+
+
+def uncounted(resource: Resource, obj: Object, counts: Mapping[str, int]) -> Iterable[str]:
+    """Where the status does not say what there is, or not for the current spec."""
+    status, what = obj.get("status") or {}, f"{resource.kind} {name_of(obj)}"
+    if status.get("observedGeneration", 0) != metadata(obj).get("generation"):
+        yield f"{what}: generation {metadata(obj).get('generation')} is not observed"
+    for field, count in counts.items():
+        if (status.get(field) or 0) != count:
+            yield f"{what}: {field} is {status.get(field)}, there are {count}"
+
+
+def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping[str, Any]:
+    """Of workloads that own pods: what each wants and says of itself, and the phases of its pods.
+
+    A ReplicaSet of size 0 that a Deployment owns is left out: how many there are depends on how rollouts overlapped.
+    """
+    state: dict[str, Any] = {}
+    phases: dict[str, Counter[str]] = {}
+    for pod in cluster.list(PODS, NAMESPACE):
+        owner = controller_of(pod)
+        if owner is not None:
+            phases.setdefault(owner.uid, Counter())[_phase(pod_facts(pod))] += 1
+    for obj in cluster.list(resource, NAMESPACE):
+        owner = controller_of(obj)
+        if owner is not None and replicas_of(obj) == 0:
+            continue
+        called = f"{resource.kind} {name_of(obj) if owner is None else f'of {owner.name}'} {image_of(obj)}"
+        pods = {"pods": dict(sorted(phases.get(uid_of(obj), Counter()).items()))} if nodes_are_well(cluster) else {}
+        state[called] = {**said_of(cluster, obj), **pods}
+    return state
+
+
+def _phase(facts: PodFacts) -> str:
+    return "Terminating" if facts.deleting else facts.phase
+
+
+def said_of(cluster: SimulatedCluster, obj: Object) -> dict[str, Any]:
+    """spec.replicas, and the status where no node is silent for good: how many pods are ready there is chance."""
+    if not nodes_are_well(cluster):
+        return {"replicas": obj["spec"]["replicas"]}
+    status = obj.get("status") or {}
+    counts = {name: value for name, value in sorted(status.items()) if isinstance(value, int)}
+    conditions = sorted((c["type"], c["status"], c.get("reason")) for c in status.get("conditions") or ())
+    counts.pop("observedGeneration", None)
+    counts.pop("collisionCount", None)
+    return {"replicas": obj["spec"]["replicas"], "status": counts, "conditions": conditions}
+
+
+def image_of(obj: Object) -> str:
+    image: str = obj["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image

@@ -1,0 +1,68 @@
+"""Every controller has a trial, and what a trial declares fits its spec."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controllers.built_in import BUILT_IN
+from actors.hollow.catalogue import hollow_specs
+from actors.reconciliation.specs import ControllerSpec
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.setting import SCENARIOS, USUAL, Setting
+from actors.simulation.trials.catalogue import TRIALS
+from actors.simulation.trials.scenario import Action
+
+SPECS = (*BUILT_IN, *hollow_specs(nodes=1, zones=1))
+
+
+def test_every_controller_has_a_trial_and_every_trial_a_controller() -> None:
+    assert {spec.name for spec in SPECS} == set(TRIALS)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_a_controller_reads_what_it_owns(spec: ControllerSpec) -> None:
+    for owns in TRIALS[spec.name].owns:
+        assert {owns.owner, owns.dependents} <= set(spec.resources)
+
+
+@pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
+def test_every_controller_is_given_something_to_do_and_held_to_something(spec: ControllerSpec) -> None:
+    trial = TRIALS[spec.name]
+    drawn = [list(trial.actions(NODES_TOO.scenario(number))) for number in range(SCENARIOS)]
+    assert sum(map(bool, drawn)) >= SCENARIOS / 6
+    assert trial.unsettled is not TRIALS["hollow-nodes-controller"].unsettled
+
+
+def actions_of(setting: Setting, number: int) -> list[Action]:
+    return setting.composed(number).actions(setting.scenario(number))
+
+
+@pytest.mark.parametrize("setting", [USUAL, NODES_TOO], ids=lambda setting: setting.name)
+def test_the_same_scenario_has_the_same_actions_and_others_have_others(setting: Setting) -> None:
+    texts = [tuple(action[:2] for action in actions_of(setting, number)) for number in range(SCENARIOS)]
+    assert texts == [tuple(action[:2] for action in actions_of(setting, number)) for number in range(SCENARIOS)]
+    assert len(set(texts)) == SCENARIOS
+
+
+def test_most_scenarios_of_workloads_roll_out() -> None:
+    rolled = [any("image" in action.text for action in actions_of(USUAL, number)) for number in range(SCENARIOS)]
+    assert sum(rolled) >= SCENARIOS / 2
+
+
+def test_trials_of_controllers_that_a_setting_does_not_have_are_refused() -> None:
+    setting = Setting(name="workloads", trials=(TRIALS["ttl-controller"],))
+    with pytest.raises(ValueError, match=r"^workloads has trials of controllers that it does not have: \['ttl-contr"):
+        setting.composed(0)
+
+
+def test_a_controller_that_its_options_leave_nothing_to_do_is_not_held_to_its_trial() -> None:
+    without_cloud = Setting(controllers=BUILT_IN).composed(0)
+    assert "node-route-controller" not in {trial.controller for trial in without_cloud.trials}
+    assert "ttl-controller" in {trial.controller for trial in without_cloud.trials}
+
+
+def test_given_trials_act_and_the_others_are_only_checked() -> None:
+    setting = Setting(trials=(TRIALS["replicaset-controller"],))
+    composed = setting.composed(0)
+    assert {action.text.split()[1] for action in composed.actions(setting.scenario(0))} & {"Deployment"} == set()
+    assert {trial.controller for trial in composed.trials} >= {"deployment-controller", "replicaset-controller"}

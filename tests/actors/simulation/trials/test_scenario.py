@@ -1,0 +1,65 @@
+"""Scenarios: equal numbers are equal, and a node has one thing done to it."""
+
+from __future__ import annotations
+
+import random
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.scenario import Action, Fleet, NodePool, Scenario, do_in_order
+from runtime.logs.standard_log import quiet_log
+
+
+def pool() -> NodePool:
+    return NodePool(Fleet(nodes=6, zones=2), random.Random(1))
+
+
+def test_a_node_is_taken_once_and_one_of_each_of_two_zones_is_spared() -> None:
+    nodes = pool()
+    taken = [nodes.take() for _ in range(5)]
+    assert len({*taken}) == 5
+    assert taken[4] is None
+    spared = set(nodes.machines) - {*taken}
+    assert {nodes.machines[name].zone for name in spared} == set(nodes.zones)
+
+
+def test_nodes_that_are_kept_are_not_removed_and_removed_ones_not_kept() -> None:
+    nodes = pool()
+    removed = nodes.take(removed=True)
+    kept = nodes.keep(random.Random(2), 5)
+    assert len(kept) == 5
+    assert removed not in kept
+    assert nodes.take(removed=True) is None
+
+
+def test_a_zone_is_taken_whole() -> None:
+    nodes = pool()
+    zone = nodes.take_zone("zone-a")
+    assert len(zone) == 3
+    assert not {nodes.take(), nodes.take(), nodes.take()} & {*zone}
+
+
+def test_what_one_trial_draws_changes_nothing_of_what_another_one_draws() -> None:
+    first, second = Scenario(7, seconds=30), Scenario(7, seconds=30)
+    first.chance("a").random()
+    assert first.chance("b").random() == second.chance("b").random()
+    assert second.chance("b").random() != Scenario(8, seconds=30).chance("b").random()
+
+
+def test_an_action_that_cannot_be_done_yet_holds_up_the_later_ones() -> None:
+    cluster = SimulatedCluster(log=quiet_log())
+    done: list[tuple[str, float]] = []
+
+    def note(what: str, *, when: float = 0.0) -> Action:
+        def do(cluster: SimulatedCluster) -> bool:
+            now = cluster.clock.monotonic()
+            if now < when:
+                return False
+            done.append((what, now))
+            return True
+
+        return Action(1.0 if what == "first" else 2.0, what, do)
+
+    waiting = do_in_order(cluster, [note("second"), note("first", when=5.0)])
+    cluster.run_for(10)
+    assert done == [("first", 5.0), ("second", 5.0)]
+    assert waiting == []

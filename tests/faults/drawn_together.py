@@ -1,0 +1,177 @@
+"""Actions as runs drew them before each controller had a trial: bugs found with those seeds are replayed with them.
+
+`drawn_together` and `nodes_together` draw what is done to all workloads, and to all nodes, from one generator.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
+from actors.hollow.behaviour import RUN_SECONDS
+from actors.hollow.fleet import HollowNode, make_fleet
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.setting import Setting
+from actors.simulation.trials.actions import create, delete, merge
+from actors.simulation.trials.cloud.cloud_node_lifecycle import switch_machine, terminate_machine
+from actors.simulation.trials.nodes.actions import (
+    WHILES,
+    Spell,
+    all_fall_silent,
+    bare_pod,
+    register_anew,
+    set_taint,
+)
+from actors.simulation.trials.nodes.taint_eviction import PATIENT
+from actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.silence import silenced
+from actors.simulation.trials.workloads.actions import KINDS, NAMES, change, workload
+from protocols.resources import DEPLOYMENTS, NODES, REPLICASETS, Resource
+
+CHANGES = ("image", "scale", "scale", "kill", "anew", "orphan")
+HISTORIES = (0, 1, None)
+HAPPENINGS = ("silent", "silent", "out of service", "off", "gone", "deleted", "anew", "anew", "cordoned", "maintained")
+REMOVALS = ("gone", "deleted", "anew")
+
+
+def drawn_together(
+    kinds: Sequence[Resource] = KINDS, changes: Sequence[str] = CHANGES
+) -> Callable[[Scenario], tuple[Action, ...]]:
+    """One workload of each kind, then three to six changes to them."""
+
+    def draw(scenario: Scenario) -> tuple[Action, ...]:
+        return draw_together(scenario.number, scenario.seconds, kinds, changes, scenario.pod)
+
+    return draw
+
+
+def draw_together(
+    number: int, seconds: float, kinds: Sequence[Resource], changes: Sequence[str], pod: Mapping[str, Any]
+) -> tuple[Action, ...]:
+    chance = random.Random(f"wishes {number}")
+    kept = random.Random(f"revisions kept {number}").choice(HISTORIES)
+    actions = [_first(chance, 1.0 + 0.5 * i, kind, pod, kept) for i, kind in enumerate(kinds)]
+    times = sorted(round(chance.uniform(3.0, seconds), 2) for _ in range(chance.randint(3, 6)))
+    for at in times:
+        kind, what = chance.choice(kinds), chance.choice(changes)
+        if (what == "image" and kind != DEPLOYMENTS) or (what == "orphan" and kind == DEPLOYMENTS):
+            what = "scale"
+        actions.append(change(chance, at, kind, what, **_history(kind, kept)))
+    return tuple(actions)
+
+
+def _first(chance: random.Random, at: float, kind: Resource, pod: Mapping[str, Any], kept: int | None) -> Action:
+    more: dict[str, Any] = {}
+    if kind == DEPLOYMENTS:
+        surge = {"maxSurge": chance.randint(0, 2), "maxUnavailable": 1}
+        strategy = chance.choice(({"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": surge}, None))
+        more = {} if strategy is None else {"strategy": strategy}
+    more |= _history(kind, kept)
+    return create(at, kind, workload(kind, NAMES[kind], chance.randint(1, 5), "v1", pod=pod, **more))
+
+
+def _history(kind: Resource, kept: int | None) -> dict[str, Any]:
+    return {"revisionHistoryLimit": kept} if kind == DEPLOYMENTS and kept is not None else {}
+
+
+WORKLOADS_TOGETHER = Setting(actions=drawn_together())
+
+
+# Nodes.
+
+
+def nodes_together(scenario: Scenario) -> tuple[Action, ...]:
+    """Two workloads and changes to them, pods of all sorts, and something that happens to one to four nodes."""
+    chance = random.Random(f"node wishes {scenario.number}")
+    pod = {"tolerations": tolerations(chance.choice(SOON), maintenance=chance.choice(SOON))}
+    kinds, changes = (DEPLOYMENTS, REPLICASETS), ("image", "scale", "kill")
+    actions = list(draw_together(scenario.number, scenario.seconds, kinds, changes, pod))
+    machines = make_fleet(nodes=scenario.fleet.nodes, zones=scenario.fleet.zones)
+    zones: dict[str, list[str]] = {}
+    for node in machines.values():
+        zones.setdefault(node.zone, []).append(node.name)
+    free = [name for names in zones.values() for name in names[1:]]
+    chance.shuffle(free)
+    outage = chance.random()
+    if outage < 0.15:
+        actions += _outage(chance, list(machines), scenario.seconds)
+    elif outage < 0.5:
+        zone = chance.choice(list(zones))
+        for_good = chance.random() < 0.3
+        actions += _outage(chance, zones[zone], scenario.seconds, for_good=for_good)
+        free = [name for name in free if name not in zones[zone]]
+    if outage >= 0.15:
+        for name in free[: chance.randint(1, 4)]:
+            what = chance.choice(HAPPENINGS)
+            actions += _happening(chance, what, machines[name], scenario.seconds)
+            if what in REMOVALS:
+                free.remove(name)
+    actions += _pods(chance, free, scenario.seconds)
+    return tuple(sorted(actions, key=lambda action: action.at))
+
+
+def _time(chance: random.Random, seconds: float) -> float:
+    return round(chance.uniform(5.0, seconds), 2)
+
+
+def _spell(at: float, end: float, *, ends: bool) -> Spell:
+    spell = Spell.__new__(Spell)
+    spell.at, spell.end, spell.ends = at, end, ends
+    return spell
+
+
+def _outage(chance: random.Random, names: Sequence[str], seconds: float, *, for_good: bool = False) -> Iterable[Action]:
+    at = _time(chance, seconds)
+    end = at if for_good else at + chance.choice(WHILES)
+    return all_fall_silent(names, _spell(at, end, ends=not for_good))
+
+
+def _happening(chance: random.Random, what: str, machine: HollowNode, seconds: float) -> Iterator[Action]:
+    name = machine.name
+    at, ends = _time(chance, seconds), chance.random() < 0.5
+    end = at + chance.choice(WHILES)
+    match what:
+        case "silent":
+            yield merge(at, NODES, name, silenced(True))
+            if ends:
+                yield merge(end, NODES, name, silenced(False))
+        case "out of service":
+            yield merge(at, NODES, name, silenced(True))
+            yield set_taint(end, name, OUT_OF_SERVICE_TAINT, there=True)
+        case "off":
+            yield Action(at, f"{name} is switched off", lambda cluster: switch_machine(cluster, name, on=False))
+            if ends:
+                yield Action(end, f"{name} is switched on", lambda cluster: switch_machine(cluster, name, on=True))
+        case "gone":
+            yield Action(at, f"the machine of {name} is gone", lambda cluster: terminate_machine(cluster, name))
+        case "deleted":
+            yield delete(at, NODES, name)
+        case "anew":
+            yield from register_anew(machine, _spell(at, end, ends=True))
+        case "cordoned":
+            yield merge(at, NODES, name, {"spec": {"unschedulable": True}})
+            if ends:
+                yield merge(end, NODES, name, {"spec": {"unschedulable": None}})
+        case _:
+            for number, tolerated in enumerate((None, chance.choice(SOON), 60)):
+                tolerated_here = tolerations(15, maintenance=tolerated)
+                yield bare_pod(at - 2.0, f"guest-{name}-{number}", node=name, tolerations=tolerated_here)
+            yield set_taint(at, name, MAINTENANCE, there=True)
+            if ends:
+                yield set_taint(end, name, MAINTENANCE, there=False)
+
+
+def _pods(chance: random.Random, nodes: Sequence[str], seconds: float) -> Iterator[Action]:
+    if chance.random() < 0.5:
+        yield bare_pod(_time(chance, seconds), "lost", node="nowhere")
+    for number in range(chance.choice((0, 2, 5))):
+        yield bare_pod(_time(chance, seconds), f"short-{number}", annotations={RUN_SECONDS: "1"})
+    for number, node in enumerate(chance.sample(nodes, min(2, len(nodes)))):
+        yield bare_pod(4.0, f"{PATIENT}-{number}", node=node, tolerations=({"operator": "Exists"},))
+
+
+NODES_TOGETHER = replace(NODES_TOO, actions=nodes_together)
