@@ -3,8 +3,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from runtime.flags.declaration import FlagError, fill, flag, flags_of, group, parse, usage
 from runtime.flags.values import (
@@ -13,13 +11,6 @@ from runtime.flags.values import (
     FLOAT32,
     LEVEL,
     VERSION,
-    VMODULE,
-    format_duration,
-    parse_duration,
-    parse_float,
-    parse_int,
-    parse_pairs,
-    parse_strings,
 )
 
 
@@ -187,109 +178,3 @@ def test_help_shows_flags_by_section_with_types_and_defaults() -> None:
         "  -v, --v Level\n                Talk.\n"
         "      --version version[=true]\n                Version.\n"
     )
-
-
-@pytest.mark.parametrize(
-    "text, seconds",
-    [
-        ("0", 0.0),
-        ("+0", 0.0),
-        ("5s", 5.0),
-        ("1m30s", 90.0),
-        ("1h", 3600.0),
-        ("1.5h", 5400.0),
-        (".5s", 0.5),
-        ("5.s", 5.0),
-        ("-300ms", -0.3),
-        ("100us", 0.0001),
-        ("100µs", 0.0001),
-        ("100μs", 0.0001),
-        ("12h0m0s", 43200.0),
-        ("1s1h", 3601.0),
-    ],
-)
-def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize(
-    "text, problem",
-    [
-        ("", 'time: invalid duration ""'),
-        ("-", 'time: invalid duration "-"'),
-        ("s", 'time: invalid duration "s"'),
-        (".s", 'time: invalid duration ".s"'),
-        ("5", 'time: missing unit in duration "5"'),
-        ("1h5", 'time: missing unit in duration "1h5"'),
-        ("3d", 'time: unknown unit "d" in duration "3d"'),
-        (" 1s", 'time: invalid duration " 1s"'),
-        ("1e3s", 'time: unknown unit "e" in duration "1e3s"'),
-        ("9999999h", 'time: invalid duration "9999999h"'),
-    ],
-)
-def test_what_is_no_duration_is_named(text: str, problem: str) -> None:
-    with pytest.raises(ValueError) as error:
-        parse_duration(text)
-    assert str(error.value) == problem
-
-
-@pytest.mark.parametrize(
-    "seconds, text",
-    [
-        (0.0, "0s"),
-        (-0.0, "0s"),
-        (1e-9, "1ns"),
-        (1.5e-6, "1.5µs"),
-        (0.1, "100ms"),
-        (1.5, "1.5s"),
-        (60.0, "1m0s"),
-        (90.0, "1m30s"),
-        (43200.0, "12h0m0s"),
-        (3600.5, "1h0m0.5s"),
-        (-2.0, "-2s"),
-    ],
-)
-def test_durations_are_shown_as_go_shows_them(seconds: float, text: str) -> None:
-    assert format_duration(seconds) == text
-
-
-@given(st.integers(min_value=-(10**15), max_value=10**15))
-def test_a_duration_shown_and_read_again_is_the_same(microseconds: int) -> None:
-    assert parse_duration(format_duration(microseconds / 1e6)) == pytest.approx(microseconds / 1e6, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    "text, number",
-    [("10", 10), ("-10", -10), ("+10", 10), ("0x10", 16), ("010", 8), ("0o10", 8), ("0b10", 2), ("1_000", 1000)],
-)
-def test_integers_are_go_literals(text: str, number: int) -> None:
-    assert parse_int(text, bits=32) == number
-
-
-@pytest.mark.parametrize("text", ["", " 1", "1.0", "089", "1__0", "x", "0x"])
-def test_what_is_no_integer_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="invalid syntax"):
-        parse_int(text, bits=32)
-
-
-@pytest.mark.parametrize("text", ["", "1_0", " 1", "x", "١"])
-def test_what_is_no_float_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"strconv\.ParseFloat: parsing .*: invalid syntax"):
-        parse_float(text)
-
-
-def test_a_quoted_value_of_a_list_may_hold_commas() -> None:
-    assert parse_strings('a,"b,c",d') == ("a", "b,c", "d")
-    with pytest.raises(ValueError, match="not a comma-separated list"):
-        parse_strings('"a')
-
-
-def test_pairs_may_have_spaces_around_and_no_value() -> None:
-    assert parse_pairs("A=true, kube:B=false ,C") == (("A", "true"), ("kube:B", "false"), ("C", ""))
-
-
-@pytest.mark.parametrize("text", ["a", "=2", "a=x"])
-def test_a_vmodule_is_patterns_with_levels(text: str) -> None:
-    assert VMODULE.parse("rep*=4,job=2") == (("rep*", "4"), ("job", "2"))
-    with pytest.raises(ValueError, match="filename=N"):
-        VMODULE.parse(text)

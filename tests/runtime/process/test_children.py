@@ -1,0 +1,61 @@
+"""Child processes that end with their parent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runtime.process.children import Child, start_module
+
+WITHIN = 30.0  # seconds, on a busy machine
+
+POLITE = "import sys\nprint(sys.argv[1], flush=True)\nsys.stdin.read()\nprint('ended', flush=True)\nsys.exit(3)"
+STUBBORN = "import sys, time\nprint('up', flush=True)\ntime.sleep(600)"
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "polite.py").write_text(POLITE)
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def line(child: Child) -> str:
+    assert child.words is not None
+    return child.words.readline().decode().strip()
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_child_ends_when_its_standard_input_does() -> None:
+    child = start_module("polite", ["hello"], read=True)
+    assert line(child) == "hello"
+    assert child.exit_code is None
+    child.stop(WITHIN)
+    assert child.exit_code == 3
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_child_that_does_not_end_in_time_is_killed() -> None:
+    child = start_module("stubborn", [], read=True)
+    assert line(child) == "up"
+    child.stop(0.05)
+    assert child.exit_code == -9
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_killed_child_is_waited_for() -> None:
+    child = start_module("stubborn", [], read=True)
+    child.kill()
+    assert child.wait() == -9
+
+
+def test_a_child_finds_our_packages_and_not_those_of_its_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "__init__.py").write_text("raise SystemExit(7)")
+    monkeypatch.chdir(tmp_path)
+    child = start_module("runtime.process.files", [])
+    child.stop(WITHIN)
+    assert child.exit_code == 0

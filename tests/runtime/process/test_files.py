@@ -1,0 +1,75 @@
+"""Private files, and directories that one process uses."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.process.files import DirectoryInUse, sole_use, write_private
+
+ROOT = Path(__file__).parents[3]
+CONTENDER = """
+import sys
+from pathlib import Path
+from runtime.process.files import sole_use
+with sole_use(Path(sys.argv[1])):
+    pass
+"""
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def contend(directory: Path) -> subprocess.CompletedProcess[str]:
+    """Another process asks for the directory."""
+    return subprocess.run(
+        [sys.executable, "-c", CONTENDER, str(directory)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_private_file_is_its_owners_whatever_the_umask(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        write_private(tmp_path / "key", b"secret")
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "key").read_bytes() == b"secret"
+    assert mode(tmp_path / "key") == 0o600
+
+
+def test_a_file_that_is_there_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(b"old and longer")
+    (tmp_path / f".key.{os.getpid()}").write_bytes(b"of a process that died")
+    write_private(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert mode(path) == 0o600
+    assert os.listdir(tmp_path) == ["key"]
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.mkdir()
+    with pytest.raises(OSError):
+        write_private(path, b"new")
+    assert os.listdir(tmp_path) == ["key"]
+
+
+def test_a_directory_is_made_private_and_kept_from_other_processes(tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "b"
+    with sole_use(directory):
+        assert mode(directory) == 0o700
+        refused = contend(directory)
+        assert f"{directory} is in use by process {os.getpid()}" in refused.stderr
+    assert contend(directory).returncode == 0
+
+
+def test_a_directory_in_use_is_an_error_in_one_process_too(tmp_path: Path) -> None:
+    with sole_use(tmp_path), pytest.raises(DirectoryInUse, match=str(os.getpid())), sole_use(tmp_path):
+        pass
