@@ -1,8 +1,11 @@
 """`python -m runtime.apiserver.process`."""
 
+import gc
 import sys
 
-from runtime.apiserver.process.main import main
+gc.disable()  # what is imported and loaded stays; `serve` freezes it and then collects
+
+from runtime.apiserver.process.main import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

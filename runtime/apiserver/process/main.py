@@ -123,6 +123,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             authority = certificates.authority.certificate.read_bytes()
             write_kubeconfig(kubeconfig, url=url, authority=authority, token=token)
             gc.freeze()
+            gc.enable()
             gc.set_threshold(*COLLECT_AFTER)
             say({"url": url, "kubeconfig": str(kubeconfig.resolve())})
             log.info("serving", url=url, directory=str(directory), revision=api.revision)
