@@ -1,12 +1,17 @@
+"""The columns and cells of kinds, as `kubectl get` shows them."""
+
+from __future__ import annotations
+
 from typing import Any
 
 import pytest
 
-from runtime.apiserver.http.tables import table, table_row
 from runtime.apiserver.kinds.shared.cells import NAME_AND_AGE
-from tests.runtime.apiserver.kinds.printers import META, NOW, PRINTERS, cells, printer_for
+from tests.runtime.apiserver.kinds.printers import cells, printer_for
 
 TEMPLATE = {"spec": {"containers": [{"name": "a", "image": "nginx:1"}, {"name": "b", "image": "redis"}]}}
+
+
 SELECTOR = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "t", "operator": "In", "values": ["b", "a"]}]}
 
 
@@ -57,15 +62,6 @@ def test_columns_are_those_that_kubectl_shows(api_version: str, kind: str, colum
 
 def test_custom_resources_show_their_age() -> None:
     assert [column.name for column in NAME_AND_AGE.columns] == ["Name", "Age"]
-
-
-@pytest.mark.parametrize("api_version, kind", sorted(PRINTERS))
-@pytest.mark.parametrize("obj", [{}, {"metadata": {"name": "x"}, "spec": {}, "status": {}}], ids=["empty", "bare"])
-def test_every_printer_gives_one_cell_a_column_however_little_is_there(
-    api_version: str, kind: str, obj: dict[str, Any]
-) -> None:
-    printer = PRINTERS[api_version, kind]
-    assert len(printer.cells(obj, NOW)) == len(printer.columns)
 
 
 REPLICAS = {"spec": {"replicas": 3, "template": TEMPLATE, "selector": SELECTOR}, "status": {"readyReplicas": 2}}
@@ -227,117 +223,3 @@ def test_cells_of_kinds(api_version: str, kind: str, fields: dict[str, Any], exp
     name, *rest = cells(api_version, kind, **fields)
     assert name == "x"
     assert rest[: len(expected)] == expected
-
-
-@pytest.mark.parametrize(
-    "spec, status, expected",
-    [
-        ({}, {"conditions": [{"type": "Ready", "status": "True"}]}, "Ready"),
-        ({}, {"conditions": [{"type": "Ready", "status": "Unknown"}]}, "NotReady"),
-        ({"unschedulable": True}, {"conditions": [{"type": "Ready", "status": "True"}]}, "Ready,SchedulingDisabled"),
-        ({}, {}, "Unknown"),
-    ],
-)
-def test_a_node_says_whether_it_takes_pods(spec: dict[str, Any], status: dict[str, Any], expected: str) -> None:
-    labels = {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "edge", "node-role.kubernetes.io/": ""}
-    assert cells("v1", "Node", spec=spec, status=status, metadata={"labels": labels})[1:4] == [
-        expected,
-        "edge,worker",
-        "60m",
-    ]
-
-
-@pytest.mark.parametrize(
-    "status, expected",
-    [
-        ({}, ["Running", "0/3", ""]),
-        ({"startTime": "2026-01-02T02:58:00Z"}, ["Running", "0/3", "2m"]),
-        (
-            {
-                "startTime": "2026-01-02T02:58:00Z",
-                "completionTime": "2026-01-02T02:58:30Z",
-                "succeeded": 3,
-                "conditions": [{"type": "Complete", "status": "True"}],
-            },
-            ["Complete", "3/3", "30s"],
-        ),
-        ({"conditions": [{"type": "Suspended", "status": "True"}]}, ["Suspended", "0/3", ""]),
-        ({"conditions": [{"type": "Failed", "status": "True"}]}, ["Failed", "0/3", ""]),
-    ],
-)
-def test_a_job_says_how_far_it_is(status: dict[str, Any], expected: list[str]) -> None:
-    assert cells("batch/v1", "Job", spec={"completions": 3}, status=status)[1:4] == expected
-
-
-@pytest.mark.parametrize(
-    "spec, expected", [({"parallelism": 2}, "0/1 of 2"), ({"parallelism": 1}, "0/1"), ({"completions": 0}, "0/0")]
-)
-def test_a_job_without_completions_needs_one(spec: dict[str, Any], expected: str) -> None:
-    assert cells("batch/v1", "Job", spec=spec)[2] == expected
-
-
-@pytest.mark.parametrize(
-    "event, expected",
-    [
-        (
-            {"firstTimestamp": "2026-01-02T02:00:00Z", "lastTimestamp": "2026-01-02T02:59:00Z", "count": 3},
-            ("60s", "60m", 3),
-        ),
-        ({"eventTime": "2026-01-02T02:59:00.000000Z"}, ("60s", "60s", 1)),
-        (
-            {
-                "eventTime": "2026-01-02T02:00:00.000000Z",
-                "series": {"count": 7, "lastObservedTime": "2026-01-02T02:59:55.5Z"},
-            },
-            ("4s", "60m", 7),
-        ),
-        ({}, ("<unknown>", "<unknown>", 1)),
-    ],
-)
-def test_an_event_says_when_it_was_seen_and_how_often(event: dict[str, Any], expected: tuple[str, str, int]) -> None:
-    row = cells("v1", "Event", **event)
-    assert (row[0], row[7], row[8]) == expected
-
-
-def test_events_of_both_apis_look_the_same() -> None:
-    core = {
-        "involvedObject": {"kind": "Pod", "name": "p", "fieldPath": "spec"},
-        "message": " text\n",
-        "source": {"component": "kubelet", "host": "n1"},
-    }
-    newer = {
-        "regarding": core["involvedObject"],
-        "note": " text\n",
-        "reportingController": "kubelet",
-        "reportingInstance": "n1",
-    }
-    assert cells("v1", "Event", **core) == cells("events.k8s.io/v1", "Event", **newer)
-    assert cells("v1", "Event", **core)[3:7] == ["pod/p", "spec", "kubelet, n1", "text"]
-
-
-@pytest.mark.parametrize(
-    "include, expected",
-    [
-        ("None", None),
-        ("Metadata", {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": META}),
-        ("Object", {"metadata": META, "status": {"phase": "Failed"}}),
-    ],
-)
-def test_a_row_carries_as_much_of_its_object_as_was_asked_for(include: str, expected: Any) -> None:
-    row = table_row(
-        printer_for("v1", "Pod"), {"metadata": META, "status": {"phase": "Failed"}}, now=NOW, include=include
-    )
-    assert row["object"] == expected
-    assert row["conditions"][0]["type"] == "Completed"
-
-
-def test_a_table_names_its_columns_once() -> None:
-    printer = printer_for("v1", "Namespace")
-    whole = table(printer, [], {"resourceVersion": "7"})
-    assert (whole["kind"], whole["apiVersion"], whole["metadata"]) == (
-        "Table",
-        "meta.k8s.io/v1",
-        {"resourceVersion": "7"},
-    )
-    assert [column["name"] for column in whole["columnDefinitions"]] == ["Name", "Status", "Age"]
-    assert table(printer, [], {}, with_columns=False)["columnDefinitions"] == []

@@ -1,0 +1,8 @@
+"""DefaultTolerationSeconds: every pod tolerates an unreachable node for a while."""
+
+from __future__ import annotations
+
+
+def test_a_pod_cannot_be_without_the_tolerations_that_every_pod_has(api):
+    created = api.create("pods", api.pod())
+    assert api.patch("pods", "web", {"spec": {"tolerations": []}}).obj == created.obj

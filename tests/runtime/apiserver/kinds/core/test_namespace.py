@@ -1,0 +1,26 @@
+"""Namespaces."""
+
+from __future__ import annotations
+
+
+def test_a_controller_can_finish_a_namespace(make_api):
+    api = make_api(collect_garbage=False)
+    api.create("namespaces", {"metadata": {"name": "team"}})
+    api.delete("namespaces", "team")
+    namespace = api.get("namespaces", "team").obj
+    assert namespace["spec"] == {"finalizers": ["kubernetes"]}
+
+    namespace["spec"] = {}
+    unchanged = api.put("namespaces", namespace)
+    assert unchanged.obj["spec"] == {"finalizers": ["kubernetes"]}
+    assert api.put("namespaces", namespace, "finalize").status == 200
+    assert not api.exists("namespaces", "team")
+
+
+def test_a_namespaces_name_is_a_label(api):
+    refused = api.create("namespaces", {"metadata": {"name": "a.b"}})
+    assert refused.causes == {"metadata.name": 'Invalid value: "a.b": must not contain dots'}
+
+
+def test_namespaces_can_be_selected_by_phase(api):
+    assert len(api.list("namespaces", fieldSelector="status.phase=Active").names) == 4

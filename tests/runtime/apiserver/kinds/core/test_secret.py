@@ -1,0 +1,13 @@
+"""Secrets."""
+
+from __future__ import annotations
+
+
+def test_a_secret_that_is_immutable_stays_so(api):
+    api.create("secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}, "immutable": True})
+    stored = api.get("secrets", "s").obj
+    assert (stored["data"], stored["type"]) == ({"a": "Yg=="}, "Opaque")
+    assert "stringData" not in stored
+    refused = api.patch("secrets", "s", {"data": {"a": "Yw=="}, "immutable": False})
+    detail = "Forbidden: field is immutable when `immutable` is set"
+    assert refused.causes == {"immutable": detail, "data": detail}

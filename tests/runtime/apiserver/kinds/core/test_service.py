@@ -1,0 +1,53 @@
+"""Services: types, addresses and node ports."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def service(name="s", **spec):
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
+def test_a_service_gets_an_address_of_its_own(api):
+    first, second = (api.create("services", service(name)).obj["spec"] for name in ("a", "b"))
+    assert first["clusterIP"].startswith("10.96.")
+    assert first["clusterIPs"] == [first["clusterIP"]]
+    assert first["clusterIP"] != second["clusterIP"]
+    assert first["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    assert (first["type"], first["sessionAffinity"], first["internalTrafficPolicy"]) == ("ClusterIP", "None", "Cluster")
+
+    refused = api.create("services", service("c", clusterIP=first["clusterIP"]))
+    assert refused.status == 422
+    assert "provided IP is already allocated" in refused.message
+    assert api.create("services", service("d", clusterIP="192.168.0.1")).status == 422
+    assert api.create("services", service("e", clusterIP="None")).obj["spec"]["clusterIPs"] == ["None"]
+    moved = api.patch("services", "a", {"spec": {"clusterIP": "10.96.9.9"}})
+    assert moved.causes == {"spec.clusterIPs[0]": 'Invalid value: ["10.96.9.9"]: may not change once set'}
+
+
+def test_a_service_by_another_name_needs_one(api):
+    refused = api.create("services", service(type="ExternalName"))
+    assert (refused.status, refused.causes) == (422, {"spec.externalName": "Required value"})
+    assert api.create("services", service(type="ExternalName", externalName="example.com")).status == 201
+
+
+def test_a_node_port_is_given_where_one_is_needed(api):
+    port = api.create("services", service(type="NodePort")).obj["spec"]["ports"][0]
+    assert port["nodePort"] in range(30000, 32768)
+
+
+@pytest.mark.parametrize(
+    "number, why",
+    [
+        (80, "Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"),
+        (31000, "Invalid value: 31000: provided port is already allocated"),
+    ],
+)
+def test_a_node_port_that_cannot_be_had_is_refused(api, number, why):
+    asked = [{"port": 1, "nodePort": 31000}]
+    assert api.create("services", service("first", type="NodePort", ports=asked)).status == 201
+    ports = [{"port": 1, "name": "a"}, {"port": 2, "name": "b", "nodePort": number}]
+    refused = api.create("services", service("second", type="NodePort", ports=ports))
+    assert refused.status == 422
+    assert refused.causes == {"spec.ports[1].nodePort": why}

@@ -1,0 +1,47 @@
+"""Paths that nothing is served under, and methods that a path does not take."""
+
+from __future__ import annotations
+
+import pytest
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.mark.parametrize(
+    "path, hint",
+    [
+        ("/api/v1/podz", " (v1 podz is not served here)"),
+        ("/api/v2/pods", " (v2 pods is not served here, v1 is)"),
+        ("/apis/events.k8s.io/v2/events", " (events.k8s.io/v2 events is not served here, events.k8s.io/v1 is)"),
+        ("/apis/apps/v1", ""),
+        ("/", ""),
+        ("/api/v1/nodes/n/log", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_not_served_is_not_found(api, path, hint):
+    refused = api.send("GET", path)
+    assert (refused.status, refused.message) == (404, f"the server could not find the requested resource{hint}")
+
+
+@pytest.mark.parametrize(
+    "method, subresource",
+    [("GET", "log"), ("POST", "exec"), ("GET", "attach"), ("POST", "portforward"), ("GET", "proxy/index.html")],
+)
+def test_what_needs_a_running_container_says_that_none_runs(api, method, subresource):
+    api.create("pods", api.pod())
+    refused = api.send(method, f"{PODS}/web/{subresource}")
+    name = subresource.partition("/")[0]
+    assert (refused.status, refused.reason, refused.message) == (
+        501,
+        "NotImplemented",
+        f"there is no pods/{name} here: the pods of this cluster run in appearance only",
+    )
+
+
+def test_a_method_that_a_path_does_not_take_is_not_allowed(api):
+    assert api.send("POST", f"{PODS}/web", api.pod()).status == 405
+    assert api.send("DELETE", "/api/v1/namespaces").status == 405
+    assert api.send("POST", "/api/v1/pods", api.pod()).status == 405
+    assert api.send("DELETE", "/api/v1/pods").status == 405
+    assert api.send("TRACE", PODS).status == 405

@@ -1,0 +1,117 @@
+"""Dependents follow their owners, by propagation policy."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def family(api):
+    """A Deployment d, its ReplicaSet rs, its pods p and q; and a pod of nobody."""
+    deployment = api.create("deployments", api.replicaset("d")).obj
+    replicaset = api.create("replicasets", api.owned(api.replicaset("rs"), deployment)).obj
+    for name in ("p", "q"):
+        api.create("pods", api.owned(api.pod(name), replicaset))
+    api.create("pods", api.pod("nobodys"))
+    return api
+
+
+def test_in_the_background_what_is_owned_goes_with_its_owner(family):
+    family.delete("deployments", "d", {"propagationPolicy": "Background"})
+    assert not family.exists("replicasets", "rs")
+    assert family.list("pods").names == ["nobodys"]
+
+
+def test_orphans_stay_and_forget_their_owner(family):
+    family.delete("replicasets", "rs", {"propagationPolicy": "Orphan"})
+    assert not family.exists("replicasets", "rs")
+    pod = family.get("pods", "p").obj
+    assert "ownerReferences" not in pod["metadata"]
+    assert pod["metadata"]["generation"] == 1
+
+
+def test_by_default_a_replication_controller_leaves_its_pods(api):
+    body = {"metadata": {"name": "rc"}, "spec": {"template": api.template()}}
+    controller = api.create("replicationcontrollers", body).obj
+    api.create("pods", api.owned(api.pod("p"), controller))
+    api.delete("replicationcontrollers", "rc")
+    assert not api.exists("replicationcontrollers", "rc")
+    assert api.exists("pods", "p")
+
+
+def test_in_the_foreground_the_owner_goes_last(family):
+    family.patch("pods", "p", {"metadata": {"finalizers": ["example.com/wait"]}})
+
+    marked = family.delete("replicasets", "rs", {"propagationPolicy": "Foreground"})
+
+    assert marked.meta["finalizers"] == ["foregroundDeletion"]
+    assert marked.meta["generation"] == 2
+    assert not family.exists("pods", "q")
+    assert family.get("pods", "p").meta["deletionTimestamp"]
+    family.patch("pods", "p", {"metadata": {"finalizers": None}})
+    assert not family.exists("replicasets", "rs")
+
+
+def test_in_the_foreground_a_whole_family_goes_from_below(family):
+    family.delete("deployments", "d", {"propagationPolicy": "Foreground"})
+    assert not family.exists("deployments", "d")
+    assert not family.exists("replicasets", "rs")
+    assert family.list("pods").names == ["nobodys"]
+
+
+def test_an_owner_does_not_wait_for_what_does_not_block(api):
+    owner = api.create("configmaps", {"metadata": {"name": "owner"}}).obj
+    body = api.owned({"metadata": {"name": "owned", "finalizers": ["example.com/wait"]}}, owner, block=False)
+    api.create("configmaps", body)
+    api.delete("configmaps", "owner", {"propagationPolicy": "Foreground"})
+    assert not api.exists("configmaps", "owner")
+    assert api.get("configmaps", "owned").meta["deletionTimestamp"]
+
+
+def test_what_has_another_owner_stays_with_that_one(api):
+    one, other = (api.create("configmaps", {"metadata": {"name": name}}).obj for name in ("one", "other"))
+    body = api.owned({"metadata": {"name": "shared"}}, one)
+    body["metadata"]["ownerReferences"] += api.owned(body, other)["metadata"]["ownerReferences"]
+    body["metadata"]["ownerReferences"][1]["controller"] = False
+    api.create("configmaps", body)
+
+    api.delete("configmaps", "one")
+    assert [one["name"] for one in api.get("configmaps", "shared").meta["ownerReferences"]] == ["other"]
+    api.delete("configmaps", "other")
+    assert not api.exists("configmaps", "shared")
+
+
+def test_what_is_made_for_an_owner_that_is_gone_goes_too(api):
+    owner = api.create("configmaps", {"metadata": {"name": "owner"}}).obj
+    api.delete("configmaps", "owner")
+    api.create("configmaps", {"metadata": {"name": "owner"}})  # another one, of the same name
+    assert api.create("pods", api.owned(api.pod(), owner)).status == 201
+    assert not api.exists("pods", "web")
+
+
+def test_an_owner_of_an_unknown_kind_counts_as_there(api):
+    owner = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "u"}}
+    api.create("pods", api.owned(api.pod(), owner))
+    assert api.exists("pods", "web")
+
+
+def test_a_pod_on_a_node_is_given_its_grace_when_its_owner_goes(api):
+    replicaset = api.create("replicasets", api.replicaset("rs")).obj
+    api.create("pods", api.owned(api.pod(nodeName="n"), replicaset))
+    api.delete("replicasets", "rs", {"propagationPolicy": "Background"})
+    assert api.get("pods", "web").meta["deletionGracePeriodSeconds"] == 30
+
+
+def test_a_cluster_with_a_garbage_collector_of_its_own_is_left_to_it(make_api):
+    api = make_api(collect_garbage=False)
+    replicaset = api.create("replicasets", api.replicaset("rs")).obj
+    api.create("pods", api.owned(api.pod(), replicaset))
+    api.delete("replicasets", "rs", {"propagationPolicy": "Background"})
+    assert api.exists("pods", "web")
+    deployment = api.create("deployments", api.replicaset("d"))
+    assert deployment.status == 201
+    waiting = api.delete("deployments", "d", {"propagationPolicy": "Foreground"})
+    assert waiting.meta["finalizers"] == ["foregroundDeletion"]
+    assert api.exists("deployments", "d")
+    api.delete("namespaces", "kube-node-lease")
+    assert api.get("namespaces", "kube-node-lease").obj["status"]["phase"] == "Terminating"
