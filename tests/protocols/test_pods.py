@@ -217,4 +217,4 @@ def test_facts_are_small_and_share_what_is_equal() -> None:
 
 def test_shared_labels_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
-        pod_facts(POD).labels["app"] = "other"
+        pod_facts(POD).labels["app"] = "other"  # type: ignore[index]

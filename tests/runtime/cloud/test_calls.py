@@ -44,7 +44,6 @@ from runtime.cloud.provider import (
 )
 from runtime.scheduling.clock import SystemClock
 from runtime.simulation.clock import VirtualClock
-from runtime.simulation.cloud import SimulatedCalls
 
 NODE = b'{"metadata":{"name":"n1","uid":"u1"}}'
 NODES = b'[{"metadata":{"name":"n1","uid":"u1"}}]'
@@ -163,18 +162,6 @@ def test_no_answer_in_time_is_unknown_and_no_thread_in_time_is_refused() -> None
     calls.send(InstanceExists(NODE), later.put)
     stuck.let_go.set()
     assert later.get(timeout=10.0) == Done(b"true")
-    assert len(outcomes) == 2, "an outcome is told once"
+    assert len(outcomes) == 2, "an outcome is sent once"
     assert not cloud.routes.list("c"), "what was refused was not done later"
-    assert clock.next_alarm() is None, "who is answered needs no alarm"
-
-
-def test_in_the_simulator_a_call_takes_virtual_time() -> None:
-    clock = VirtualClock()
-    calls = SimulatedCalls(FakeCloud(), clock=clock, latency=2.0)
-    outcomes: list[Outcome] = []
-    calls.send(InstanceExists(NODE), outcomes.append)
-    assert not clock.sound_due()
-    clock.advance_to(2.0)
-    assert clock.sound_due()
-    assert outcomes == [Done(b"true")]
-    assert calls.made == [(0.0, InstanceExists(NODE))]
+    assert clock.next_alarm() is None, "a settled call has no alarm"

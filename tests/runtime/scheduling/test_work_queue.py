@@ -10,7 +10,7 @@ from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue
 
 
-def queue(**more: object) -> WorkQueue:
+def queue(**more: object) -> WorkQueue[str]:
     return WorkQueue(now=0.0, **more)  # type: ignore[arg-type]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ class SimulatedSystem:
     def spawn(self, *names: str, to: str = "") -> None:
         for name in names:
             received = self.received[name] = []
-            self.system.spawn(ActorSpec(name=name, actor=Receiver, arguments={"received": received, "to": to}))
+            self.system.spawn(ActorSpec(name=name, build=partial(Receiver, received=received, to=to)))
 
     def words(self, name: str) -> list[str]:
         return [word for _, word in self.received[name]]

@@ -1,0 +1,44 @@
+"""Calls into a cloud on virtual time."""
+
+from __future__ import annotations
+
+from protocols.messages.cloud import InstanceExists
+from protocols.messages.outcomes import Done, Outcome, Unknown
+from runtime.cloud.fake import FakeCloud
+from runtime.faults.injection import Injector
+from runtime.faults.vocabulary import parse_faults
+from runtime.simulation.clock import VirtualClock
+from runtime.simulation.cloud import SimulatedCalls
+
+CALL = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')
+
+
+def run_until(clock: VirtualClock, when: float) -> None:
+    while (alarm := clock.next_alarm()) is not None and alarm <= when:
+        clock.advance_to(alarm)
+        while clock.sound_due():
+            pass
+    clock.advance_to(when)
+
+
+def test_a_call_takes_its_latency_and_is_noted() -> None:
+    clock, outcomes = VirtualClock(), list[Outcome]()
+    calls = SimulatedCalls(FakeCloud(), clock=clock, latency=2.0)
+    calls.send(CALL, outcomes.append)
+    run_until(clock, 1.9)
+    assert outcomes == []
+    run_until(clock, 2.0)
+    assert outcomes == [Done(b"true")]
+    assert calls.made == [(0.0, CALL)]
+
+
+def test_the_faults_of_a_plan_strike_the_calls_of_their_process() -> None:
+    clock = VirtualClock()
+    calls = SimulatedCalls(FakeCloud(), clock=clock)
+    calls.injector = Injector(parse_faults("cloud-call-lost process=manager"), seed=1, clock=clock)
+    lost, done = list[Outcome](), list[Outcome]()
+    calls.way("manager").send(CALL, lost.append)
+    calls.way("manager-2").send(CALL, done.append)
+    run_until(clock, 600.0)
+    assert done == [Done(b"true")]
+    assert [type(outcome) for outcome in lost] == [Unknown]

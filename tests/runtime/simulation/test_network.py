@@ -1,0 +1,222 @@
+"""The simulated network: requests and watches take virtual time, and the faults of a plan strike on the way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+
+from runtime.apiserver.server import ApiServer
+from runtime.client.api import Request, Response
+from runtime.faults.injection import Injector
+from runtime.faults.vocabulary import parse_faults
+from runtime.simulation.clock import VirtualClock
+from runtime.simulation.disk import SimulatedDisk
+from runtime.simulation.network import SimulatedNetwork, SimulatedStream
+from tests.support.objects import pod
+
+LATENCY = 0.1
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Client:
+    """One process's end of the network.
+
+    responses: (when, status, error); lines: (when, type, name) of each watch event; ended: (when, status, error).
+    """
+
+    def __init__(self, faults: str = "") -> None:
+        self.clock, self.disk = VirtualClock(), SimulatedDisk()
+        self.network = SimulatedNetwork(
+            ApiServer(store=self.disk, clock=self.clock), clock=self.clock, random=random.Random(1), latency=LATENCY
+        )
+        if faults:
+            self.network.injector = Injector(parse_faults(faults), seed=1, clock=self.clock)
+        self.transport = self.network.transport("manager")
+        self.responses: list[tuple[float, int, str]] = []
+        self.lines: list[tuple[float, str, str]] = []
+        self.ended: list[tuple[float, int, str]] = []
+        self.last: Response | None = None
+
+    def send(self, method: str, path: str = PODS, body: Mapping[str, Any] | None = None, timeout: float = 10.0) -> None:
+        """Send a request, and let a minute pass."""
+        raw = b"" if body is None else orjson.dumps(body)
+        self.transport.send(
+            Request(method=method, path=path, body=raw, timeout=timeout), client="test", on_response=self._responded
+        )
+        self.run_for(60.0)
+
+    def watch(self, **query: str) -> SimulatedStream:
+        stream = self.transport.watch(
+            Request(method="GET", path=PODS, query={"watch": "true", **query}),
+            client="test",
+            on_lines=self._lines,
+            on_end=lambda response: self.ended.append((self.clock.monotonic(), response.status, response.error)),
+        )
+        self.run_for(1.0)
+        return stream
+
+    def create(self, name: str) -> None:
+        """In the server at once, past the network and its faults."""
+        request = Request(method="POST", path=PODS, body=orjson.dumps(pod(name)))
+        assert self.network.server.handle(request).status == 201
+
+    def run_for(self, seconds: float) -> None:
+        end = self.clock.monotonic() + seconds
+        while (alarm := self.clock.next_alarm()) is not None and alarm <= end:
+            self.clock.advance_to(alarm)
+            while self.clock.sound_due():
+                pass
+        self.clock.advance_to(end)
+
+    @property
+    def stored(self) -> list[str]:
+        return sorted(stored.key for stored in self.disk.load() if stored.storage == "pods")
+
+    def _responded(self, response: Response) -> None:
+        self.responses.append((self.clock.monotonic(), response.status, response.error))
+        self.last = response
+
+    def _lines(self, lines: bytes) -> None:
+        for line in lines.splitlines():
+            event = orjson.loads(line)
+            name = event["object"]["metadata"].get("name", "")
+            self.lines.append((self.clock.monotonic(), event["type"], name))
+
+
+def test_a_request_and_its_response_each_take_up_to_twice_the_latency() -> None:
+    client = Client()
+    client.send("POST", body=pod("web"))
+    ((when, status, _),) = client.responses
+    assert status == 201
+    assert 2 * LATENCY <= when <= 4 * LATENCY
+    assert client.stored == ["default/web"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "error", "stored"),
+    [
+        ("command-lost", 0, "timed out", []),
+        ("command-refused", 0, "connection refused", []),
+        ("command-answered status=503", 503, "", []),
+        ("outcome-lost", 0, "timed out", ["default/web"]),
+        ("partition", 0, "timed out", []),
+        ("command-delayed seconds=5", 201, "", ["default/web"]),
+        ("command-delayed seconds=30", 0, "timed out", []),
+        ("command-repeated", 409, "", ["default/web"]),
+    ],
+)
+def test_a_fault_decides_whether_the_command_is_carried_out_and_what_its_client_receives(
+    fault: str, status: int, error: str, stored: list[str]
+) -> None:
+    client = Client(fault)
+    client.send("POST", body=pod("web"))
+    assert [(status, error) for _, status, error in client.responses] == [(status, error)] * len(client.responses)
+    assert client.responses[0][1:] == (status, error)
+    assert client.stored == stored
+
+
+def test_a_lost_request_is_noticed_at_its_time_out() -> None:
+    client = Client("command-lost most=1")
+    client.send("POST", body=pod("web"), timeout=7.0)
+    assert client.responses == [(7.0, 0, "timed out")]
+
+
+def test_only_a_request_that_never_left_says_so() -> None:
+    refused, lost = Client("command-refused"), Client("command-lost")
+    for client in (refused, lost):
+        client.send("POST", body=pod("web"))
+    assert refused.last is not None
+    assert lost.last is not None
+    assert (refused.last.sent, lost.last.sent) == (False, True)
+
+
+def test_a_repeated_outcome_comes_twice() -> None:
+    client = Client("outcome-repeated")
+    client.send("POST", body=pod("web"))
+    assert [status for _, status, _ in client.responses] == [201, 201]
+
+
+def test_a_fault_of_one_object_leaves_others_alone() -> None:
+    client = Client("command-refused object=default/web")
+    client.send("POST", body=pod("web"))
+    client.send("POST", body=pod("api"))
+    assert [status for _, status, _ in client.responses] == [0, 201]
+
+
+def test_a_watch_shows_changes_in_order() -> None:
+    client = Client()
+    client.watch()
+    for name in "abc":
+        client.create(name)
+    client.run_for(1.0)
+    assert [(type, name) for _, type, name in client.lines] == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
+
+
+def test_a_watch_that_lags_stays_in_order() -> None:
+    client = Client("watch-lagging seconds=20 most=1")
+    client.watch()
+    for name in "ab":
+        client.create(name)
+    client.run_for(19.0)
+    assert client.lines == []
+    client.run_for(5.0)
+    assert [name for _, _, name in client.lines] == ["a", "b"]
+
+
+def test_a_stalled_watch_shows_nothing_and_does_not_end() -> None:
+    client = Client("watch-stalled most=1")
+    client.watch()
+    client.create("a")
+    client.run_for(600.0)
+    assert (client.lines, client.ended) == ([], [])
+
+
+def test_a_dropped_watch_loses_what_is_on_its_way() -> None:
+    client = Client("watch-dropped most=1")
+    client.watch()
+    client.create("a")
+    client.run_for(1.0)
+    assert client.lines == []
+    assert [(status, error) for _, status, error in client.ended] == [(0, "unexpected EOF")]
+
+
+def test_a_rewound_watch_repeats_the_last_changes() -> None:
+    client = Client("watch-rewound amount=1 most=1")
+    for name in "ab":
+        client.create(name)
+    client.watch(resourceVersion=str(client.network.server.revision))
+    assert [name for _, _, name in client.lines] == ["b"]
+
+
+def test_a_cancelled_watch_is_silent() -> None:
+    client = Client()
+    stream = client.watch()
+    client.create("a")
+    stream.cancel()
+    client.run_for(1.0)
+    assert (client.lines, client.ended) == ([], [])
+
+
+def test_a_server_that_is_down_breaks_watches_and_refuses_requests() -> None:
+    client = Client()
+    client.watch()
+    client.network.server_is_down = True
+    client.network.break_streams()
+    client.send("GET")
+    client.watch()
+    assert [(status, error) for _, status, error in client.responses] == [(0, "connection refused")]
+    assert [error for _, _, error in client.ended] == ["connection reset by peer", "connection refused"]
+
+
+def test_a_restarted_server_has_what_was_committed() -> None:
+    client = Client()
+    client.create("a")
+    client.network.server = ApiServer(store=client.disk, clock=client.clock)
+    client.send("GET", f"{PODS}/a")
+    assert client.responses[-1][1] == 200
+    client.send("DELETE", f"{PODS}/a")
+    assert client.stored == []
