@@ -14,7 +14,7 @@ from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.schema.shapes import ShapeError, json_type
+from runtime.apiserver.schema.scalars import ShapeError, json_type
 
 MOST_NESTED = 200  # levels; our JSON encoder takes 254
 _META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'

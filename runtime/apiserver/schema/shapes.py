@@ -1,44 +1,22 @@
 """Checks of the types of built-in kinds' fields, so that all code behind the decoder can rely on them.
 
-A check works in place: it removes nulls and fields that the kind does not have, as upstream's decoder drops them, and
-writes quantities canonically. A value of another type is a ShapeError that names the field as Go's decoder would.
+A check works in place: it removes nulls and fields that the kind does not have, as upstream's decoder drops them, makes
+a null in a list or map the zero of its type, and writes quantities and bytes canonically. A value of another type is a
+ShapeError that names the field as Go's decoder would.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from protocols.objects import Object
-from protocols.quantities import canonical_quantity
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Field, Kind, Type, built_in_types, go_name
+from runtime.apiserver.schema.scalars import SCALARS, Check, ShapeError, anything, json_type
 
-Check = Callable[[Any], None]
-
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
-
-
-class ShapeError(ValueError):
-    """A value of the wrong type. The field's place is added on the way out of the object."""
-
-    def __init__(self, found: str, expected: str, *, why: str = "") -> None:
-        """why: the whole text, where it is no type that is wrong."""
-        super().__init__()
-        self._found, self._expected, self._struct, self._why = found, expected, "", why
-        self._fields: list[str] = []
-
-    def inside(self, struct: str, field: str) -> None:
-        self._struct = self._struct or struct
-        self._fields.insert(0, field)
-
-    def __str__(self) -> str:
-        if self._why:
-            return self._why
-        where = f"Go struct field {self._struct}.{'.'.join(self._fields)}" if self._fields else "Go value"
-        return f"json: cannot unmarshal {self._found} into {where} of type {self._expected}"
+# The kinds all of whose values of one type are right.
+_PLAIN: dict[Kind, type] = {"string": str, "boolean": bool}
 
 
 class Shapes:
@@ -81,7 +59,7 @@ class Shapes:
         check = self._structs.get(name)
         if check is None:
             found = self._types.find(name)
-            check = self._structs[name] = _anything if found is None else self._compile(found)
+            check = self._structs[name] = anything if found is None else self._compile(found)
         return check
 
     def _compile(self, type_: Type) -> Check:
@@ -89,9 +67,8 @@ class Shapes:
         struct, expected = type_.name.rpartition(".")[2], type_.go_name
         checks: dict[str, Check] = {}
         plain = {name: _PLAIN[field.kind] for name, field in fields.items() if _is_plain(field)}
-        quantities = {name for name, field in fields.items() if field.kind == "quantity" and field.form == "one"}
 
-        def check(value: Any) -> None:
+        def check(value: Any) -> Any:
             if type(value) is not dict:
                 raise ShapeError(json_type(value), expected)
             gone: list[str] = []
@@ -105,154 +82,76 @@ class Shapes:
                 if item_check is None:
                     item_check = checks[field] = self._field(fields[field])
                 try:
-                    item_check(item)
+                    kept = item_check(item)
                 except ShapeError as err:
                     err.inside(struct, field)
                     raise
-                if field in quantities:
-                    value[field] = _canonical(item)
+                if kept is not item:
+                    value[field] = kept
             for field in gone:
                 del value[field]
+            return value
 
         return check
 
     def _field(self, field: Field) -> Check:
-        if field.kind == "quantity":
-            match field.form:
-                case "list":
-                    return _quantity_list
-                case "map":
-                    return _quantity_map
         if field.struct:
-            one, expected = self._struct(field.struct), go_name(field.struct)
+            one, of, zero = self._struct(field.struct), go_name(field.struct), None
         else:
-            one, expected = _KINDS[field.kind]
+            one, of, zero = SCALARS[field.kind]
+        element = _or_zero(one, is_struct=bool(field.struct), zero=zero)
         match field.form:
             case "list":
-                return _list_of(one, f"[]{expected}")
+                return _list_of(element, f"[]{of}")
             case "map":
-                return _map_of(one, f"map[string]{expected}")
+                return _map_of(element, "v1.ResourceList" if field.kind == "quantity" else f"map[string]{of}")
             case "map of lists":
-                return _map_of(_list_of(one, f"[]{expected}"), f"map[string][]{expected}")
+                return _map_of(_list_of(element, f"[]{of}"), f"map[string][]{of}")
         return one
-
-
-@cache
-def built_in_shapes() -> Shapes:
-    """Those of the built-in kinds; all servers of a process share them."""
-    return Shapes(built_in_types())
-
-
-def json_type(value: Any) -> str:
-    """As Go's decoder names what it found."""
-    match value:
-        case bool():
-            return "bool"
-        case int():
-            return "number"
-        case float():
-            return f"number {value}"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case dict():
-            return "object"
-    return "null"
-
-
-def _one_of(expected: str, *types: type) -> Check:
-    def check(value: Any) -> None:
-        if type(value) not in types:
-            raise ShapeError(json_type(value), expected)
-
-    return check
-
-
-def _integer(expected: str, *, bits: int) -> Check:
-    largest = (1 << (bits - 1)) - 1
-
-    def check(value: Any) -> None:
-        if type(value) is not int:
-            raise ShapeError(json_type(value), expected)
-        if not -largest - 1 <= value <= largest:
-            raise ShapeError(f"number {value}", expected)
-
-    return check
-
-
-def _anything(_value: Any) -> None:
-    return None
-
-
-def _time(value: Any) -> None:
-    if type(value) is not str or not _TIME.fullmatch(value):
-        raise ShapeError(json_type(value), "v1.Time")
-
-
-_quantity = _one_of("resource.Quantity", str, int, float)
-_KINDS: dict[Kind, tuple[Check, str]] = {
-    "string": (_one_of("string", str), "string"),
-    "bytes": (_one_of("string", str), "string"),
-    "boolean": (_one_of("bool", bool), "bool"),
-    "int32": (_integer("int32", bits=32), "int32"),
-    "int64": (_integer("int64", bits=64), "int64"),
-    "double": (_one_of("float64", int, float), "float64"),
-    "quantity": (_quantity, "resource.Quantity"),
-    "int_or_string": (_one_of("intstr.IntOrString", int, str), "intstr.IntOrString"),
-    "time": (_time, "v1.Time"),
-    "micro_time": (_time, "v1.MicroTime"),
-    "raw": (_one_of("runtime.RawExtension", dict), "runtime.RawExtension"),
-    "any": (_anything, "interface {}"),
-}
-# The kinds all of whose values of one type are right.
-_PLAIN: dict[Kind, type] = {"string": str, "bytes": str, "boolean": bool}
 
 
 def _is_plain(field: Field) -> bool:
     return field.kind in _PLAIN and field.form == "one"
 
 
+def _or_zero(check: Check, *, is_struct: bool, zero: Any) -> Check:
+    """For elements: null is the zero of their type."""
+
+    def check_element(value: Any) -> Any:
+        if value is None:
+            return {} if is_struct else zero
+        return check(value)
+
+    return check_element
+
+
 def _list_of(element: Check, expected: str) -> Check:
-    def check(value: Any) -> None:
+    def check(value: Any) -> Any:
         if type(value) is not list:
             raise ShapeError(json_type(value), expected)
-        for one in value:
-            element(one)
+        for i, one in enumerate(value):
+            kept = element(one)
+            if kept is not one:
+                value[i] = kept
+        return value
 
     return check
 
 
 def _map_of(item: Check, expected: str) -> Check:
-    def check(value: Any) -> None:
+    def check(value: Any) -> Any:
         if type(value) is not dict:
             raise ShapeError(json_type(value), expected)
-        for one in value.values():
-            item(one)
+        for key, one in value.items():
+            kept = item(one)
+            if kept is not one:
+                value[key] = kept
+        return value
 
     return check
 
 
-def _quantity_list(value: Any) -> None:
-    if type(value) is not list:
-        raise ShapeError(json_type(value), "[]resource.Quantity")
-    for i, amount in enumerate(value):
-        _quantity(amount)
-        value[i] = _canonical(amount)
-
-
-def _quantity_map(value: Any) -> None:
-    if type(value) is not dict:
-        raise ShapeError(json_type(value), "v1.ResourceList")
-    for name, amount in value.items():
-        _quantity(amount)
-        value[name] = _canonical(amount)
-
-
-@lru_cache(maxsize=4096)
-def _canonical(quantity: str | float) -> str:
-    try:
-        return canonical_quantity(quantity)
-    except ValueError as err:
-        pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-        raise ShapeError("", "", why=f"quantities must match the regular expression '{pattern}'") from err
+@cache
+def built_in_shapes() -> Shapes:
+    """Those of the built-in kinds; all servers of a process share them."""
+    return Shapes(built_in_types())

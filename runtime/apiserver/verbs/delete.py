@@ -17,7 +17,7 @@ from runtime.apiserver.core.removal import BACKGROUND, FOREGROUND, ORPHAN, Delet
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid, not_supported
 from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.schema.shapes import json_type
+from runtime.apiserver.schema.scalars import json_type
 from runtime.apiserver.storage.listing import read_page
 from runtime.apiserver.storage.selecting import parse_selection
 from runtime.apiserver.verbs.read import parse_limit

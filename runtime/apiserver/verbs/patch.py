@@ -22,7 +22,7 @@ from runtime.apiserver.errors.field_errors import invalid, required
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
 from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
-from runtime.apiserver.schema.shapes import json_type
+from runtime.apiserver.schema.scalars import json_type
 from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 from runtime.apiserver.verbs.create import create_object
 from runtime.apiserver.verbs.update import replace

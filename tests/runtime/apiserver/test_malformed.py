@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.shapes import ShapeError, Shapes
+from runtime.apiserver.schema.scalars import ShapeError
+from runtime.apiserver.schema.shapes import Shapes
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5)
 JSON = st.recursive(

@@ -1,0 +1,183 @@
+"""Checks of values that are no structs, and what upstream's encoder makes of them.
+
+Source: encoding/json, encoding/base64; apimachinery pkg/api/resource/quantity.go, pkg/apis/meta/v1/time.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from protocols.quantities import canonical_quantity
+from runtime.apiserver.schema.api_types import Kind
+
+# Returns the value as upstream's encoder writes it. Raises ShapeError.
+Check = Callable[[Any], Any]
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_DIGITS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+class ShapeError(ValueError):
+    """A value of the wrong type. The field's place is added on the way out of the object."""
+
+    def __init__(self, found: str, expected: str, *, why: str = "") -> None:
+        """why: the whole text, where it is no type that is wrong."""
+        super().__init__()
+        self._found, self._expected, self._struct, self._why = found, expected, "", why
+        self._fields: list[str] = []
+
+    def inside(self, struct: str, field: str) -> None:
+        self._struct = self._struct or struct
+        self._fields.insert(0, field)
+
+    def __str__(self) -> str:
+        if self._why:
+            return self._why
+        where = f"Go struct field {self._struct}.{'.'.join(self._fields)}" if self._fields else "Go value"
+        return f"json: cannot unmarshal {self._found} into {where} of type {self._expected}"
+
+
+class Scalar(NamedTuple):
+    """go_type: as Go's decoder names it. zero: what a null in a list or map becomes."""
+
+    check: Check
+    go_type: str
+    zero: Any
+
+
+def json_type(value: Any) -> str:
+    """As Go's decoder names what it found."""
+    match value:
+        case bool():
+            return "bool"
+        case int():
+            return "number"
+        case float():
+            return f"number {value}"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+    return "null"
+
+
+def _one_of(expected: str, *types: type) -> Check:
+    def check(value: Any) -> Any:
+        if type(value) not in types:
+            raise ShapeError(json_type(value), expected)
+        return value
+
+    return check
+
+
+def _integer(expected: str, *, bits: int) -> Check:
+    largest = (1 << (bits - 1)) - 1
+
+    def check(value: Any) -> Any:
+        if type(value) is not int:
+            raise ShapeError(json_type(value), expected)
+        if not -largest - 1 <= value <= largest:
+            raise ShapeError(f"number {value}", expected)
+        return value
+
+    return check
+
+
+def anything(value: Any) -> Any:
+    return value
+
+
+def _time(value: Any) -> Any:
+    if type(value) is not str:
+        raise ShapeError(json_type(value), "string")
+    if not _TIME.fullmatch(value):
+        raise ShapeError(json_type(value), "v1.Time")
+    return value
+
+
+def _quantity(value: Any) -> str:
+    if type(value) not in (str, int, float):
+        raise _no_quantity()
+    return _canonical(value)
+
+
+@lru_cache(maxsize=4096)
+def _canonical(quantity: str | float) -> str:
+    try:
+        return canonical_quantity(quantity)
+    except ValueError as err:
+        raise _no_quantity() from err
+
+
+def _no_quantity() -> ShapeError:
+    pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+    return ShapeError("", "", why=f"quantities must match the regular expression '{pattern}'")
+
+
+def _bytes(value: Any) -> str:
+    if type(value) is not str:
+        raise ShapeError(json_type(value), "[]uint8")
+    if _BASE64.fullmatch(value):
+        return value
+    at = illegal_base64_at(value)
+    if at is not None:
+        raise ShapeError("", "", why=f"illegal base64 data at input byte {at}")
+    return base64.b64encode(base64.b64decode(value)).decode()
+
+
+def illegal_base64_at(text: str) -> int | None:
+    """Where Go's decoder (encoding/base64, StdEncoding) says that text is not base64; None where it is."""
+    data = text.encode()
+    at = digits = 0
+    while at < len(data):
+        byte = data[at : at + 1]
+        if byte in (b"\r", b"\n"):
+            at += 1
+        elif byte in _DIGITS:
+            at, digits = at + 1, (digits + 1) % 4
+        elif byte != b"=" or digits < 2:
+            return at
+        else:
+            return _illegal_padding_at(data, at + 1, missing=3 - digits)
+    return len(data) - digits if digits else None
+
+
+def _illegal_padding_at(data: bytes, at: int, *, missing: int) -> int | None:
+    """at: after the first "=". missing: how many more there have to be, 0 or 1."""
+    at = _after_newlines(data, at)
+    if missing:
+        if at == len(data):
+            return at
+        if data[at : at + 1] != b"=":
+            return at - 1
+        at = _after_newlines(data, at + 1)
+    return at if at < len(data) else None
+
+
+def _after_newlines(data: bytes, at: int) -> int:
+    while data[at : at + 1] in (b"\r", b"\n"):
+        at += 1
+    return at
+
+
+SCALARS: Mapping[Kind, Scalar] = {
+    "string": Scalar(_one_of("string", str), "string", ""),
+    "bytes": Scalar(_bytes, "[]uint8", ""),
+    "boolean": Scalar(_one_of("bool", bool), "bool", False),
+    "int32": Scalar(_integer("int32", bits=32), "int32", 0),
+    "int64": Scalar(_integer("int64", bits=64), "int64", 0),
+    "double": Scalar(_one_of("float64", int, float), "float64", 0),
+    "quantity": Scalar(_quantity, "resource.Quantity", "0"),
+    "int_or_string": Scalar(_one_of("intstr.IntOrString", int, str), "intstr.IntOrString", 0),
+    "time": Scalar(_time, "v1.Time", None),
+    "micro_time": Scalar(_time, "v1.MicroTime", None),
+    "raw": Scalar(_one_of("runtime.RawExtension", dict), "runtime.RawExtension", None),
+    "any": Scalar(anything, "interface {}", None),
+}
