@@ -16,7 +16,7 @@ from actors.engine.manager import ControllerManager
 from actors.engine.manager.plan import ControllerPlan, ManagerPlan, Steering
 from actors.options import Options
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, RECORDER, controller_name, informer_name
-from actors.reconciliation.derived import new_table
+from actors.reconciliation.derived import indexes_of, new_table
 from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
 from protocols.resources import Resource
 from runtime.client.api import Transport
@@ -36,7 +36,7 @@ from runtime.system.actor_system import ActorSpec
 from runtime.system.ledger import Ledger
 from runtime.system.vitals import Vitals
 from runtime.tables.overlay import Tables
-from runtime.tables.table import IndexValues, Table
+from runtime.tables.table import Table
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -114,13 +114,9 @@ def manager_spec(
 
 
 def _make_tables(assembly: Assembly, specs: Iterable[ControllerSpec]) -> None:
-    """One for each resource that a controller reads, with the indexes that all of them need."""
-    indexes: dict[str, dict[str, IndexValues]] = {}
+    """One for each resource that a controller reads, with the indexes that all of them declare."""
     specs = tuple(specs)
-    for index in (index for spec in specs for index in spec.indexes):
-        known = indexes.setdefault(index.resource.id, {}).setdefault(index.name, index.values_of)
-        if known is not index.values_of:
-            raise ValueError(f"two different indexes of {index.resource} are named {index.name!r}")
+    indexes = indexes_of(specs)
     for resource in (resource for spec in specs for resource in spec.resources):
         if resource.id not in assembly.tables:
             table = assembly.make_table(resource)

@@ -1,18 +1,30 @@
-"""All controllers that are built in: what each is called, what it watches, how it is built."""
+"""All controllers that are built in, one line each, in upstream's start order.
+
+Names, flags, --help, /configz and metrics derive from these specs, and from what is unbuilt (unbuilt.py).
+
+A controller is one file, or one folder where it needs several, in the domain that it belongs to; the file, or the
+folder's __init__.py, offers SPEC. A file has all of it: reconciler, options, checks, metrics, spec. In a folder,
+reconciler.py is what it does, options.py its flags, spec.py its spec and the checks between its flags, metrics.py (or
+spec.py, if there is little) what it counts; other files are named after what they decide. What several controllers
+share is in shared/.
+"""
 
 from __future__ import annotations
 
-from actors.controllers.cloud.catalogue import CLOUD_SERVICES
-from actors.controllers.nodes.catalogue import NODES
-from actors.controllers.nodes.node_services import NODE_SERVICES
+from actors.controllers.cloud import cloud_node_lifecycle, node_route
+from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.workloads import deployment, replicaset, replicationcontroller
 from actors.reconciliation.specs import ControllerSpec
 
 BUILT_IN: tuple[ControllerSpec, ...] = (
     replicationcontroller.SPEC,
-    replicaset.SPEC,
+    pod_garbage_collector.SPEC,
     deployment.SPEC,
-    *NODES,
-    *NODE_SERVICES,
-    *CLOUD_SERVICES,
+    replicaset.SPEC,
+    ttl.SPEC,
+    node_ipam.SPEC,
+    node_lifecycle.SPEC,
+    taint_eviction.SPEC,
+    node_route.SPEC,
+    cloud_node_lifecycle.SPEC,
 )

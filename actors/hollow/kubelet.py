@@ -16,7 +16,7 @@ from actors.hollow import behaviour, pod_status
 from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from actors.hollow.fleet import HollowNode
 from actors.hollow.pod_status import PodPlan, status_patch
-from actors.hollow.timing import look_again
+from actors.hollow.timing import look_again, many
 from actors.reconciliation import (
     Change,
     Interest,
@@ -29,7 +29,8 @@ from actors.reconciliation import (
     patch,
     record,
 )
-from actors.reconciliation.derived import NODE
+from actors.reconciliation.derived import NODE, PODS_BY_NODE
+from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.messages.outcomes import Conflict, NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, metadata, name_of
@@ -179,3 +180,14 @@ def _seconds_to_stop(pod: Object, node: Object) -> float:
         if seconds is not None:
             return seconds
     return 0.0
+
+
+def kubelet_spec(fleet: Mapping[str, HollowNode]) -> ControllerSpec:
+    return ControllerSpec(
+        name="hollow-kubelet-controller",
+        client="hollow-kubelet",
+        component="kubelet",
+        queues=(Queue(watches=kubelet_watches(fleet), concurrency=many),),
+        indexes=(PODS_BY_NODE,),
+        build=lambda context: HollowKubelet(tables=context.tables, clock=context.clock, fleet=fleet),
+    )

@@ -12,6 +12,7 @@ there, the Lease is not read: each renewal is a patch, and one that finds nothin
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ from actors.hollow.node_objects import (
     new_node,
     status_changes,
 )
-from actors.hollow.timing import look_again
+from actors.hollow.timing import look_again, many
 from actors.reconciliation import (
     Change,
     Enqueue,
@@ -42,6 +43,7 @@ from actors.reconciliation import (
     patch,
     together,
 )
+from actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
 from protocols.messages.watching import EventType
@@ -163,3 +165,14 @@ def _next(name: str, beats: int, interval: float, now: float) -> tuple[int, floa
     share = spread(name, beats)
     # The first interval is cut short at random: nodes that started together drift apart.
     return beats + 1, now + interval * (share if beats == 0 else 1 + JITTER * share)
+
+
+def nodes_spec(fleet: Mapping[str, HollowNode]) -> ControllerSpec:
+    return ControllerSpec(
+        name="hollow-nodes-controller",
+        client="hollow-nodes",
+        component="kubelet",
+        queues=(Queue(QUEUE, watches=node_watches(fleet), concurrency=many),),
+        passes=(Pass("fleet", every=lambda _options: math.inf, run=HollowNodes.enqueue_fleet),),
+        build=lambda context: HollowNodes(tables=context.tables, clock=context.clock, fleet=fleet),
+    )

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from actors.app.connection import connect
 from actors.app.system import ControllerSystem
-from actors.hollow.catalogue import hollow_specs
+from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from runtime.client.config import ConfigError
 from runtime.client.loading import load_config

@@ -27,9 +27,10 @@ from actors.hollow.fitting import (
     nodes_to_find,
 )
 from actors.hollow.placements import Placement, Placements
-from actors.hollow.timing import look_again
+from actors.hollow.timing import look_again, many
 from actors.reconciliation import Change, Interest, Reconciliation, RequeueAfter, Step, Watch, must, patch, record
-from actors.reconciliation.derived import NODE
+from actors.reconciliation.derived import NODE, PODS_BY_NODE
+from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.conditions import find_condition
 from protocols.messages.commands import Create
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
@@ -252,3 +253,13 @@ def _unschedulable(pod: Object, message: str, *, now: float) -> Object | None:
         if known.get("lastTransitionTime"):
             return {**condition, "lastTransitionTime": known["lastTransitionTime"]}
     return {**condition, "lastTransitionTime": format_time(now)}
+
+
+SPEC = ControllerSpec(
+    name="hollow-scheduler-controller",
+    client="hollow-scheduler",
+    component=SCHEDULER_NAME,
+    queues=(Queue(watches=scheduler_watches(), concurrency=many),),
+    indexes=(PODS_BY_NODE,),
+    build=lambda context: HollowScheduler(tables=context.tables, clock=context.clock),
+)

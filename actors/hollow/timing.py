@@ -1,7 +1,8 @@
-"""When to look again."""
+"""When hollow controllers look at a key again, and how many keys they have in work."""
 
 from __future__ import annotations
 
+from actors.options import Options
 from actors.reconciliation import RequeueAfter
 
 MOMENT = 0.001  # seconds
@@ -10,3 +11,8 @@ MOMENT = 0.001  # seconds
 def look_again(*, due: float, now: float) -> RequeueAfter:
     """At `due`, but a moment from now at the earliest: a sum of floats may fall just short of it, time and again."""
     return RequeueAfter(max(MOMENT, due - now))
+
+
+def many(_options: Options) -> int:
+    """Keys in work at once: they wait for the server, hardly for the processor."""
+    return 64

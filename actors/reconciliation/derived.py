@@ -1,29 +1,50 @@
-"""What the tables of some resources derive and index beyond the object itself."""
+"""Tables as reconcilers read them: with facts derived from objects, and the indexes that specs declare."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from actors.reconciliation.specs import ControllerSpec, Index
 from protocols.nodes import lease_facts, node_facts
 from protocols.objects import Object
 from protocols.pods import pod_facts
 from protocols.resources import LEASES, NODES, PODS, Resource
 from runtime.tables.frozen import freeze
-from runtime.tables.table import Table
+from runtime.tables.table import IndexValues, Table
 
-NODE = "node"  # index of pods by spec.nodeName; pods without one are under ""
+NODE = "node"
 
 
 def node_of(pod: Object) -> Iterable[str]:
     return (pod.get("spec", {}).get("nodeName") or "",)
 
 
+PODS_BY_NODE = Index(PODS, NODE, node_of)  # by spec.nodeName; pods without one are under ""
+
 DERIVED = {PODS.id: pod_facts, NODES.id: node_facts, LEASES.id: lease_facts}
-INDEXES = {PODS.id: {NODE: node_of}}
+
+
+def indexes_of(specs: Iterable[ControllerSpec]) -> dict[str, dict[str, IndexValues]]:
+    """By Resource.id and name, the indexes that these controllers declare, equal ones once.
+
+    Raises ValueError if two controllers mean different indexes by one name.
+    """
+    owners: dict[tuple[str, str], tuple[ControllerSpec, Index]] = {}
+    for spec in specs:
+        for index in spec.indexes:
+            owner, known = owners.setdefault((index.resource.id, index.name), (spec, index))
+            if known != index:
+                raise ValueError(
+                    f"{owner.name} and {spec.name} declare different indexes {index.name!r} of {index.resource}"
+                )
+    found: dict[str, dict[str, IndexValues]] = {}
+    for (resource_id, name), (_, index) in owners.items():
+        found.setdefault(resource_id, {})[name] = index.values_of
+    return found
 
 
 def new_table(resource: Resource, *, freeze: Callable[[Object], Object] | None = None) -> Table:
-    return Table(resource, derive=DERIVED.get(resource.id), indexes=INDEXES.get(resource.id), freeze=freeze)
+    return Table(resource, derive=DERIVED.get(resource.id), freeze=freeze)
 
 
 def frozen_table(resource: Resource) -> Table:

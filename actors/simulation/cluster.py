@@ -20,7 +20,7 @@ import orjson
 from actors.app.system import ControllerSystem
 from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
-from actors.hollow.catalogue import hollow_specs
+from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from actors.reconciliation.actor_names import MANAGER
 from actors.reconciliation.specs import ControllerSpec

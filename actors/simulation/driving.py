@@ -19,6 +19,7 @@ from typing import Any
 from actors.engine.controller.own_writes import remember
 from actors.reconciliation import Enqueue, Reconciler, Reconciliation, RequeueAfter, Tell
 from actors.reconciliation.derived import frozen_table
+from actors.reconciliation.specs import Index
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.messages.recording import Record
@@ -62,14 +63,16 @@ class Bench:
     """Tables made of objects, and a server that accepts every write.
 
     objects: every resource that the reconciler watches or reads, with its objects. An object without a uid or a
-    resourceVersion gets one. Tables derive facts and indexes as in production; an object read from one raises when it
-    is changed.
+    resourceVersion gets one. indexes: as the controller's spec has them. Tables derive facts as in production; an
+    object read from one raises when it is changed.
     """
 
-    def __init__(self, objects: Mapping[Resource, Iterable[Object]]) -> None:
+    def __init__(self, objects: Mapping[Resource, Iterable[Object]], *, indexes: Iterable[Index] = ()) -> None:
         self.clock = StillClock()
         self._version = 100
         self._by_id = {resource.id: frozen_table(resource) for resource in objects}
+        for index in indexes:
+            self._by_id[index.resource.id].add_indexes({index.name: index.values_of})
         self._writers: dict[str, TableWriter] = {}
         for resource, some in objects.items():
             table = self._by_id[resource.id]

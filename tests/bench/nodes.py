@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import structlog
 
-from actors.controllers.nodes.catalogue import NODES as NODE_CONTROLLERS
+from actors.controllers.nodes import node_lifecycle
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import PatchType
 from protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE
@@ -65,7 +65,7 @@ def simulated_nodes(*, nodes: int = 5000, seconds: float = 60.0) -> dict[str, fl
     """Real seconds that one virtual second takes while so many nodes heart-beat, by scene."""
     cluster = SimulatedCluster(log=structlog.wrap_logger(None, processors=[_drop]))
     cluster.hollow_nodes(nodes=nodes, zones=ZONES)
-    cluster.manager(controllers=NODE_CONTROLLERS)
+    cluster.manager(controllers=[node_lifecycle.SPEC])
     cluster.run_for(60.0)
     if (registered := len(cluster.list(NODES))) != nodes:
         raise RuntimeError(f"{registered} of {nodes} hollow nodes registered")

@@ -9,14 +9,14 @@ from unittest.mock import patch
 
 import pytest
 
-from actors.controllers.cloud import node_route
 from actors.controllers.cloud.cloud_node_lifecycle import CloudNodeLifecycleReconciler
+from actors.controllers.cloud.node_route import reconciler as node_route
 from actors.controllers.nodes import taint_eviction
 from actors.controllers.nodes.node_ipam.holdings import Holdings
 from actors.controllers.nodes.node_lifecycle import monitor
+from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue
 from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from actors.controllers.nodes.taint_eviction import Stay, TaintEvictionReconciler
-from actors.controllers.nodes.zone_eviction_queue import ZoneEvictionQueue
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run
 from protocols.messages.eviction import SetEvictionRate

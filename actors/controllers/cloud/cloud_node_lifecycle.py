@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from actors.reconciliation import Reconciliation, RequeueAfter, Step, delete, must, patch, record
+from actors.reconciliation import Reconciliation, RequeueAfter, Step, Watch, delete, itself, must, patch, record
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.messages.cloud import NOT_SUPPORTED, InstanceExists, InstanceIsShutDown
 from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
 from protocols.nodes import NO_SCHEDULE
 from protocols.objects import Key, Object, resource_version_of
 from protocols.resources import NODES
 from protocols.times import format_time
+from runtime.cloud.loading import has_provider
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -125,3 +127,22 @@ def shutdown_patch(node: Object, *, shut_down: bool, now: float) -> Object:
 
 def _is_shutdown(taint: Object) -> bool:
     return taint.get("key") == SHUTDOWN and taint.get("effect") == NO_SCHEDULE
+
+
+def _build(context: ControllerContext) -> CloudNodeLifecycleReconciler:
+    return CloudNodeLifecycleReconciler(
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        period=context.options.cloud.node_monitor_period,
+    )
+
+
+SPEC = ControllerSpec(
+    name="cloud-node-lifecycle-controller",
+    aliases=("cloud-node-lifecycle",),
+    client="node-controller",
+    queues=(Queue(watches=(Watch(NODES, to=itself),), concurrency=lambda _options: 64),),
+    build=_build,
+    enabled_if=lambda options: has_provider(options.cloud.cloud_provider),
+)

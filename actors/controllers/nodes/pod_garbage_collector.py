@@ -26,6 +26,7 @@ from actors.reconciliation import (
     get_live,
     together,
 )
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
 from protocols.conditions import is_true
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
@@ -33,6 +34,7 @@ from protocols.objects import Key, Object, split_key
 from protocols.pods import is_terminal
 from protocols.resources import NODES, PODS
 from runtime.flags.declaration import flag
+from runtime.metrics.registry import Family, Metrics
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -45,6 +47,20 @@ QUARANTINE = 40.0  # seconds that a node must have been missing before its pods 
 AT_ONCE = 100  # pods whose writes go together
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 CONDITION_REASON = "DeletionByPodGC"
+
+
+FORCE_DELETIONS = Family(
+    name="pod_gc_collector_force_delete_pods_total",
+    kind="counter",
+    help="Pods deleted without grace, those included that could not be.",
+    labels=("namespace", "reason"),
+)
+FORCE_DELETION_ERRORS = Family(
+    name="pod_gc_collector_force_delete_pod_errors_total",
+    kind="counter",
+    help="Pods that could not be deleted.",
+    labels=("namespace", "reason"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,3 +213,34 @@ class PodGarbageCollector:
                     self._log.warning(
                         "pod not deleted", key=pod.key, uid=pod.uid, reason=str(reason), error=outcome.message
                     )
+
+
+def deletion_meter(metrics: Metrics) -> DeletionMeter:
+    def attempted(namespace: str, reason: Reason) -> None:
+        metrics.counter(FORCE_DELETIONS, namespace, reason).inc()
+
+    def failed(namespace: str, reason: Reason) -> None:
+        metrics.counter(FORCE_DELETION_ERRORS, namespace, reason).inc()
+
+    return DeletionMeter(attempted=attempted, failed=failed)
+
+
+def _build(context: ControllerContext) -> PodGarbageCollector:
+    return PodGarbageCollector(
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        meter=deletion_meter(context.metrics),
+        threshold=context.options[PodGarbageCollectorOptions].terminated_pod_threshold,
+    )
+
+
+SPEC = ControllerSpec(
+    name="pod-garbage-collector-controller",
+    aliases=("podgc",),
+    client="pod-garbage-collector",
+    passes=(Pass("pods", every=lambda _options: PERIOD, run=PodGarbageCollector.collect, queue="orphaned_pods_nodes"),),
+    reads=(PODS, NODES),
+    build=_build,
+    options=PodGarbageCollectorOptions,
+)

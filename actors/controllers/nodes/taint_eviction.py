@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
 from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition, patch_status
 from actors.reconciliation import (
     Change,
@@ -33,7 +34,8 @@ from actors.reconciliation import (
     get_live,
     must,
 )
-from actors.reconciliation.derived import NODE
+from actors.reconciliation.derived import NODE, PODS_BY_NODE
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.conditions import find_condition
 from protocols.messages.outcomes import Done, NotFound
 from protocols.messages.recording import Record
@@ -41,6 +43,7 @@ from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, decode_object, split_key, uid_of
 from protocols.resources import NODES, PODS
 from protocols.tolerations import find_toleration
+from runtime.metrics.registry import Family
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -52,6 +55,19 @@ NO_EXECUTE = "NoExecute"
 REASON = "DeletionByTaintManager"
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
 FRESH = 10.0  # seconds for which a live look at a node serves its other pods too
+
+
+EVICTIONS = Family(
+    name="taint_eviction_controller_pod_deletions_total",
+    kind="counter",
+    help="Pods deleted for a NoExecute taint of their node.",
+)
+EVICTION_DURATION = Family(
+    name="taint_eviction_controller_pod_deletion_duration_seconds",
+    kind="histogram",
+    help="From when a pod's time was up to when it was deleted.",
+    buckets=(0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0),
+)
 
 
 def no_execute_taints(node: Object) -> list[Mapping[str, Any]]:
@@ -233,3 +249,24 @@ def _event(key: Key, message: str) -> Record:
     """About the pod of this name: the uid is left open, as upstream leaves it."""
     namespace, name = split_key(key)
     return Record(PODS.api_version, PODS.kind, namespace, name, "", "", "Normal", "TaintManagerEviction", message)
+
+
+def _build(context: ControllerContext) -> TaintEvictionReconciler:
+    deletions = context.metrics.counter(EVICTIONS)
+    duration = context.metrics.histogram(EVICTION_DURATION)
+
+    def evicted(seconds: float) -> None:
+        deletions.inc()
+        duration.observe(seconds)
+
+    return TaintEvictionReconciler(tables=context.tables, clock=context.clock, log=context.log, evicted=evicted)
+
+
+SPEC = ControllerSpec(
+    name="taint-eviction-controller",
+    client="node-controller",
+    queues=(Queue("noexec_taint_pod", watches=WATCHES, concurrency=lambda _options: 8),),
+    indexes=(PODS_BY_NODE,),
+    build=_build,
+    enabled_if=lambda options: options[NodeLifecycleOptions].enable_taint_manager,
+)

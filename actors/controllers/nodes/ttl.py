@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from actors.reconciliation import Reconciliation, must, patch
+from actors.reconciliation import Reconciliation, Watch, itself, must, patch
+from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.messages.outcomes import NotFound
 from protocols.objects import Key, annotations_of
 from protocols.resources import NODES
@@ -66,3 +67,11 @@ class TtlReconciler:
             body = {"metadata": {"annotations": {ANNOTATION: str(seconds)}}}
             yield from must(patch(NODES, key, body), but=(NotFound,))
         return None
+
+
+SPEC = ControllerSpec(
+    name="ttl-controller",
+    aliases=("ttl",),
+    queues=(Queue("ttlcontroller", watches=(Watch(NODES, to=itself),)),),
+    build=lambda context: TtlReconciler(tables=context.tables),
+)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actors.controllers.workloads import deployment, replicaset, replicationcontroller
-from actors.hollow.catalogue import hollow_specs
+from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
 from actors.reconciliation.specs import ControllerSpec

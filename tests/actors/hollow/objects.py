@@ -7,6 +7,7 @@ from typing import Any
 
 from actors.hollow.fleet import HollowNode, make_fleet
 from actors.hollow.node_objects import new_node
+from actors.reconciliation.derived import PODS_BY_NODE
 from actors.simulation.driving import NOW, Bench
 from protocols.objects import Object
 from protocols.resources import NODES, PODS
@@ -59,4 +60,4 @@ def deleted(pod: Object, *, grace: int = 30, **metadata: Any) -> Object:
 
 
 def bench(*, pods: Iterable[Object] = (), nodes: Iterable[Object]) -> Bench:
-    return Bench({PODS: pods, NODES: nodes})
+    return Bench({PODS: pods, NODES: nodes}, indexes=(PODS_BY_NODE,))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from actors.controllers.nodes.catalogue import NODES as NODE_CONTROLLERS
+from actors.controllers.nodes import node_lifecycle
 from actors.hollow import failures
 from actors.simulation import SimulatedCluster
 from protocols.conditions import find_condition
@@ -21,7 +21,7 @@ ZONE_A = ["hollow-node-0", "hollow-node-2", "hollow-node-4"]
 def hollow(cluster: SimulatedCluster) -> SimulatedCluster:
     """Six nodes in two zones, and who looks after them."""
     cluster.hollow_nodes(nodes=6, zones=2)
-    cluster.manager(controllers=NODE_CONTROLLERS, options=options_of("--node-monitor-grace-period=40s"))
+    cluster.manager(controllers=[node_lifecycle.SPEC], options=options_of("--node-monitor-grace-period=40s"))
     assert cluster.run_until(lambda: len(cluster.list(NODES)) == 6, within=10.0)
     cluster.run_for(20.0)
     return cluster

@@ -15,7 +15,7 @@ from actors.controllers.shared.replacements import Patience
 from actors.controllers.workloads.deployment.fields import replicas, total_replicas
 from actors.controllers.workloads.deployment.rollout import Rollout
 from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
-from actors.hollow.catalogue import hollow_specs
+from actors.hollow.specs import hollow_specs
 from actors.reconciliation import RequeueAfter
 from actors.simulation.campaign.setting import WORKLOADS as SPECS
 from actors.simulation.campaign.setting import Setting

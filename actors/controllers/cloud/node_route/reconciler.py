@@ -14,7 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actors.controllers.cloud.route_plan import Network, RoutePlan, is_ours, network_condition, plan_routes, pod_cidrs
+from actors.controllers.cloud.node_route.plan import (
+    Network,
+    RoutePlan,
+    is_ours,
+    network_condition,
+    plan_routes,
+    pod_cidrs,
+)
 from actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, patch, record, together
 from protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
 from protocols.messages.commands import Command

@@ -1,1 +1,9 @@
-"""node-ipam-controller: gives each node a range of pod addresses."""
+"""node-ipam-controller: gives each node its range of pod addresses.
+
+Read reconciler.py first. holdings.py knows which node holds which blocks, cidr_set.py which blocks of a range are
+taken, ranges.py what the flags say.
+"""
+
+from actors.controllers.nodes.node_ipam.spec import SPEC
+
+__all__ = ["SPEC"]

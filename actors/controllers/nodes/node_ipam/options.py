@@ -1,4 +1,4 @@
-"""Flags of node-ipam, and what is checked between them."""
+"""Flags of node-ipam."""
 
 from __future__ import annotations
 

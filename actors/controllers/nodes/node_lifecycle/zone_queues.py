@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from actors.controllers.nodes.zone_eviction_queue import KIND, zone_queue_name
+from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, zone_queue_name
 from actors.reconciliation import Tell
 from protocols.messages.eviction import (
     EvictNode,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.controllers.cloud.catalogue import CLOUD_SERVICES
-from actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN
+from actors.controllers.cloud import node_route
+from actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN, SPEC
 from actors.simulation import SimulatedCluster
 from protocols.messages.cloud import InstanceExists
 from protocols.objects import Object, name_of
@@ -61,7 +61,7 @@ def cluster(cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]) -> Simu
     """With a manager that has only this controller, and no nodes."""
     cluster = make_cluster(cloud=cloud)
     options = options_of("--cloud-provider=fake", f"--node-monitor-period={PERIOD:.0f}s")
-    cluster.manager(controllers=CLOUD_SERVICES[:1], options=options)
+    cluster.manager(controllers=[SPEC], options=options)
     return cluster
 
 
@@ -204,9 +204,9 @@ def test_a_manager_without_a_cloud_skips_the_controllers_that_need_one(
             ("cloud-node-lifecycle-controller",),
         ),
     ):
-        system = make_cluster().manager(controllers=CLOUD_SERVICES, options=options_of(*flags))
+        system = make_cluster().manager(controllers=[SPEC, node_route.SPEC], options=options_of(*flags))
         assert system.enabled == running
-        assert {*system.enabled, *system.skipped} == {spec.name for spec in CLOUD_SERVICES}
+        assert {*system.enabled, *system.skipped} == {spec.name for spec in (SPEC, node_route.SPEC)}
 
 
 @pytest.mark.parametrize("killed", ["controller:cloud-node-lifecycle-controller", "dispatcher"])
@@ -214,7 +214,7 @@ def test_whoever_fails_while_the_cloud_thinks_the_node_goes_once(
     killed: str, cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]
 ) -> None:
     cluster = make_cluster(cloud=cloud)
-    system = cluster.manager(controllers=CLOUD_SERVICES[:1], options=options_of("--cloud-provider=fake"))
+    system = cluster.manager(controllers=[SPEC], options=options_of("--cloud-provider=fake"))
     assert cluster.cloud is not None
     cluster.cloud.latency = 4.0
     cloud.machines.terminate("n1")
@@ -247,7 +247,7 @@ def test_a_deletion_that_fails_is_told_and_tried_again_next_time(
 ) -> None:
     refused = Fault(kind=FaultKind.COMMAND_ANSWERED, until=8.0, status=500, resource="nodes", object="n1")
     cluster = make_cluster(cloud=cloud, faults=[refused])
-    cluster.manager(controllers=CLOUD_SERVICES[:1], options=options_of("--cloud-provider=fake"))
+    cluster.manager(controllers=[SPEC], options=options_of("--cloud-provider=fake"))
     cloud.machines.terminate("n1")
     cluster.run_for(2.0)
     cluster.create(NODES, node("False"))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from actors.app.system import ControllerSystem
-from actors.controllers.nodes.node_services import NODE_SERVICES
+from actors.controllers.nodes.taint_eviction import SPEC
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object
 from protocols.resources import NODES, PODS
 from tests.actors.controllers.nodes.objects import messages, node, set_taints, writes
 
-SPEC = next(spec for spec in NODE_SERVICES if spec.name == "taint-eviction-controller")
 NAME = "controller:taint-eviction-controller"
 MARKED, CANCELLED = "Marking for deletion Pod default/p1", "Cancelling deletion of Pod default/p1"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from actors.app.arguments import read_options
 from actors.app.system import ControllerSystem
-from actors.controllers.nodes.catalogue import NODES as NODE_CONTROLLERS
+from actors.controllers.nodes import node_lifecycle
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.conditions import find_condition
@@ -69,7 +69,7 @@ class Fleet:
 
     def manager(self, *flags: str) -> ControllerSystem:
         """Only the controllers of nodes."""
-        return self.cluster.manager(controllers=NODE_CONTROLLERS[:1], options=options_of(*flags))
+        return self.cluster.manager(controllers=[node_lifecycle.SPEC], options=options_of(*flags))
 
     def silence(self, *zones_or_names: str) -> None:
         self.silent |= set(self._nodes(zones_or_names))

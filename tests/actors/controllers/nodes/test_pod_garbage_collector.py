@@ -9,8 +9,13 @@ import pytest
 from structlog.testing import LogCapture
 
 from actors.app.system import ControllerSystem
-from actors.controllers.nodes.node_services import FORCE_DELETION_ERRORS, FORCE_DELETIONS, NODE_SERVICES
-from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions, is_out_of_service
+from actors.controllers.nodes.pod_garbage_collector import (
+    FORCE_DELETION_ERRORS,
+    FORCE_DELETIONS,
+    SPEC,
+    PodGarbageCollectorOptions,
+    is_out_of_service,
+)
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object, name_of
@@ -18,7 +23,6 @@ from protocols.resources import NODES, PODS
 from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.objects import node, pod, set_phase, set_taints, taint, writes
 
-SPEC = next(spec for spec in NODE_SERVICES if spec.name == "pod-garbage-collector-controller")
 CLIENT = "pod-garbage-collector"
 NAME = "controller:pod-garbage-collector-controller"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"

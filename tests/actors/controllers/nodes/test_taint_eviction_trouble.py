@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import LogCapture
 
-from actors.controllers.nodes.node_services import EVICTION_DURATION, EVICTIONS
+from actors.controllers.nodes.taint_eviction import EVICTION_DURATION, EVICTIONS
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS
 from runtime.client.api import Request, Response

@@ -6,14 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.nodes.node_services import NODE_SERVICES
-from actors.controllers.nodes.ttl import ANNOTATION, STEPS, step_for
+from actors.controllers.nodes.ttl import ANNOTATION, SPEC, STEPS, step_for
 from actors.simulation import SimulatedCluster
 from protocols.objects import annotations_of, decode_object
 from protocols.resources import NODES
 from tests.actors.controllers.nodes.objects import node, writes
-
-SPEC = next(spec for spec in NODE_SERVICES if spec.name == "ttl-controller")
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.controllers.nodes.node_services import NODE_SERVICES
+from actors.controllers.nodes import ttl
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.resources import NODES
 from tests.actors.controllers.nodes.objects import node
 
-TTL = next(spec for spec in NODE_SERVICES if spec.name == "ttl-controller")
 BURST, QPS = 10, 5.0
 
 
@@ -21,7 +20,7 @@ def sent(cluster: SimulatedCluster) -> list[float]:
 def test_a_dispatcher_that_is_restarted_goes_on_with_the_limits_as_they_were(cluster: SimulatedCluster) -> None:
     options = Options()
     limits = replace(options.client_limits, qps=QPS, burst=BURST)
-    manager = cluster.manager(controllers=[TTL], options=replace(options, client_limits=limits))
+    manager = cluster.manager(controllers=[ttl.SPEC], options=replace(options, client_limits=limits))
     for number in range(60):
         cluster.create(NODES, node(f"n{number}"))
     for _ in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.controllers.built_in import BUILT_IN
-from actors.hollow.catalogue import hollow_specs
+from actors.hollow.specs import hollow_specs
 from actors.reconciliation.specs import ControllerSpec
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import SCENARIOS, USUAL, Setting

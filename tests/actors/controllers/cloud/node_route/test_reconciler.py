@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from actors.controllers.cloud.catalogue import CLOUD_SERVICES, ROUTE_SYNCS
-from actors.controllers.cloud.route_plan import is_ours, network_condition, plan_routes
+from actors.controllers.cloud.node_route.plan import is_ours, network_condition, plan_routes
+from actors.controllers.cloud.node_route.spec import ROUTE_SYNCS, SPEC
 from actors.simulation import SimulatedCluster
 from protocols.conditions import find_condition
 from protocols.messages.cloud import CreateRoute, DeleteRoute
@@ -163,7 +163,7 @@ class SlowToLetGo(FakeRoutes):
 def start(make_cluster: Callable[..., SimulatedCluster], cloud: FakeCloud) -> SimulatedCluster:
     cluster = make_cluster(cloud=cloud)
     options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
-    cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    cluster.manager(controllers=[SPEC], options=options)
     return cluster
 
 
@@ -281,7 +281,7 @@ def test_a_table_that_shows_the_past_costs_no_living_node_its_route(
     stale = Fault(kind=FaultKind.LIST_STALE, start=21.0, until=60.0, seconds=20.0)
     cluster = make_cluster(cloud=cloud, faults=[crash, stale])
     options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
-    cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    cluster.manager(controllers=[SPEC], options=options)
     cluster.run_for(5.0)
     cluster.create(NODES, TWO[0])
     cluster.create(NODES, TWO[1])
@@ -301,7 +301,7 @@ def test_a_node_that_cannot_be_read_keeps_its_route(make_cluster: Callable[..., 
     cluster = make_cluster(cloud=cloud, faults=[unread])
     cloud.routes.create(CLUSTER, "hint", to("n1", "10.120.0.0/24"))
     options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
-    cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    cluster.manager(controllers=[SPEC], options=options)
     cluster.run_for(29.0)
     assert routes(cloud) == {("n1", "10.120.0.0/24")}
     cluster.run_for(15.0)
@@ -321,7 +321,7 @@ def test_passes_are_counted_from_their_start(make_cluster: Callable[..., Simulat
     cloud = FakeCloud()
     cluster = make_cluster(cloud=cloud)
     options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
-    system = cluster.manager(controllers=CLOUD_SERVICES[1:], options=options)
+    system = cluster.manager(controllers=[SPEC], options=options)
     assert cluster.cloud is not None
     cluster.cloud.latency = 4.0
     cluster.run_for(65.0)

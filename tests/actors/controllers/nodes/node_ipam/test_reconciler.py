@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import LogCapture
 
 from actors.app.system import ControllerSystem
+from actors.controllers.nodes.node_ipam import SPEC
 from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from actors.controllers.nodes.node_services import NODE_SERVICES
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object
@@ -19,7 +19,6 @@ from protocols.resources import NODES
 from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.objects import messages, node, writes
 
-SPEC = next(spec for spec in NODE_SERVICES if spec.name == "node-ipam-controller")
 NAME = "controller:node-ipam-controller"
 
 

@@ -16,7 +16,7 @@ from protocols.objects import Object, encode_object, key_of, owner_reference
 from protocols.resources import NODES, PODS, Resource
 from runtime.simulation.clock import VirtualClock
 from tests.actors.controllers.nodes.fleet import Fleet
-from tests.actors.controllers.nodes.test_zone_timetable import GIVEN_UP, LAST_WORD
+from tests.actors.controllers.nodes.node_lifecycle.test_zone_timetable import GIVEN_UP, LAST_WORD
 
 DIRECTLY = "--feature-gates=TaintBasedEvictions=false"
 DAEMONSETS = Resource(group="apps", version="v1", plural="daemonsets", kind="DaemonSet")

@@ -13,7 +13,7 @@ from protocols.objects import labels_of, name_of
 from protocols.resources import NODES, PODS
 from runtime.faults.vocabulary import parse_faults
 from tests.actors.controllers.nodes.fleet import Fleet
-from tests.actors.controllers.nodes.test_zone_timetable import GIVEN_UP, LAST_WORD, every
+from tests.actors.controllers.nodes.node_lifecycle.test_zone_timetable import GIVEN_UP, LAST_WORD, every
 
 
 def condition(type: str, status: str) -> dict[str, object]:

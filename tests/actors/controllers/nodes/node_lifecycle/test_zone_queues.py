@@ -7,8 +7,8 @@ from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
+from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue, ZoneMeter, zone_queue_name
 from actors.controllers.nodes.node_lifecycle.zone_queues import Waiting, ZoneQueues
-from actors.controllers.nodes.zone_eviction_queue import ZoneEvictionQueue, ZoneMeter, zone_queue_name
 from protocols.codec import decode
 from protocols.messages.eviction import EvictNode, NodeDue, SetEvictionRate, SpareNode, StartOver, ZoneQueueReady
 from protocols.messages.lifecycle import StartChild, StopChild

@@ -1,8 +1,8 @@
 import pytest
 
 from actors.hollow import behaviour
-from actors.hollow.catalogue import hollow_specs
 from actors.hollow.nodes import LEASE_INTERVAL
+from actors.hollow.specs import hollow_specs
 from protocols.conditions import is_true
 from protocols.objects import annotations_of
 from protocols.resources import EVENTS, LEASES, NODES, PODS

@@ -1,0 +1,53 @@
+"""How node-ipam presents itself to the system, and what is checked between its flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
+from actors.controllers.nodes.node_ipam.ranges import node_ranges
+from actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
+from actors.options import Options
+from actors.options.controller_names import is_enabled
+from actors.reconciliation import Watch, itself
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.resources import NODES
+
+NAME = "node-ipam-controller"
+
+
+def service_range_entries(options: Options) -> Iterator[str]:
+    if len([one for one in options[NodeIpamOptions].service_cluster_ip_range.split(",") if one]) > 2:
+        yield "--service-cluster-ip-range can not contain more than two entries"
+
+
+def ranges_fit(options: Options) -> Iterator[str]:
+    """Upstream finds these faults when it builds the controller, which ends it as well."""
+    if options.cloud.allocate_node_cidrs and is_enabled(NAME, options.generic.controllers, on_by_default=True):
+        try:
+            node_ranges(options.cloud, options[NodeIpamOptions])
+        except ValueError as err:
+            yield str(err)
+
+
+def _build(context: ControllerContext) -> NodeIpamReconciler:
+    options = context.options
+    return NodeIpamReconciler(
+        tables=context.tables,
+        log=context.log,
+        metrics=context.metrics,
+        ranges=node_ranges(options.cloud, options[NodeIpamOptions]),
+    )
+
+
+SPEC = ControllerSpec(
+    name=NAME,
+    aliases=("nodeipam",),
+    client="node-controller",
+    component="cidrAllocator",
+    queues=(Queue("cidrallocator_node", watches=(Watch(NODES, to=itself),), concurrency=lambda _options: 30),),
+    build=_build,
+    enabled_if=lambda options: options.cloud.allocate_node_cidrs,
+    options=NodeIpamOptions,
+    checks=(service_range_entries, ranges_fit),
+)

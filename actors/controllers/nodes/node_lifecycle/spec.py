@@ -1,0 +1,77 @@
+"""How node-lifecycle presents itself to the system."""
+
+from __future__ import annotations
+
+from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics, zone_meter
+from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
+from actors.controllers.nodes.node_lifecycle.reconciler import (
+    BOUND_OR_DELETING,
+    NAME,
+    NODE_QUEUE,
+    POD_QUEUE,
+    ZONE_QUEUE,
+    NodeLifecycleReconciler,
+    pod_concerned,
+)
+from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
+from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, ZoneEvictionQueue, zone_queue_name
+from actors.reconciliation import Watch, itself
+from actors.reconciliation.actor_names import controller_name
+from actors.reconciliation.derived import PODS_BY_NODE
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from protocols.resources import LEASES, NODES, PODS
+from runtime.system.actor_system import ActorSpec
+
+
+def _build(context: ControllerContext) -> NodeLifecycleReconciler:
+    return NodeLifecycleReconciler(
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        metrics=NodeLifecycleMetrics(context.metrics),
+        settings=lifecycle_settings(context.options),
+    )
+
+
+def _zone_queue(zone: str, context: ControllerContext) -> ActorSpec:
+    return ActorSpec(
+        name=zone_queue_name(zone),
+        build=lambda actor: ZoneEvictionQueue(
+            actor, zone=zone, owner=controller_name(NAME), meter=zone_meter(context.metrics, zone)
+        ),
+    )
+
+
+SPEC = ControllerSpec(
+    name=NAME,
+    aliases=("nodelifecycle", "node"),
+    client="node-controller",
+    component="node-controller",
+    queues=(
+        Queue(
+            NODE_QUEUE,
+            watches=(Watch(NODES, to=itself),),
+            reconcile=NodeLifecycleReconciler.reconcile_node,
+            concurrency=lambda _options: 16,
+        ),
+        Queue(
+            POD_QUEUE,
+            watches=(Watch(PODS, to=pod_concerned, interest=BOUND_OR_DELETING),),
+            reconcile=NodeLifecycleReconciler.reconcile_pod,
+            concurrency=lambda _options: 4,
+        ),
+        Queue(ZONE_QUEUE, reconcile=NodeLifecycleReconciler.reconcile_zone),
+    ),
+    passes=(
+        Pass(
+            "monitor",
+            every=lambda options: options.cloud.node_monitor_period,
+            run=NodeLifecycleReconciler.monitor,
+        ),
+    ),
+    reads=(LEASES,),
+    indexes=(PODS_BY_NODE,),
+    build=_build,
+    options=NodeLifecycleOptions,
+    children={KIND: _zone_queue},
+)
