@@ -1,0 +1,9 @@
+"""The types of the API, and what follows from them.
+
+api_types.json      the facts, generated (generate/); api_types.py reads them
+scalars.py          checks of single values; shapes.py: of objects of built-in kinds
+protobuf.py         request bodies in Kubernetes' protobuf encoding, made JSON
+field_validation.py unknown and duplicate fields
+merge_schemas.py    how lists merge; strategic_merge.py, patches.py: patches applied
+openapi.py          the served OpenAPI documents; openapi_schemas.py: their schemas; descriptions.py: their texts
+"""

@@ -17,9 +17,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from runtime.apiserver.schema.api_types import ApiTypes
-from runtime.apiserver.schema.generate.documents import Facts, Json, collect, read_directory, read_server
-from runtime.apiserver.schema.generate.semantic import semantic_facts
-from runtime.apiserver.schema.generate.sources import Sources
+from runtime.apiserver.schema.generate.documents import (
+    Facts,
+    Json,
+    NoTypes,
+    UnknownVocabulary,
+    collect,
+    read_directory,
+    read_server,
+)
+from runtime.apiserver.schema.generate.semantic import Ambiguous, semantic_facts
+from runtime.apiserver.schema.generate.sources import Mismatch, Sources
 from runtime.apiserver.schema.generate.writing import written
 
 _OF_THE_WIRE = ("pointer", "number")
@@ -40,7 +48,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="api_types.json to write")
     parser.add_argument("--semantic-out", type=Path, help="protocols/semantic_facts.py to write")
     given = parser.parse_args(arguments)
+    try:
+        print(generate(given))
+    except (Ambiguous, Mismatch, NoTypes, UnknownVocabulary, OSError) as err:
+        print(f"{type(err).__name__}: {err}", file=sys.stderr)
+        return 1
+    return 0
 
+
+def generate(given: argparse.Namespace) -> str:
+    """Writes the files; returns what to say about them."""
     if given.server:
         context = ssl.create_default_context(cafile=given.ca_file) if given.server.startswith("https:") else None
         found: Iterable[Json] = read_server(given.server, token=given.token, context=context)
@@ -57,8 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.semantic_out is not None:
         given.semantic_out.write_text(semantic_facts(ApiTypes(given.out.read_bytes())), encoding="utf-8")
     fields = sum(len(facts.get("fields", ())) for facts in types.values())
-    print(f"{given.out}: {len(types)} types, {fields} fields, {len(kinds)} kinds")
-    return 0
+    return f"{given.out}: {len(types)} types, {fields} fields, {len(kinds)} kinds"
 
 
 def take_over(types: Mapping[str, Facts], former: Mapping[str, Facts]) -> None:

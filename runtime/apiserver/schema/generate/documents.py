@@ -2,6 +2,7 @@
 
 Descriptions are left out. So is what differs between servers and the release's files for the same types: enumerations,
 which only a server has, and the kinds of DeleteOptions and WatchEvent, which are those of every group that is on.
+A server's custom resources and aggregated APIs are left out too.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 Json = dict[str, Any]
 Facts = dict[str, Any]  # of a type, or of a field
 
+# Upstream's modules with types of the API; their names begin so.
+MODULES = tuple(f"io.k8s.{name}." for name in ("api", "apiextensions-apiserver", "apimachinery", "kube-aggregator"))
 REFERENCE = "#/components/schemas/"
 KINDS = "x-kubernetes-group-version-kind"
-LISTED = ("listType", "listMapKeys", "mapType", "patchStrategy", "patchMergeKey", "unions")
 EXTENSIONS = {
     "x-kubernetes-list-type": "listType",
     "x-kubernetes-list-map-keys": "listMapKeys",
@@ -36,6 +38,10 @@ SCALARS = {
     ("number", "double"): "double",
 }
 _PROSE_AND_ENUMERATIONS = {"description", "enum"}
+
+
+class NoTypes(ValueError):
+    """The documents have no schema of upstream's."""
 
 
 class UnknownVocabulary(ValueError):
@@ -63,10 +69,13 @@ def _get(url: str, path: str, token: str, context: ssl.SSLContext | None) -> Jso
 
 
 def collect(documents: Iterable[Json]) -> tuple[dict[str, Facts], dict[str, str]]:
-    """Facts by type name, and type names by "<apiVersion>/<kind>". Raises UnknownVocabulary."""
+    """Facts by type name, and type names by "<apiVersion>/<kind>". Raises UnknownVocabulary, NoTypes."""
     schemas: dict[str, Json] = {}
     for document in documents:
-        schemas |= document.get("components", {}).get("schemas", {})
+        found = document.get("components", {}).get("schemas", {})
+        schemas |= {name: schema for name, schema in found.items() if name.startswith(MODULES)}
+    if not schemas:
+        raise NoTypes("no schema of a type of the API")
     types, kinds = {}, {}
     for name, schema in sorted(schemas.items()):
         try:
@@ -102,7 +111,7 @@ def _field_facts(name: str, schema: Json) -> Facts:
     if "default" in rest:
         facts["default"] = rest.pop("default")
     try:
-        return {**_value_facts(rest), **{word: facts[word] for word in ("default", *LISTED) if word in facts}}
+        return _value_facts(rest) | facts
     except UnknownVocabulary as err:
         raise UnknownVocabulary(f"{name}: {err}") from err
 

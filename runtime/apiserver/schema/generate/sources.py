@@ -32,7 +32,7 @@ _WIRE = {
 
 
 class Mismatch(ValueError):
-    """generated.proto and OpenAPI disagree about a type."""
+    """Upstream's modules and OpenAPI disagree about a type."""
 
 
 class ProtoField(NamedTuple):
@@ -135,8 +135,10 @@ class Sources:
         return self._struct(package, go.named_as[name]) if name in go.named_as else go.structs.get(name, [])
 
     def _texts(self, package: str, pattern: str) -> Iterator[str]:
-        """io.k8s.api.core.v1 lies in api/core/v1."""
+        """io.k8s.api.core.v1 lies in api/core/v1. Raises Mismatch if there is no such directory."""
         directory = self._directory / package.removeprefix("io.k8s.").replace(".", "/")
+        if not directory.is_dir():
+            raise Mismatch(f"{package} is in OpenAPI, and {directory} is no directory")
         for file in sorted(directory.glob(pattern)):
             if not file.name.endswith("_test.go"):
                 yield file.read_text(encoding="utf-8")

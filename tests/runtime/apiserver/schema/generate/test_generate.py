@@ -14,7 +14,6 @@ from runtime.apiserver.schema.descriptions import Description
 from runtime.apiserver.schema.generate.__main__ import main
 from runtime.apiserver.schema.generate.documents import UnknownVocabulary, collect
 from runtime.apiserver.schema.generate.semantic import semantic_facts
-from runtime.apiserver.schema.generate.sources import Mismatch
 from runtime.apiserver.schema.generate.writing import written
 from runtime.apiserver.schema.openapi_schemas import schema_of
 
@@ -131,11 +130,14 @@ def release(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def run(release: Path, protos: Path | None = None) -> int:
+    given = ["--openapi-dir", release / "openapi", "--protos", protos or release / "protos"]
+    return main([str(each) for each in (*given, "--out", release / "out.json")])
+
+
 def generate(release: Path, protos: Path | None = None) -> bytes:
-    out = release / "out.json"
-    given = ["--openapi-dir", release / "openapi", "--protos", protos or release / "protos", "--out", out]
-    assert main([str(each) for each in given]) == 0
-    return out.read_bytes()
+    assert run(release, protos) == 0
+    return (release / "out.json").read_bytes()
 
 
 def test_a_file_has_one_line_a_field(release: Path) -> None:
@@ -188,11 +190,31 @@ def test_words_that_no_release_has_used_are_refused(schema: dict[str, Any]) -> N
         collect([document(novelty=schema)])
 
 
-def test_a_release_that_disagrees_with_itself_is_refused(release: Path) -> None:
+def test_a_release_that_disagrees_with_itself_is_refused(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = release / "protos" / "api" / "example" / "v1" / "generated.proto"
     file.write_text(PROTO.replace("repeated int32 sizes", "repeated int64 sizes"))
-    with pytest.raises(Mismatch, match=r"Widget.sizes: repeated int64 in generated.proto, repeated int32 in OpenAPI"):
-        generate(release)
+    assert run(release) == 1
+    text = (
+        "Mismatch: io.k8s.api.example.v1.Widget.sizes: repeated int64 in generated.proto, repeated int32 in OpenAPI\n"
+    )
+    assert capsys.readouterr().err == text
+
+
+def test_a_release_without_the_modules_or_the_documents_is_refused(
+    release: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(release, protos=release / "openapi") == 1
+    assert "Mismatch: io.k8s.api.example.v1 is in OpenAPI" in capsys.readouterr().err
+    (release / "openapi" / "apis__example__v1_openapi.json").unlink()
+    assert run(release) == 1
+    assert capsys.readouterr().err == "NoTypes: no schema of a type of the API\n"
+
+
+def test_types_that_are_not_upstreams_are_left_out(release: Path) -> None:
+    made = generate(release)
+    custom = {"components": {"schemas": {"com.example.v1.Widget": {"type": "object", "anyOf": []}}}}
+    (release / "openapi" / "apis__example.com__v1_openapi.json").write_text(json.dumps(custom))
+    assert generate(release) == made
 
 
 def test_the_file_is_laid_out_as_it_would_be_written() -> None:
