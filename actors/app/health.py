@@ -7,9 +7,9 @@ stuck; see runtime/system/vitals.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from actors.engine.elector import Election
+from actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, InWork, ManagerVitals
 from actors.reconciliation.actor_names import ELECTOR, MANAGER, controller_name, is_controller
 from runtime.scheduling.clock import Clock
 from runtime.system.vitals import Vitals
@@ -24,16 +24,16 @@ SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
 LEASE_MARGIN = 20.0  # seconds beyond the lease's duration, as upstream's leaderElection check has it
 
 
-def child_trouble(child: Mapping[str, Any]) -> str | None:
+def child_trouble(child: ChildVitals) -> str | None:
     """What the manager says of one of its children."""
-    if child.get("gave_up"):
-        return f"failed too often and is left stopped: {child.get('last_error')}"
-    if not child.get("alive"):
-        if child.get("started_at") is None and not child.get("failures"):
+    if child.gave_up:
+        return f"failed too often and is left stopped: {child.last_error}"
+    if not child.alive:
+        if child.started_at is None and not child.failures:
             return None  # its turn has not come
-        return f"is down, to be restarted: {child.get('last_error') or 'not started yet'}"
-    if child.get("failures", 0) >= CRASH_LOOP:
-        return f"is crash-looping ({child['failures']} failures): {child.get('last_error')}"
+        return f"is down, to be restarted: {child.last_error or 'not started yet'}"
+    if child.failures >= CRASH_LOOP:
+        return f"is crash-looping ({child.failures} failures): {child.last_error}"
     return None
 
 
@@ -47,16 +47,21 @@ def table_trouble(table: Table, *, silence_limit: float, now: float) -> str | No
     return None
 
 
-def controller_trouble(vitals: Mapping[str, Any], *, now: float, since: float) -> str | None:
+def controller_trouble(vitals: ControllerVitals | None, *, now: float, since: float) -> str | None:
     """What a controller says of itself. since: when it was started, for one that does not get ready."""
-    if not vitals:
+    if vitals is None:
         return "has not said anything yet"
-    if not vitals["ready"] and now - since > SYNC_WITHIN:
-        waiting = ", ".join(vitals["waiting_for_tables"]) or "its own earlier writes"
+    if not vitals.ready and now - since > SYNC_WITHIN:
+        waiting = ", ".join(vitals.waiting_for_tables) or "its own earlier writes"
         return f"still waits for {waiting}"
-    if vitals["ready"] and vitals["queued"] and not vitals["paused"] and now - vitals["moved"] > STANDSTILL:
-        return f"is stuck: {vitals['queued']} keys wait, and nothing happened for {now - vitals['moved']:.0f} s"
+    if vitals.ready and vitals.queued and not vitals.paused and now - vitals.moved > STANDSTILL:
+        stuck = f"is stuck: {vitals.queued} keys wait, and nothing happened for {now - vitals.moved:.0f} s"
+        return stuck if vitals.longest is None else f"{stuck}; in work for longest: {_named(vitals.longest)}"
     return None
+
+
+def _named(in_work: InWork) -> str:
+    return f"{in_work.queue} {in_work.key}" if in_work.key else in_work.queue
 
 
 def controller_check(
@@ -66,14 +71,16 @@ def controller_check(
 
     def check() -> str | None:
         now = clock.monotonic()
-        child = vitals.of(MANAGER).get("children", {}).get(controller_name(name))
+        manager = vitals.of(MANAGER, ManagerVitals)
+        child = manager.children.get(controller_name(name)) if manager is not None else None
         if child is None:
-            return None  # switched off
+            return None  # disabled
         trouble = child_trouble(child)
-        if trouble is None and child["started_at"] is None:
+        if trouble is None and child.started_at is None:
             return None
-        if trouble is None:
-            trouble = controller_trouble(vitals.of(controller_name(name)), now=now, since=child["started_at"])
+        if trouble is None and child.started_at is not None:
+            said = vitals.of(controller_name(name), ControllerVitals)
+            trouble = controller_trouble(said, now=now, since=child.started_at)
         for table in tables.values():
             trouble = trouble or table_trouble(table, silence_limit=silence_limit, now=now)
         return trouble
@@ -85,12 +92,20 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
     """Fails only while we believe to lead and have not renewed for longer than the lease lasts, and a margin."""
 
     def check() -> str | None:
-        said = vitals.of(ELECTOR)
-        if said.get("leading") and clock.monotonic() - said["renewed_at"] > election.lease_duration + LEASE_MARGIN:
+        said = vitals.of(ELECTOR, ElectorVitals)
+        if said is None or not said.leading:
+            return None
+        if clock.monotonic() - said.renewed_at > election.lease_duration + LEASE_MARGIN:
             return f"failed election to renew leadership on lease {election.name}"
         return None
 
     return check
+
+
+def is_manager_stuck(vitals: Vitals, clock: Clock) -> bool:
+    """It has begun, and has said nothing for too long."""
+    said = vitals.of(MANAGER, ManagerVitals)
+    return said is not None and clock.monotonic() - said.at > STUCK_AFTER
 
 
 def infrastructure_check(*, vitals: Vitals, clock: Clock) -> Check:
@@ -99,11 +114,12 @@ def infrastructure_check(*, vitals: Vitals, clock: Clock) -> Check:
     """
 
     def check() -> str | None:
-        said = vitals.of(MANAGER)
-        if said and clock.monotonic() - said["at"] > STUCK_AFTER:
-            return f"{MANAGER} is stuck: it has said nothing for {clock.monotonic() - said['at']:.0f} s"
-        children = said.get("children", {})
-        for name, child in children.items():
+        said = vitals.of(MANAGER, ManagerVitals)
+        if said is None:
+            return None
+        if is_manager_stuck(vitals, clock):
+            return f"{MANAGER} is stuck: it has said nothing for {clock.monotonic() - said.at:.0f} s"
+        for name, child in said.children.items():
             if not is_controller(name):
                 trouble = child_trouble(child)
                 if trouble is not None:

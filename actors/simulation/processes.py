@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actors.app.health import is_manager_stuck
 from actors.app.system import ControllerSystem
 from actors.engine.elector import Election
 from actors.options import Options
-from actors.reconciliation.actor_names import MANAGER
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.specs import ControllerSpec
 from runtime.simulation.cloud import SimulatedCalls
@@ -130,5 +130,4 @@ class Processes:
 
 def _is_stuck(system: ControllerSystem) -> bool:
     """What a liveness probe goes by."""
-    trouble = system.checks()["infrastructure"]()
-    return trouble is not None and trouble.startswith(f"{MANAGER} is stuck")
+    return is_manager_stuck(system.vitals, system.clock)

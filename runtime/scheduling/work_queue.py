@@ -155,6 +155,10 @@ class WorkQueue(Generic[K]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
+    def oldest(self) -> tuple[K, float] | None:
+        """The key that has been in work for longest, and since when."""
+        return next(iter(self._processing.items()), None)
+
     # These two are also read from other threads, for the metrics.
 
     def longest_running(self, now: float) -> float:

@@ -1,4 +1,4 @@
-"""What an actor says of its own state, for health checks and people. One writer each, many readers, no locks.
+"""What actors last said of their own state, for health checks. One writer each, many readers, no locks.
 
 A health check must answer although the actor it asks about is stuck; so it reads what the actor last said of itself
 instead of asking it.
@@ -6,25 +6,25 @@ instead of asking it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Vitals:
-    """The last facts by actor name. A fact is JSON-like; times are of the monotonic clock."""
+    """By actor name: the last value that it said, which nobody changes afterwards."""
 
     def __init__(self) -> None:
-        self._facts: dict[str, Mapping[str, Any]] = {}
+        self._said: dict[str, object] = {}
 
-    def say(self, name: str, facts: Mapping[str, Any]) -> None:
+    def say(self, name: str, said: object) -> None:
         """Replace what was said of this name before."""
-        self._facts[name] = facts
+        self._said[name] = said
 
-    def of(self, name: str) -> Mapping[str, Any]:
-        return self._facts.get(name, {})
+    def of(self, name: str, kind: type[T]) -> T | None:
+        """None if nothing was said, or something of another kind."""
+        said = self._said.get(name)
+        return said if isinstance(said, kind) else None
 
     def forget(self, name: str) -> None:
-        self._facts.pop(name, None)
-
-    def all(self) -> dict[str, Mapping[str, Any]]:
-        return dict(self._facts)
+        self._said.pop(name, None)

@@ -15,8 +15,6 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import orjson
-
 from actors.engine.controller.keys import Keys
 from actors.engine.controller.readiness import Readiness
 from actors.engine.controller.retries import Traces
@@ -24,14 +22,13 @@ from actors.engine.controller.settings import ControllerSettings, QueueSettings
 from actors.engine.controller.sources import KeyQueue, PeriodicPass, Sources
 from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
+from actors.engine.vitals import ControllerDescription, ControllerVitals, description
 from actors.reconciliation import Change, Enqueue, Receiver
 from actors.reconciliation.actor_names import DISPATCHER, informer_name, resource_of
-from protocols.codec import encode
 from protocols.messages.lifecycle import (
     Attach,
     Attached,
     Describe,
-    Description,
     Drain,
     Drained,
     Pause,
@@ -72,6 +69,7 @@ class Controller(Actor):
         self._reconciler: Any
         self._tables: Tables
         self._queues: dict[str, WorkQueue[Any]] = {}
+        self._key_queues: list[KeyQueue] = []
         self._passes: list[PeriodicPass] = []
         self._sources: Sources
         self._keys: Keys
@@ -92,14 +90,14 @@ class Controller(Actor):
         self._queues = {queue.name: self._new_queue(queue, now) for queue in settings.queues}
         traces = Traces()
         reconciler = self._reconciler
-        queues = [
+        self._key_queues = [
             KeyQueue(queue, reconciler=reconciler, queue=self._queues[queue.name], traces=traces, log=log)
             for queue in settings.queues
         ]
         self._passes = [PeriodicPass(one, reconciler=reconciler, traces=traces, log=log) for one in settings.passes]
         for one in self._passes:
             one.settings.meter.follow(one, self.clock)
-        self._sources = Sources([*queues, *self._passes])
+        self._sources = Sources([*self._key_queues, *self._passes])
         self._keys = Keys(
             routes=[(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches],
             tables=tables,
@@ -149,7 +147,7 @@ class Controller(Actor):
             case Drain():
                 self._draining, self._drained = True, False
             case Describe():
-                answer = encode(Description(self.name, orjson.dumps(self._facts())))
+                answer = description(self.name, self._description())
             case _:
                 if not self._pass_on(message):
                     super().receive(message)
@@ -266,36 +264,40 @@ class Controller(Actor):
 
     # What it says of itself.
 
-    def _facts(self) -> dict[str, Any]:
-        now, queues = self.clock.monotonic(), self._queues.values()
-        return {
-            "ready": self._begun,
-            "paused": self._paused,
-            "draining": self._draining,
-            **self._readiness.facts(),
-            "queued": sum(map(len, queues)),
-            "delayed": sum(queue.delayed for queue in queues),
-            "in_work": sum(queue.processing for queue in queues),
-            "longest_running_seconds": round(max((q.longest_running(now) for q in queues), default=0.0), 3),
-            "reconciled": self._work.reconciled,
-            "failed": self._work.failed,
-            "own_writes_unseen": {r: len(o) for r, o in self._tables.overlays().items() if len(o)},
-        }
+    def _description(self) -> ControllerDescription:
+        now = self.clock.monotonic()
+        queues = {queue.settings.name: queue.description(now) for queue in self._key_queues}
+        of_all = queues.values()
+        return ControllerDescription(
+            ready=self._begun,
+            paused=self._paused,
+            draining=self._draining,
+            waiting_for_tables=tuple(sorted(self._readiness.unsynced)),
+            waiting_for_versions=self._readiness.missing_versions(),
+            queued=sum(one.queued for one in of_all),
+            delayed=sum(one.delayed for one in of_all),
+            in_work=sum(one.in_work for one in of_all),
+            longest_running_seconds=max((one.longest_running_seconds for one in of_all), default=0.0),
+            reconciled=self._work.reconciled,
+            failed=self._work.failed,
+            own_writes_unseen={r: len(o) for r, o in self._tables.overlays().items() if len(o)},
+            queues=queues,
+            passes={one.settings.name: one.description(now) for one in self._passes},
+        )
 
     def _say_vitals(self) -> None:
         if self.context.fenced:
             return  # its successor speaks
         now = self.clock.monotonic()
-        self._vitals.say(
-            self.name,
-            {
-                "ready": self._begun,
-                "paused": self._paused,
-                "moved": self._work.moved,
-                "waiting_for_tables": tuple(self._readiness.unsynced),
-                "queued": sum(map(len, self._queues.values())) + sum(one.is_due(now) for one in self._passes),
-                "reconciled": self._work.reconciled,
-                "failed": self._work.failed,
-                "at": now,
-            },
+        vitals = ControllerVitals(
+            ready=self._begun,
+            paused=self._paused,
+            waiting_for_tables=tuple(self._readiness.unsynced),
+            queued=sum(map(len, self._queues.values())) + sum(one.is_due(now) for one in self._passes),
+            longest=self._sources.longest(),
+            moved=self._work.moved,
+            reconciled=self._work.reconciled,
+            failed=self._work.failed,
+            at=now,
         )
+        self._vitals.say(self.name, vitals)

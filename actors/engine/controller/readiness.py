@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from protocols.messages.commands import Command, Delete, DeleteCollection
 from runtime.tables.overlay import Tables
@@ -48,11 +47,9 @@ class Readiness:
         """No message tells when a table has reached one: somebody has to look."""
         return bool(self._barrier)
 
-    def facts(self) -> dict[str, Any]:
-        return {
-            "waiting_for_tables": sorted(self.unsynced),
-            "waiting_for_versions": {resource_id: version for resource_id, (_, version) in self._barrier.items()},
-        }
+    def missing_versions(self) -> dict[str, int]:
+        """By Resource.id: the version that a table has to reach."""
+        return {resource_id: version for resource_id, (_, version) in self._barrier.items()}
 
 
 class StaleTableError(RuntimeError):

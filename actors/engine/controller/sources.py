@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.engine.controller.retries import Traces, pass_delay, report_pass, retry
 from actors.engine.controller.settings import PassSettings, QueueSettings
+from actors.engine.vitals import InWork, PassDescription, QueueDescription
 from actors.reconciliation import Reconciliation, RequeueAfter
 from runtime.scheduling.work_queue import WorkQueue
 
@@ -39,6 +40,9 @@ class Task(Protocol):
 
 
 class Source(Protocol):
+    def longest(self) -> InWork | None:
+        """What of it has been in work for longest."""
+
     def take(self, now: float) -> Task | None:
         """The next task; None if nothing is due, or as much is in work as may be."""
 
@@ -67,6 +71,20 @@ class KeyQueue:
             return None
         key = self.queue.take(now)
         return None if key is None else _KeyTask(self, key)
+
+    def longest(self) -> InWork | None:
+        oldest = self.queue.oldest()
+        return None if oldest is None else InWork(queue=self.settings.name, key=str(oldest[0]), since=oldest[1])
+
+    def description(self, now: float) -> QueueDescription:
+        queue, longest = self.queue, self.longest()
+        return QueueDescription(
+            queued=len(queue),
+            delayed=queue.delayed,
+            in_work=queue.processing,
+            oldest=None if longest is None else longest.key,
+            longest_running_seconds=round(queue.longest_running(now), 3),
+        )
 
     def next_due(self) -> float | None:
         return self.queue.next_due() if self.queue.processing < self.settings.concurrency else None
@@ -124,6 +142,18 @@ class PeriodicPass:
     def make_due(self, now: float) -> None:
         """The controller may act."""
         self._due = now
+
+    def longest(self) -> InWork | None:
+        since = self._running_since
+        return None if since is None else InWork(queue=self.queue, key=self.key, since=since)
+
+    def description(self, now: float) -> PassDescription:
+        due = self.next_due()
+        return PassDescription(
+            running_seconds=round(self.longest_running(now), 3),
+            due_in_seconds=None if due is None else round(max(0.0, due - now), 3),
+            failures=self._failures,
+        )
 
     def is_due(self, now: float) -> bool:
         return self._running_since is None and now >= self._due
@@ -183,6 +213,10 @@ class Sources:
             if task is not None:
                 return task
         return None
+
+    def longest(self) -> InWork | None:
+        in_work = [longest for source in self._turns if (longest := source.longest()) is not None]
+        return min(in_work, key=lambda one: one.since, default=None)
 
     def next_due(self) -> float | None:
         return min((due for source in self._turns if (due := source.next_due()) is not None), default=None)

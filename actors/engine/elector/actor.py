@@ -16,6 +16,7 @@ from typing import Any
 
 from actors.engine.elector.election import JITTER, Election
 from actors.engine.elector.lease import CLIENT, ObservedLease, Try
+from actors.engine.vitals import ElectorVitals
 from actors.reconciliation import actor_names
 from protocols.messages.commands import Command, Submit
 from protocols.messages.lifecycle import Drain, Drained, LeaderObserved, LeaseHeld, LeaseLost, Restarted, Wake
@@ -202,4 +203,4 @@ class Elector(Actor):
 
     def _say_vitals(self) -> None:
         self._status.set(1.0 if self._leading else 0.0)
-        self._vitals.say(self.name, {"leading": self._leading, "renewed_at": self._renewed_at})
+        self._vitals.say(self.name, ElectorVitals(leading=self._leading, renewed_at=self._renewed_at))

@@ -15,17 +15,14 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import orjson
-
 from actors.engine.manager.children import Children
 from actors.engine.manager.plan import ManagerPlan, Steering, start_delay
 from actors.engine.manager.shutdown import Shutdown
+from actors.engine.vitals import ManagerDescription, ManagerVitals, description
 from actors.reconciliation.actor_names import controller_name, informer_name, is_controller
-from protocols.codec import encode
 from protocols.messages.lifecycle import (
     ActorFailed,
     Describe,
-    Description,
     Disable,
     Drain,
     Drained,
@@ -141,7 +138,7 @@ class ControllerManager(Actor):
             case Drained(name=name):
                 self._shutdown.drained(name)
             case Describe():
-                return encode(Description(self.name, orjson.dumps(self._facts(self._children.facts()))))
+                return description(self.name, self._description())
             case _:
                 super().receive(message)
         return None
@@ -257,13 +254,20 @@ class ControllerManager(Actor):
 
     # What it says of itself.
 
-    def _facts(self, children: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "leading": self._leading,
-            "leader": self._leader,
-            "draining": self._shutdown.begun,
-            "children": children,
-        }
+    def _description(self) -> ManagerDescription:
+        return ManagerDescription(
+            leading=self._leading,
+            leader=self._leader,
+            draining=self._shutdown.begun,
+            children=self._children.vitals(),
+        )
 
     def _say_vitals(self) -> None:
-        self._vitals.say(self.name, {**self._facts(self._children.known_facts()), "at": self.clock.monotonic()})
+        vitals = ManagerVitals(
+            leading=self._leading,
+            leader=self._leader,
+            draining=self._shutdown.begun,
+            children=self._children.known_vitals(),
+            at=self.clock.monotonic(),
+        )
+        self._vitals.say(self.name, vitals)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from actors.engine.manager.plan import ManagerPlan, Steering
+from actors.engine.vitals import ChildVitals
 from actors.reconciliation.actor_names import DISPATCHER, controller_of, is_controller, is_informer
 from protocols.codec import encode
 from protocols.messages.lifecycle import ActorFailed, Pause, Ping, Restarted
@@ -55,7 +55,7 @@ class Children:
         self._random, self._needed_no_more = chance, needed_no_more
         self._system, self._clock, self._log = manager.context.system, manager.clock, manager.log
         self._children: dict[str, Child] = {}
-        self._known_facts: dict[str, Any] | None = None  # until something changes
+        self._known_vitals: Mapping[str, ChildVitals] | None = None  # until something changes
         self._nonce = 0
         self._next_ping = 0.0
         self._looked_at = self._clock.monotonic()
@@ -74,7 +74,7 @@ class Children:
 
     def start(self, spec: ActorSpec, now: float, *, owner: str = "") -> None:
         """Bring a child to life, unless it lives (then this manager is the one that was restarted)."""
-        self._known_facts = None
+        self._known_vitals = None
         child = self._children.setdefault(spec.name, Child(spec, owner))
         child.start_at, child.gave_up, child.pinged_at = None, False, None
         child.started_at = now
@@ -96,23 +96,23 @@ class Children:
 
     def start_later(self, spec: ActorSpec, at: float) -> None:
         """at: monotonic seconds."""
-        self._known_facts = None
+        self._known_vitals = None
         self._children[spec.name] = Child(spec, start_at=at)
 
     def keep(self, spec: ActorSpec, now: float) -> None:
         """It was found alive."""
-        self._known_facts = None
+        self._known_vitals = None
         self._children[spec.name] = Child(spec, started_at=now)
 
     def restart(self, child: Child, now: float) -> None:
         """At the next look, whatever it has done before."""
-        self._known_facts = None
+        self._known_vitals = None
         child.failures.clear()
         self._system.fence(child.spec.name)
         child.start_at, child.gave_up = now, False
 
     def forget(self, name: str) -> None:
-        self._known_facts = None
+        self._known_vitals = None
         if self._children.pop(name, None) is not None:
             self._system.fence(name)
 
@@ -158,28 +158,28 @@ class Children:
         dues += [child.start_at for child in self._children.values() if child.start_at is not None]
         self._manager.wake_at(min(dues))
 
-    def facts(self) -> dict[str, Any]:
-        """By name, JSON-like."""
+    def vitals(self) -> Mapping[str, ChildVitals]:
+        """By name."""
         return {
-            name: {
-                "alive": self._system.is_alive(name),
-                "incarnation": self._system.incarnation(name),
-                "failures": len(child.failures),
-                "last_error": child.last_error,
-                "gave_up": child.gave_up,
-                "started_at": child.started_at,
-            }
+            name: ChildVitals(
+                alive=self._system.is_alive(name),
+                incarnation=self._system.incarnation(name),
+                failures=len(child.failures),
+                last_error=child.last_error,
+                gave_up=child.gave_up,
+                started_at=child.started_at,
+            )
             for name, child in self._children.items()
         }
 
-    def known_facts(self) -> dict[str, Any]:
-        """facts() as of the last look: who has died since is found at the next. Not to be changed."""
-        if self._known_facts is None:
-            self._known_facts = self.facts()
-        return self._known_facts
+    def known_vitals(self) -> Mapping[str, ChildVitals]:
+        """vitals() as of the last look: a child that has died since is found at the next."""
+        if self._known_vitals is None:
+            self._known_vitals = self.vitals()
+        return self._known_vitals
 
     def _count_failure(self, child: Child, error: str) -> None:
-        self._known_facts = None
+        self._known_vitals = None
         now = self._clock.monotonic()
         if child.started_at is not None and now - child.started_at > STEADY:
             child.failures.clear()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.engine.elector import Election
+from actors.engine.vitals import ManagerVitals
 from actors.reconciliation.actor_names import MANAGER
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.setting import SCENARIOS, USUAL, Composition, Setting
@@ -114,7 +115,8 @@ def _go_on(
     if left := composed.unsettled(cluster):
         checker.fail("what has settled stays so", "; ".join(left))
     for name, running in cluster.processes.items():
-        for actor, facts in running.system.vitals.of(MANAGER).get("children", {}).items():
+        manager = running.system.vitals.of(MANAGER, ManagerVitals)
+        for actor, child in manager.children.items() if manager is not None else ():
             checker.checked["every actor lives or is reported"] += 1
-            if not facts["alive"] and not facts["gave_up"]:
+            if not child.alive and not child.gave_up:
                 checker.fail("every actor lives or is reported", f"{actor} of {name} is dead")

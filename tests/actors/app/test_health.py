@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.app.health import child_trouble, controller_check, controller_trouble, infrastructure_check, leader_check
 from actors.engine.elector import Election
+from actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, InWork, ManagerVitals
 from actors.reconciliation.actor_names import ELECTOR, MANAGER
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS
@@ -16,24 +18,22 @@ from runtime.simulation.clock import VirtualClock
 from runtime.system.vitals import Vitals
 from runtime.tables.table import Table
 
-CHILD: dict[str, Any] = {
-    "alive": True,
-    "incarnation": 1,
-    "failures": 0,
-    "last_error": "",
-    "gave_up": False,
-    "started_at": 0.0,
-}
-SAID: dict[str, Any] = {
-    "ready": True,
-    "paused": False,
-    "waiting_for_tables": (),
-    "queued": 0,
-    "reconciled": 3,
-    "failed": 0,
-    "moved": 0.0,
-    "at": 0.0,
-}
+CHILD = ChildVitals(alive=True, incarnation=1, failures=0, last_error="", gave_up=False, started_at=0.0)
+SAID = ControllerVitals(
+    ready=True,
+    paused=False,
+    waiting_for_tables=(),
+    queued=0,
+    longest=None,
+    moved=0.0,
+    reconciled=3,
+    failed=0,
+    at=0.0,
+)
+
+
+def manager_says(children: dict[str, ChildVitals], *, at: float = 0.0) -> ManagerVitals:
+    return ManagerVitals(leading=True, leader="me", draining=False, children=children, at=at)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ SAID: dict[str, Any] = {
     ],
 )
 def test_what_the_manager_says_of_a_child(child: dict[str, Any], trouble: str | None) -> None:
-    assert child_trouble({**CHILD, **child}) == trouble
+    assert child_trouble(replace(CHILD, **child)) == trouble
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,17 @@ def test_what_the_manager_says_of_a_child(child: dict[str, Any], trouble: str | 
         ({"ready": False}, 61.0, "still waits for its own earlier writes"),
         ({"queued": 5, "moved": 900.0, "at": 1000.0}, 1000.0, None),
         ({"queued": 5, "moved": 0.0, "at": 1000.0}, 1000.0, "is stuck: 5 keys wait, and nothing happened for 1000 s"),
+        (
+            {"queued": 5, "moved": 0.0, "longest": InWork(queue="pods", key="d/a", since=1.0)},
+            1000.0,
+            "is stuck: 5 keys wait, and nothing happened for 1000 s; in work for longest: pods d/a",
+        ),
         ({"queued": 5, "moved": 0.0, "at": 1000.0, "paused": True}, 1000.0, None),
         ({"queued": 0, "moved": 0.0, "at": 1000.0}, 1000.0, None),
     ],
 )
 def test_what_a_controller_says_of_itself(said: dict[str, Any], now: float, trouble: str | None) -> None:
-    assert controller_trouble({**SAID, **said}, now=now, since=0.0) == trouble
+    assert controller_trouble(replace(SAID, **said), now=now, since=0.0) == trouble
 
 
 class Setting:
@@ -80,12 +85,13 @@ class Setting:
         )
 
     def child(self, **facts: Any) -> None:
-        self.vitals.say(MANAGER, {"children": {"controller:one": {**CHILD, **facts}}, "at": self.clock.monotonic()})
+        child = replace(CHILD, **facts)
+        self.vitals.say(MANAGER, manager_says({"controller:one": child}, at=self.clock.monotonic()))
 
 
 def test_a_controller_that_is_switched_off_is_well() -> None:
     setting = Setting()
-    setting.vitals.say(MANAGER, {"children": {}, "at": 0.0})
+    setting.vitals.say(MANAGER, manager_says({}))
     assert setting.check() is None
 
 
@@ -100,7 +106,7 @@ def test_a_standby_of_long_that_just_took_over_is_given_its_time() -> None:
     setting.clock.advance_to(10_000.0)
     setting.table.claim().replace([], 5)
     setting.child(started_at=10_000.0)
-    setting.vitals.say("controller:one", {**SAID, "ready": False, "at": 10_000.0})
+    setting.vitals.say("controller:one", replace(SAID, ready=False, at=10_000.0))
     assert setting.check() is None
     setting.clock.advance_to(10_061.0)
     assert setting.check() == "still waits for its own earlier writes"
@@ -124,12 +130,12 @@ def test_the_lease_is_in_trouble_only_while_we_believe_to_lead() -> None:
     clock, vitals = VirtualClock(), Vitals()
     check = leader_check(vitals=vitals, election=Election(identity="a"), clock=clock)
     assert check() is None
-    vitals.say(ELECTOR, {"leading": True, "renewed_at": 0.0})
+    vitals.say(ELECTOR, ElectorVitals(leading=True, renewed_at=0.0))
     clock.advance_to(35.0)
     assert check() is None
     clock.advance_to(36.0)
     assert check() == "failed election to renew leadership on lease kube-controller-manager"
-    vitals.say(ELECTOR, {"leading": False, "renewed_at": 0.0})
+    vitals.say(ELECTOR, ElectorVitals(leading=False, renewed_at=0.0))
     assert check() is None
 
 
@@ -137,10 +143,10 @@ def test_a_manager_that_says_nothing_and_infrastructure_that_is_down_are_named()
     clock, vitals = VirtualClock(), Vitals()
     check = infrastructure_check(vitals=vitals, clock=clock)
     assert check() is None, "it has not begun"
-    down = {**CHILD, "alive": False, "failures": 1, "last_error": "no"}
-    vitals.say(MANAGER, {"children": {"dispatcher": down, "controller:one": down}, "at": 0.0})
+    down = replace(CHILD, alive=False, failures=1, last_error="no")
+    vitals.say(MANAGER, manager_says({"dispatcher": down, "controller:one": down}))
     assert check() == "dispatcher is down, to be restarted: no"
-    vitals.say(MANAGER, {"children": {"dispatcher": CHILD, "controller:one": down}, "at": 0.0})
+    vitals.say(MANAGER, manager_says({"dispatcher": CHILD, "controller:one": down}))
     assert check() is None, "a controller has a check of its own"
     clock.advance_to(61.0)
     assert check() == "controller-manager is stuck: it has said nothing for 61 s"

@@ -17,9 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
-from protocols.codec import encode
+from actors.engine.vitals import description
 from protocols.messages.eviction import (
     EvictNode,
     NodeDue,
@@ -30,7 +28,7 @@ from protocols.messages.eviction import (
     StartOver,
     ZoneQueueReady,
 )
-from protocols.messages.lifecycle import Describe, Description, Restarted, Wake
+from protocols.messages.lifecycle import Describe, Restarted, Wake
 from runtime.metrics.registry import Counter, Gauge
 from runtime.scheduling.limiters import TokenBucket
 from runtime.system.actor import Actor, Context
@@ -49,6 +47,22 @@ class ZoneMeter:
     depth: Gauge
     rate: Gauge
     let_through: Counter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneQueueDescription:
+    """The reply to Describe. waiting: nodes, in order. qps: None before the owner has sent the rate.
+
+    let_through: how many nodes. next_in_seconds: None while there is no rate.
+    """
+
+    zone: str
+    waiting: tuple[str, ...]
+    qps: float | None
+    burst: int
+    paused: bool
+    let_through: int
+    next_in_seconds: float | None
 
 
 class ZoneEvictionQueue(Actor):
@@ -92,7 +106,7 @@ class ZoneEvictionQueue(Actor):
             case Wake() | Restarted():
                 pass  # carries no decision: what is allowed now follows from our state, below
             case Describe():
-                return encode(Description(self.name, orjson.dumps(self._facts(now))))
+                return description(self.name, self._description(now))
             case _:
                 super().receive(message)
         self._let_nodes_through(now)
@@ -126,18 +140,18 @@ class ZoneEvictionQueue(Actor):
         if self._waiting and self._bucket.qps > 0:
             self.wake_at(self._bucket.next_token(now))
 
-    def _facts(self, now: float) -> dict[str, Any]:
+    def _description(self, now: float) -> ZoneQueueDescription:
         bucket = self._bucket
         due = bucket.next_token(now) if bucket is not None and bucket.qps > 0 else None
-        return {
-            "zone": self._zone,
-            "waiting": list(self._waiting),
-            "qps": None if bucket is None else bucket.qps,
-            "burst": self._burst,
-            "paused": self._paused,
-            "let_through": self._let_through,
-            "next_in_seconds": None if due is None else round(max(0.0, due - now), 3),
-        }
+        return ZoneQueueDescription(
+            zone=self._zone,
+            waiting=tuple(self._waiting),
+            qps=None if bucket is None else bucket.qps,
+            burst=self._burst,
+            paused=self._paused,
+            let_through=self._let_through,
+            next_in_seconds=None if due is None else round(max(0.0, due - now), 3),
+        )
 
 
 def _bucket(qps: float, burst: int, *, now: float, empty: bool) -> TokenBucket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.engine.manager import ControllerManager
 from actors.engine.manager.plan import ControllerPlan, ManagerPlan, Steering
+from actors.engine.vitals import ManagerVitals
 from actors.reconciliation.actor_names import MANAGER
 from actors.simulation import SimulatedCluster
 from protocols.messages.lifecycle import (
@@ -146,7 +148,9 @@ def test_what_health_checks_read_of_the_children_is_what_is_true_whatever_happen
         happens()
         for _ in range(20):
             setting.world.run_for(1.0)
-            assert setting.vitals.of(MANAGER)["children"] == setting.children()
+            said = setting.vitals.of(MANAGER, ManagerVitals)
+            assert said is not None
+            assert {name: asdict(child) for name, child in said.children.items()} == setting.children()
     assert setting.children()["controller:two"]["gave_up"]
 
 

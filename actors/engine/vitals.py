@@ -1,0 +1,138 @@
+"""What actors say of themselves, as values.
+
+…Vitals: said whenever something has changed, and read by health checks without asking (runtime/system/vitals.py).
+…Description: the reply to Describe, for people and tests; on the wire a JSON object with these fields.
+Times are of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from protocols.codec import encode
+from protocols.messages.lifecycle import Description
+
+
+def description(name: str, facts: object) -> bytes:
+    """The reply to Describe, encoded. facts: a dataclass of what JSON can say."""
+    return encode(Description(name, orjson.dumps(facts)))
+
+
+# The manager.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildVitals:
+    """One child of the manager. failures: those that are remembered. started_at: None if its turn has not come."""
+
+    alive: bool
+    incarnation: int
+    failures: int
+    last_error: str
+    gave_up: bool
+    started_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerDescription:
+    """leader: who holds the lease, as last seen. children: by actor name."""
+
+    leading: bool
+    leader: str
+    draining: bool
+    children: Mapping[str, ChildVitals]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerVitals(ManagerDescription):
+    """children: as of the manager's last look. at: when this was said."""
+
+    at: float
+
+
+# The elector.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectorVitals:
+    """renewed_at: when the last successful renewal was sent."""
+
+    leading: bool
+    renewed_at: float
+
+
+# Controllers.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InWork:
+    """A key in work, or a pass, whose key is empty. since: when it was taken from its queue."""
+
+    queue: str
+    key: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerVitals:
+    """queued: keys that could be begun, and passes that are due. moved: when something was last begun or settled.
+
+    longest: what has been in work for longest.
+    """
+
+    ready: bool
+    paused: bool
+    waiting_for_tables: tuple[str, ...]
+    queued: int
+    longest: InWork | None
+    moved: float
+    reconciled: int
+    failed: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDescription:
+    """How many keys could be begun, wait for their time, and are in work; oldest: the key in work for longest."""
+
+    queued: int
+    delayed: int
+    in_work: int
+    oldest: str | None
+    longest_running_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassDescription:
+    """due_in_seconds: None while it runs, before the controller is ready, and if it never runs again."""
+
+    running_seconds: float
+    due_in_seconds: float | None
+    failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerDescription:
+    """queued to longest_running_seconds: of all queues together; queues, passes: by name.
+
+    waiting_for_versions: what the controller's earlier writes require of its tables, by Resource.id.
+    own_writes_unseen: how many of its writes no watch has shown yet, by Resource.id.
+    """
+
+    ready: bool
+    paused: bool
+    draining: bool
+    waiting_for_tables: tuple[str, ...]
+    waiting_for_versions: Mapping[str, int]
+    queued: int
+    delayed: int
+    in_work: int
+    longest_running_seconds: float
+    reconciled: int
+    failed: int
+    own_writes_unseen: Mapping[str, int]
+    queues: Mapping[str, QueueDescription]
+    passes: Mapping[str, PassDescription]
