@@ -1,0 +1,149 @@
+"""docs/adding-a-controller.md, followed in a copy of the project: what it builds works, and nothing else is touched."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "adding-a-controller.md"
+CONTROLLER = "actors/controllers/workloads/pod_census.py"
+TRIALS = "tests/actors/simulation/trials/test_catalogue.py"
+COPIED = ("kcm", "actors", "runtime", "protocols", "tests", "setup.cfg", "ruff.toml")
+NEW = re.compile(r"^`([\w/.]+)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CHANGED = re.compile(r"^`([\w/.]+)`[^\n]*:\n\n```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def new_files() -> dict[str, str]:
+    return dict(NEW.findall(PAGE.read_text(encoding="utf-8")))
+
+
+def added_lines() -> dict[str, list[tuple[str, str]]]:
+    """By file: each line that is added, after the line before which it stands in the page."""
+    changes: dict[str, list[tuple[str, str]]] = {}
+    for path, diff in CHANGED.findall(PAGE.read_text(encoding="utf-8")):
+        lines = diff.splitlines()
+        assert {line[0] for line in lines} <= {" ", "+"}, "the page only adds"
+        changes[path] = [(before[1:], line[1:]) for before, line in pairwise(lines) if line.startswith("+")]
+    return changes
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project in which the page was followed."""
+    copy = tmp_path_factory.mktemp("project")
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, copy / name)
+    for path, text in new_files().items():
+        assert not (copy / path).exists()
+        (copy / path).parent.mkdir(parents=True, exist_ok=True)
+        (copy / path).write_text(text, encoding="utf-8")
+    for path, additions in added_lines().items():
+        text = (copy / path).read_text(encoding="utf-8")
+        for before, line in additions:
+            assert text.count(f"{before}\n") == 1, f"{path} has not exactly one line {before!r}"
+            text = text.replace(f"{before}\n", f"{before}\n{line}\n")
+        (copy / path).write_text(text, encoding="utf-8")
+    run(copy, "ruff", "check", "--no-cache", "--quiet", "--fix", *added_lines())
+    run(copy, "ruff", "format", "--no-cache", "--quiet", *added_lines())
+    return copy
+
+
+def run(project: Path, *command: str, succeeds: bool = True) -> str:
+    """What a module prints that is run in the copy."""
+    environment = {**os.environ, "PYTHONPATH": str(project)}
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=project, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode == 0) is succeeds, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_controller_is_one_file_and_one_entry() -> None:
+    production = [path for path in new_files() if path.startswith(("actors/", "runtime/")) and "simulation" not in path]
+    assert production == [CONTROLLER]
+    changed = added_lines()
+    assert set(changed) == {"actors/controllers/built_in.py", "actors/simulation/trials/catalogue.py"}
+    for path, additions in changed.items():
+        imports = [line for _, line in additions if "import" in line]
+        assert len(additions) - len(imports) == 1, f"{path}: one entry and its import"
+
+
+def test_its_tests_pass(project: Path) -> None:
+    """Its own, and the one that asks each controller for a trial."""
+    (tests,) = [path for path in new_files() if path.startswith("tests/")]
+    assert " passed" in run(project, "pytest", "-q", "-p", "no:cacheprovider", tests, TRIALS)
+
+
+def test_its_style_and_imports_are_those_of_the_project(project: Path) -> None:
+    run(project, "ruff", "check", "--no-cache", *new_files(), *added_lines())
+    run(project, "ruff", "format", "--no-cache", "--check", *new_files(), *added_lines())
+
+
+def test_it_has_its_flags_and_its_name(project: Path) -> None:
+    usage = run(project, "actors.command", "--help")
+    assert "--pod-census-annotation" in usage
+    assert "Pod-census-controller flags:" in usage
+
+
+def test_its_types_are_right(project: Path) -> None:
+    if not (ROOT / ".mypy_cache").exists():
+        pytest.skip("mypy would check everything anew; bin/run-tests has run it before")
+    shutil.copytree(ROOT / ".mypy_cache", project / ".mypy_cache", dirs_exist_ok=True)
+    run(project, "mypy", "--follow-imports=silent", *[path for path in new_files() if path.startswith("actors/")])
+
+
+@pytest.mark.timeout(120)
+def test_its_trial_holds_whatever_goes_wrong(project: Path) -> None:
+    assert ", 0 failed;" in run(project, "kcm.simulate", "--setting", "nodes", "--seeds", "3")
+
+
+@pytest.mark.timeout(120)
+def test_its_trial_fails_a_controller_that_is_spoilt(project: Path) -> None:
+    path = project / CONTROLLER
+    good = path.read_text(encoding="utf-8")
+    assert good.count("!= number:") == 1
+    path.write_text(good.replace("!= number:", "is None:"), encoding="utf-8")  # writes the first number, and no other
+    try:
+        report = run(project, "kcm.simulate", "--setting", "nodes", "--no-shrink", succeeds=False)
+    finally:
+        path.write_text(good, encoding="utf-8")
+    assert "namespace default says 0, " in report
+
+
+def importers_of(module: str) -> set[str]:
+    """Modules of production outside of a controller's own file or folder that import something of it."""
+    found = set()
+    for path in (ROOT / "actors").rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if f"{name}.".startswith((f"{module}.", "actors.simulation.")):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                imported = [f"{node.module}.{one.name}." for one in node.names]
+                if any(each.startswith(f"{module}.") for each in imported):
+                    found.add(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("controller", "shared_with"),
+    [
+        ("nodes.ttl", set()),
+        ("nodes.node_ipam", set()),
+        ("workloads.replicaset", {"actors.controllers.workloads.replicationcontroller"}),
+    ],
+)
+def test_a_controller_of_ours_is_its_own_place_and_an_entry(controller: str, shared_with: set[str]) -> None:
+    assert importers_of(f"actors.controllers.{controller}") == {"actors.controllers.built_in", *shared_with}
