@@ -2,12 +2,12 @@
 
     server = ApiServer(store=MemoryStore(), clock=clock)
     response = server.handle(request)
-    server.when_durable(lambda: answer(response))
+    server.when_durable(lambda: send(response))
 
 A write is carried out at once, in memory, and made durable by the store in its own time; many requests may be handled
-before the first of them is on disk, and share one commit. So nobody may see a response before `when_durable` calls
-back: neither that of a write, nor that of a read, which may show what is not durable yet. With the in-memory store it
-always calls back at once, and whoever knows that need not ask. Watchers are told of a change only when it is durable.
+before the first of them is on disk, and share one commit. So a response is sent only after `when_durable` calls back:
+also that of a read, which may show a write that is not durable yet. With the in-memory store it always calls back at
+once. Watches deliver a change only when it is durable.
 
 All methods are called on one thread, which is also where callbacks run; none of them blocks.
 """
@@ -58,8 +58,6 @@ def random_uid() -> str:
 
 
 class ApiServer:
-    """The resources of a cluster, and everything that the API can do with them."""
-
     def __init__(
         self,
         *,
@@ -72,8 +70,7 @@ class ApiServer:
     ) -> None:
         """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters.
 
-        collect_garbage: stand in for the garbage collector and the namespace controller, see garbage.py and
-        namespace_cleanup.py.
+        collect_garbage: stand in for the garbage collector and the namespace controller, see stand_ins/.
         """
         self.registry = Registry(resources)
         self._cache = WatchCache(store.revision())
@@ -102,7 +99,7 @@ class ApiServer:
         return self._state.revision
 
     def handle(self, request: Request, *, user: str = "system:admin") -> Response:
-        """Carry out any request but a watch. Refusals are responses as well."""
+        """Carry out any request except a watch. A refusal is a response too."""
         try:
             call = Call(route(self.registry, request.path), request, user)
             return self._carry_out(call)
@@ -119,10 +116,10 @@ class ApiServer:
         deliver: Callable[[bytes], None],
         end: Callable[[Response], None],
     ) -> Watch | Response:
-        """Begin a watch, or the refusal to.
+        """Start a watch; returns a Response if it is refused.
 
         deliver: gets whole lines, one or more at a time; may be called before this returns. end: once, when the server
-        ends the watch. Call tick now and then, or nobody gets a bookmark and no watch ever ends by itself.
+        ends the watch. Bookmarks and time-outs come with calls of `tick`.
         """
         try:
             found = route(self.registry, request.path)
@@ -135,11 +132,11 @@ class ApiServer:
             return err.response()
 
     def when_durable(self, callback: Callable[[], None]) -> None:
-        """Call back once everything that was handled until now is durable, and told to watchers: at once if it is."""
+        """Call back once all requests handled until now are durable and published to watches: at once if they are."""
         self._state.when_durable(callback)
 
     def tick(self, now: float) -> None:
-        """Do what time has made due: bookmarks, ends of watches, old events. now: unix seconds."""
+        """Carry out what is due: bookmarks, time-outs of watches, expiry of objects. now: unix seconds."""
         self._expiry.tick(now)
         self._react()
         self._state.commit()
@@ -148,18 +145,18 @@ class ApiServer:
         self._cache.age(now)
 
     def next_tick(self) -> float | None:
-        """When the next watch wants a tick, in unix seconds; None while nobody watches."""
+        """When the next watch needs a tick, in unix seconds; None without watches."""
         return min((one.next_tick for one in self._cache.watches()), default=None)
 
     def route(self, path: str) -> Route | None:
-        """What a path is about; None if nothing is served there."""
+        """Returns None if nothing is served at the path."""
         try:
             return route(self.registry, path)
         except StatusError:
             return None
 
     def _react(self) -> None:
-        """Whatever follows from the changes of this request becomes part of it, and what follows from that."""
+        """Run the reactions to this request's changes, and to the changes that they make, as part of its commit."""
         done = 0
         while done < len(self._state.staged):
             change = self._state.staged[done]

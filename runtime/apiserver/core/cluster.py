@@ -1,4 +1,4 @@
-"""What every verb works on: the state, what is served, the clock, and the sources of uids and random suffixes."""
+"""What every verb works with: state, registry, clock, sources of uids and random suffixes; and the parsed request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime.client.api import Request
 
 
 class Now(Protocol):
-    """All that the server knows of time."""
+    """The server's clock."""
 
     def now(self) -> float:
         """Unix seconds."""
@@ -51,7 +51,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, taken apart."""
+    """One request with its route."""
 
     route: Route
     request: Request

@@ -65,7 +65,7 @@ class CustomResources:
         return end
 
     def _establish(self, name: str, stored: Object) -> None:
-        """Write into its status that it is served. Writes nothing the second time."""
+        """Set its status: names accepted, established. The second call writes nothing."""
         spec, status = stored["spec"], stored.get("status") or {}
         storage_versions = [version["name"] for version in spec["versions"] if version.get("storage")]
         established = {

@@ -1,4 +1,4 @@
-"""A request's body becomes an object of the kind that its path is about, or a 400 that says what is wrong with it.
+"""Decodes a request's body into an object of the path's kind, or refuses it with a 400 and the reason.
 
 Source: apiserver pkg/endpoints/handlers/{create,update,rest}.go (v1.36).
 """
@@ -20,12 +20,12 @@ MOST_NESTED = 200  # levels; our JSON encoder takes 254
 _META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
-class Unfit(ValueError):
-    """An object that is not of the kind that it has to be."""
+class UnfitError(ValueError):
+    """An object that is not of the required kind."""
 
 
 def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -> Object:
-    """The object in the body, as `settle_types` leaves it, in the usual order. Raises StatusError (400)."""
+    """Returns the object in the body with its types settled, kind and metadata first. Raises StatusError (400)."""
     try:
         obj = parse_json(body)
     except ValueError as err:
@@ -47,7 +47,7 @@ def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -
     given_kind, given_version = obj.get("kind") or definition.kind, obj.get("apiVersion") or definition.api_version
     try:
         settle_types(cluster, definition, obj)
-    except Unfit as err:
+    except UnfitError as err:
         version = quoted(given_version.rpartition("/")[2])
         text = f"{given_kind} in version {version} cannot be handled as a {definition.kind}: {err}"
         raise status_errors.bad_request(text) from err
@@ -55,10 +55,10 @@ def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -
 
 
 def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Make an object fit, in place, for all code that handles its kind: apiVersion, kind and metadata are there, fields
-    have their types, nulls, fields that the kind does not have and empty metadata are gone. managedFields are not kept.
+    """Normalizes an object in place: apiVersion, kind and metadata are present, fields have their types; nulls, unknown
+    fields and empty metadata are dropped. managedFields are not kept.
 
-    Raises Unfit on another kind and on a value of a wrong type, StatusError (400) on another version of the kind.
+    Raises UnfitError on another kind and on a value of a wrong type, StatusError (400) on another version of the kind.
     """
     _settle_kind(cluster, definition, obj)
     if obj.get("metadata") is None:
@@ -66,7 +66,7 @@ def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
     try:
         cluster.shapes.check(definition, obj)
     except ShapeError as err:
-        raise Unfit(str(err)) from err
+        raise UnfitError(str(err)) from err
     meta = obj["metadata"]
     for field in ("managedFields", "selfLink"):
         meta.pop(field, None)
@@ -76,7 +76,7 @@ def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 
 def parse_json(body: bytes) -> Any:
-    """Raises ValueError, also on what is nested too deeply for those who handle it."""
+    """Raises ValueError, also on a body that is nested too deeply."""
     value = orjson.loads(body)
     if body.count(b"{") + body.count(b"[") > MOST_NESTED and _depth(value) > MOST_NESTED:
         raise ValueError(f"nested more than {MOST_NESTED} levels deep")
@@ -96,10 +96,12 @@ def _settle_kind(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
     if kind != definition.kind or api_version != definition.api_version:
         if cluster.registry.of_kind(api_version, kind) is None:
             where = 'in scheme "pkg/api/legacyscheme/scheme.go:30"'
-            raise Unfit(f"no kind {quoted(str(kind))} is registered for version {quoted(str(api_version))} {where}")
+            raise UnfitError(
+                f"no kind {quoted(str(kind))} is registered for version {quoted(str(api_version))} {where}"
+            )
         if kind != definition.kind:
             inner = f"{definition.group.partition('.')[0] or 'core'}.{definition.kind}"
-            raise Unfit(f"converting ({api_version}.{kind}) to ({inner}): unknown conversion")
+            raise UnfitError(f"converting ({api_version}.{kind}) to ({inner}): unknown conversion")
         raise status_errors.bad_request(
             f"the API version in the data ({api_version}) does not match "
             f"the expected API version ({definition.api_version})"

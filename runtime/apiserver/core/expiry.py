@@ -1,4 +1,4 @@
-"""Objects that live for a while after their last write: events."""
+"""Objects that are deleted some time after their last write: events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime.apiserver.storage.store import DELETED, Change
 
 
 class Expiry:
-    """Removes objects of the kinds whose strategy has a ttl, when tick is called after their time."""
+    """Removes objects of the kinds whose strategy has a ttl, on the first tick after it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -44,7 +44,7 @@ class Expiry:
 
 
 def _last_written(event: Object, now: float) -> float:
-    """When an event was written last, as far as it says so; now if it does not."""
+    """When an event was last written, by its own timestamps; now without any."""
     for text in (event.get("lastTimestamp"), event.get("eventTime"), metadata(event).get("creationTimestamp")):
         if text:
             try:

@@ -1,4 +1,4 @@
-"""What the server does to the metadata of every object, whatever its kind.
+"""What the server sets in the metadata of every object, of any kind.
 
 Source: apiserver pkg/registry/rest/{meta,create,update}.go, apimachinery pkg/api/validation/objectmeta.go (v1.36).
 """
@@ -15,7 +15,7 @@ GENERATED_BASE = 58  # a generated name is at most 63 characters long, five of t
 
 
 def settle_namespace(route: Route, obj: Object) -> None:
-    """The object's namespace is the path's. Raises StatusError (400) if it says otherwise."""
+    """Sets the namespace of the path. Raises StatusError (400) if the object has another."""
     meta = obj["metadata"]
     namespace = meta.get("namespace") or ""
     if namespace and namespace != route.namespace:
@@ -43,7 +43,7 @@ def check_name(route: Route, obj: Object) -> None:
 
 
 def begin(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """What the server alone decides about a new object."""
+    """Sets the fields of a new object that only the server decides."""
     meta = obj["metadata"]
     for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
         meta.pop(field, None)
@@ -58,7 +58,7 @@ def generated_name(cluster: Cluster, base: str) -> str:
 
 
 def carry_over(obj: Object, old: Object) -> None:
-    """What an update cannot change: identity, times, and once it is asked for, the deletion."""
+    """Copies the fields that an update cannot change: identity, times, and a deletion in progress."""
     meta, old_meta = obj["metadata"], old["metadata"]
     meta.setdefault("uid", old_meta["uid"])
     meta["creationTimestamp"] = old_meta["creationTimestamp"]

@@ -1,4 +1,4 @@
-"""How an object goes: at once, after its grace, or when its last finalizer does.
+"""Deletion of an object: at once, after its grace period, or with its last finalizer.
 
 Source: apiserver pkg/registry/rest/delete.go (BeforeDelete), pkg/registry/generic/registry/store.go (Delete; v1.36).
 """
@@ -20,7 +20,7 @@ ORPHAN_FINALIZER, FOREGROUND_FINALIZER = "orphan", "foregroundDeletion"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """grace: seconds; None for the object's own. uid, resource_version: preconditions. propagation: None if unsaid."""
+    """grace: seconds; None: the object's own. uid, resource_version: preconditions. propagation: None without one."""
 
     grace: int | None = None
     uid: str | None = None
@@ -30,14 +30,14 @@ class DeleteOptions:
 
 
 def store(cluster: Cluster, definition: ResourceDefinition, key: Key, obj: Object) -> bytes:
-    """Store a changed object, or let it go if nothing keeps it any more; its bytes in either case."""
+    """Stores a changed object, or removes it if nothing keeps it any more; returns its bytes in either case."""
     if nothing_keeps(definition, obj):
         return cluster.state.remove(definition.storage, key, obj)
     return cluster.state.put(definition.storage, key, obj)
 
 
 def nothing_keeps(definition: ResourceDefinition, obj: Object) -> bool:
-    """Whether it is to be deleted, its grace is over, and its last finalizer is gone."""
+    """Whether it is being deleted, its grace period is over, and it has no finalizers."""
     meta = obj["metadata"]
     deleting = "deletionTimestamp" in meta and not meta.get("deletionGracePeriodSeconds")
     return deleting and not meta.get("finalizers") and not definition.strategy.held(obj)
@@ -46,7 +46,7 @@ def nothing_keeps(definition: ResourceDefinition, obj: Object) -> bool:
 def delete_object(
     cluster: Cluster, definition: ResourceDefinition, key: Key, options: DeleteOptions
 ) -> tuple[Object, bool]:
-    """Ask for an object's deletion: (the object as it is after that, whether it is gone). Raises StatusError."""
+    """Deletes an object, or marks it for deletion; returns (the object, whether it is gone). Raises StatusError."""
     record = cluster.record(definition, key)
     obj = decode_object(record.raw)
     meta, strategy = obj["metadata"], definition.strategy
@@ -55,7 +55,7 @@ def delete_object(
     if strategy.grace_period is not None or finalizers or strategy.held(obj):
         grace = _settle_grace(cluster, definition, obj, options)
     else:
-        grace = 0  # nobody will ever see the time of its deletion
+        grace = 0  # the deletionTimestamp would never be visible
     if grace is None:
         return obj, False
     if finalizers:
@@ -78,7 +78,7 @@ def delete_object(
 
 
 def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object, options: DeleteOptions) -> int | None:
-    """Write into the object when it has to be gone; the seconds until then, None if that is settled already."""
+    """Sets deletionTimestamp; returns the grace period in seconds, None if an earlier deletion holds."""
     meta, strategy = obj["metadata"], definition.strategy
     asked = None if options.grace is None else (1 if options.grace < 0 else options.grace)
     now = cluster.clock.now()
@@ -97,14 +97,14 @@ def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     shortened = parse_time(meta["deletionTimestamp"]) - running + asked
     if shortened < now:
         shortened = now
-        # Whoever ends the object still has to be told, so a graceful deletion never becomes one without grace.
+        # The kubelet still has to see the deletion, so a graceful one never becomes one without grace.
         asked = 1 if asked else 0
     meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = format_time(shortened), asked
     return asked
 
 
 def _finalizers(definition: ResourceDefinition, finalizers: list[str], propagation: str | None) -> list[str]:
-    """The finalizers that the garbage collector will look for, as this deletion wants them."""
+    """The finalizers after this deletion: its propagation policy decides those of the garbage collector."""
     policy = definition.strategy.default_garbage_collection_policy
     if policy is GarbageCollectionPolicy.UNSUPPORTED:
         return finalizers

@@ -17,7 +17,7 @@ OBJECT_MODIFIED = "the object has been modified; please apply your changes to th
 
 
 class StatusError(Exception):
-    """A request is refused. code: HTTP's. reason: a metav1.StatusReason, or "". details: None where there are none."""
+    """The refusal of a request. code: of HTTP. reason: a metav1.StatusReason, or "". details: of the Status, or None."""
 
     def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -67,19 +67,19 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
 
 
 def no_such_path(because: str = "") -> StatusError:
-    """A path that no resource is served under. because: what is not there; upstream does not say."""
+    """A path that no resource is served under. because: what is missing; upstream has no such hint."""
     hint = f" ({because})" if because else ""
     return StatusError(404, "NotFound", f"the server could not find the requested resource{hint}", {})
 
 
 def nothing_runs(subresource: str) -> StatusError:
-    """Asked for what only a container that runs can give."""
+    """A subresource that needs a running container."""
     message = f"there is no pods/{subresource} here: the pods of this cluster run in appearance only"
     return StatusError(501, "NotImplemented", message, {})
 
 
 def version_on_create() -> StatusError:
-    """Upstream forgot to give it a reason; its clients see a 500."""
+    """Upstream's error has no reason, so its clients get a 500."""
     return StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
@@ -148,7 +148,7 @@ def unsupported_patch_type() -> StatusError:
 
 
 def unprocessable(because: str) -> StatusError:
-    """A patch that reads well but does not apply. Upstream keeps the reason to itself."""
+    """A patch that can be decoded but does not apply. Upstream gives no reason."""
     message = "the server rejected our request due to an error in our request"
     return StatusError(422, "Invalid", message, {"causes": [{"field": "patch", "message": because}]})
 

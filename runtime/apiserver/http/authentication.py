@@ -1,4 +1,4 @@
-"""Who sends a request: the holder of a token, or of a certificate that our authority signed."""
+"""The user behind a request: by bearer token, or by a client certificate that our authority signed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 
 
 class Authenticator:
-    """Knows users by bearer token and by client certificate."""
-
     def __init__(self, tokens: Mapping[str, str]) -> None:
         """tokens: token → user."""
         self._tokens = [(token.encode(), user) for token, user in tokens.items()]
@@ -18,7 +16,7 @@ class Authenticator:
         """authorization: the request's header, "" without one. peer_certificate: as ssl's getpeercert gives it, of a
         connection that verified it.
 
-        None for nobody we know; a wrong token is not made good by a certificate.
+        Returns None for an unknown user. With a token, valid or not, the certificate is ignored.
         """
         if authorization:
             scheme, _, token = authorization.partition(" ")

@@ -1,4 +1,4 @@
-"""What the server serves, as clients ask for it: /api, /apis and below, and all of it at once (aggregated discovery).
+"""Discovery documents: /api, /apis and below, and aggregated discovery.
 
 Source: apiserver pkg/endpoints/discovery (v1.36), apidiscovery.k8s.io/v2.
 """
@@ -28,7 +28,7 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
 
 
 def groups_of(definitions: Iterable[ResourceDefinition]) -> dict[str, dict[str, list[ResourceDefinition]]]:
-    """Group → version → resources; groups in the order they are in, versions as preferred, resources by name."""
+    """Group → version → resources; groups in the order of definitions, versions by preference, resources by name."""
     groups: dict[str, dict[str, list[ResourceDefinition]]] = {}
     for definition in definitions:
         groups.setdefault(definition.group, {}).setdefault(definition.version, []).append(definition)
@@ -92,7 +92,7 @@ def _api_group(group: str, versions: Iterable[str]) -> dict[str, Any]:
 
 
 def _names(definition: ResourceDefinition) -> dict[str, Any]:
-    """What is left out where it is empty."""
+    """Fields that are omitted when empty."""
     names: dict[str, Any] = {}
     if definition.short_names:
         names["shortNames"] = definition.short_names

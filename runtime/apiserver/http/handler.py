@@ -1,7 +1,7 @@
-"""The embedded API server's HTTP side: one aiohttp handler between connections and ApiServer.
+"""The HTTP side of the embedded API server: one aiohttp handler between connections and ApiServer.
 
-Kept thin, since every request of a busy cluster passes here: paths are taken apart by hand, bodies go through as
-bytes, there is no router, no middleware and no log of requests.
+Kept thin, since every request of a busy cluster passes here: paths are parsed by hand, bodies stay bytes, and there is
+no router, no middleware and no access log.
 
 Source for what clients see: apiserver pkg/server (handlers, healthz, version) and pkg/endpoints/filters (v1.36).
 """
@@ -49,14 +49,14 @@ LARGEST_BODY = 3 * 1024 * 1024  # bytes, as upstream
 KEEP_ALIVE = 3630.0  # seconds that an idle connection stays open
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
-_FOR_ANYBODY = {*_HEALTH, "/version"}
+_WITHOUT_USER = {*_HEALTH, "/version"}
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized")
 # Of these patches the body has the fields of the object.
 _PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
 
 
 class ApiHttp:
-    """Answers HTTP requests out of an ApiServer. Everything happens on the event loop's thread."""
+    """Serves an ApiServer over HTTP. Everything happens on the event loop's thread."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ApiHttp:
         self._openapi, self._version = OpenApi(api.registry, types, installed_descriptions()), version
         self._streams: set[WatchStream] = set()
         self._waiting: set[asyncio.Future[None]] = set()  # for what they did to be durable
-        self._given_up: StatusError | None = None
+        self._failure: StatusError | None = None
 
     def server(self) -> web.Server:
         """For a web.ServerRunner; to be called on the event loop."""
@@ -83,28 +83,28 @@ class ApiHttp:
             return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
 
         return web.Server(
-            self.answer,
+            self.handle,
             request_factory=request_factory,
-            handler_cancellation=True,  # else nobody would notice that the client of a silent watch is gone
+            handler_cancellation=True,  # else a watch without events would outlive its client
             access_log=None,
             keepalive_timeout=KEEP_ALIVE,
         )
 
     def end_watches(self) -> None:
-        """End all watches in good order, as the server is about to stop."""
+        """End all watches gracefully, before the server stops."""
         for stream in self._streams:
             stream.end()
 
-    def give_up(self, because: str) -> None:
-        """Nothing will be durable any more: say so to all who wait for it, and to whoever still comes."""
-        self._given_up = status_errors.internal(because)
+    def fail(self, because: str) -> None:
+        """Writes can no longer be made durable: fail all requests that wait for it, and all later ones."""
+        self._failure = status_errors.internal(because)
         for future in self._waiting:
             if not future.done():
-                future.set_exception(self._given_up)
+                future.set_exception(self._failure)
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            return await self._answer(request)
+            return await self._handle(request)
         except StatusError as err:
             return _http_response(err.response())
         except web.HTTPRequestEntityTooLarge:
@@ -116,14 +116,14 @@ class ApiHttp:
             self._log.exception("request failed", method=request.method, path=request.raw_path)
             return _http_response(status_errors.internal("see the server's log").response())
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         path, _, query = request.raw_path.partition("?")
         if "%" in path:
             path = unquote(path)
         authorization = request.headers.get("Authorization", "")
         certificate = None if authorization else request.get_extra_info("peercert")
         user = self._authenticator.user(authorization, certificate)
-        if user is None and (authorization or path.rstrip("/") not in _FOR_ANYBODY):
+        if user is None and (authorization or path.rstrip("/") not in _WITHOUT_USER):
             raise _UNAUTHORIZED
         parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
         if _is_resource(path):
@@ -158,17 +158,17 @@ class ApiHttp:
                 raise status_errors.no_such_path() from None
             raise
         asked = Request(method=method, path=path, query=query, body=body, content_type=media_type or JSON)
-        # Upstream warns of stray fields wherever it is not told otherwise. Creations of clients that do not ask, and
-        # would hardly show it, are not worth the time; a patch is small.
+        # Upstream's default is to warn of stray fields. It is skipped for creations without ?fieldValidation, whose
+        # clients hardly show warnings, to save the time; a patch is small.
         warnings = self._stray_fields(asked) if "fieldValidation" in query or method == "PATCH" else []
         response = self._api.handle(asked, user=user)
         await self._durable()
         return _http_response(response, warnings=warnings)
 
     async def _durable(self) -> None:
-        """Wait until what was handled last may be shown. Raises StatusError (500) when it never may."""
-        if self._given_up is not None:
-            raise self._given_up
+        """Wait until the last request that was handled is durable. Raises StatusError (500) if it never will be."""
+        if self._failure is not None:
+            raise self._failure
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def settle() -> None:
@@ -183,7 +183,7 @@ class ApiHttp:
             self._waiting.discard(future)
 
     def _stray_fields(self, asked: Request) -> list[str]:
-        """Warnings. Raises StatusError where stray fields are an error."""
+        """Returns warnings. Raises StatusError where stray fields are an error."""
         directive = asked.query.get("fieldValidation", WARN)
         route = self._api.route(asked.path)
         has_fields = asked.method in ("POST", "PUT") or asked.content_type in _PATCHES_WITH_FIELDS
@@ -202,7 +202,7 @@ class ApiHttp:
         )
 
     def _representation(self, asked: Request, form: Form) -> Representation | None:
-        """None for the object as it is. Raises StatusError (400)."""
+        """Returns None for the object as it is. Raises StatusError (400)."""
         if not form.kind:
             return None
         include = asked.query.get("includeObject") or "Metadata"
@@ -227,7 +227,7 @@ class ApiHttp:
             await stream.pump(response.write, representation.lines if representation else _unchanged)
             await response.write_eof()
         except ConnectionResetError:
-            pass  # its client has gone, perhaps in the middle of a line
+            pass  # the client is gone, perhaps in the middle of a line
         finally:
             self._streams.discard(stream)
             watch.cancel()
@@ -290,7 +290,7 @@ def _json(document: Mapping[str, Any]) -> web.Response:
 
 
 def _http_response(response: Response, *, body: bytes | None = None, warnings: Sequence[str] = ()) -> web.Response:
-    """body: instead of the response's own. warnings: what kubectl shows people beside the answer."""
+    """body: instead of the response's own. warnings: kubectl prints them."""
     headers = CIMultiDict({"Content-Type": response.content_type})
     if response.retry_after:
         headers["Retry-After"] = str(math.ceil(response.retry_after))

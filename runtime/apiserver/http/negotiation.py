@@ -1,7 +1,7 @@
-"""In which form a client wants its answer: what its Accept header says, and what comes of it.
+"""The form of a response, negotiated by the Accept header.
 
-Source: apiserver pkg/endpoints/handlers/negotiation/negotiate.go (v1.36). Answers are JSON, never protobuf or CBOR: all
-clients of Kubernetes that like those better take JSON as well.
+Source: apiserver pkg/endpoints/handlers/negotiation/negotiate.go (v1.36). Responses are JSON, never protobuf or CBOR:
+every client of Kubernetes that prefers those accepts JSON too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AS_IT_IS = Form()
 
 
 class Offer(NamedTuple):
-    """What else an answer can be turned into: kinds of one group, in these versions."""
+    """Kinds of one group, in these versions, that a response can be converted to."""
 
     group: str
     versions: tuple[str, ...]
@@ -42,11 +42,9 @@ _ANY_JSON = {JSON, "application/*", "*/*"}
 
 @lru_cache(maxsize=256)
 def negotiate(accept: str, offer: Offer) -> Form:
-    """The first form in the header that can be served. Raises StatusError (406) if there is none.
+    """Returns the first form in the header that can be served; plain JSON always can. Raises StatusError (406).
 
-    JSON as it is can always be had.
-
-    Quality values are not weighed: clients of Kubernetes send what they like best first.
+    Quality values are ignored: clients of Kubernetes list the forms in order of preference.
     """
     ranges = [text.strip() for text in accept.split(",") if text.strip()]
     for media_range in ranges or ["*/*"]:

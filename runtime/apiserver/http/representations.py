@@ -29,7 +29,7 @@ class Representation:
         self._with_columns = True
 
     def body(self, raw: bytes) -> bytes:
-        """An object or a list. Anything else, as a Status, stays what it is."""
+        """An object or a list in this form. A Status is returned as it is."""
         obj = orjson.loads(raw)
         kind, api_version = str(obj.get("kind", "")), str(obj.get("apiVersion", ""))
         if kind == "Status":

@@ -1,4 +1,4 @@
-"""What may stand in a request's body. YAML and protobuf become JSON, so that all that comes after sees JSON only."""
+"""Request bodies: YAML and protobuf are converted to JSON, so that the core sees JSON only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, but for times: in Kubernetes they are text."""
+    """The safe loader, except that times stay text, as in Kubernetes."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -24,7 +24,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def json_body(method: str, media_type: str, body: bytes, protobuf: ProtobufDecoder) -> bytes:
-    """The body as JSON. media_type: without parameters, "" for none.
+    """Returns the body as JSON. media_type: without parameters, "" for none.
 
     Raises StatusError: 415 on a type that the method does not take (types of patches are not looked at) or a kind that
     cannot be had in protobuf, 400 on what cannot be read.
@@ -53,7 +53,7 @@ def _from_protobuf(body: bytes, protobuf: ProtobufDecoder) -> bytes:
 
 def _from_yaml(body: bytes) -> bytes:
     if body.lstrip()[:1] == b"{":
-        return body  # most clients send JSON, which is YAML; if it is broken, whoever reads it says so
+        return body  # most clients send JSON, which is YAML; broken JSON is refused where it is decoded
     try:
         document = yaml.load(body, _Loader)
         return orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS)

@@ -11,13 +11,13 @@ MOST_WAITING = 16 * 1024 * 1024  # bytes
 
 
 class WatchStream:
-    """Between a Watch, which never waits, and a connection, which may be slow. Lives on the event loop's thread."""
+    """The buffer between a Watch, which never waits, and a slow connection. For the event loop's thread."""
 
     def __init__(self, *, too_slow: Callable[[], None], most_waiting: int = MOST_WAITING) -> None:
         """too_slow: called once, when more than most_waiting bytes have gathered; then nothing more is taken.
 
-        The client has to be cut off: it will list again, and the memory goes to those who listen. The first batch is
-        not counted, since it may hold all objects there are.
+        The client is to be cut off: it will relist, and the memory is freed. The first batch is not counted, since it
+        may hold all objects there are.
         """
         self._too_slow, self._most_waiting = too_slow, most_waiting
         self._waiting: list[bytes] = []
@@ -38,12 +38,12 @@ class WatchStream:
         self._news.set()
 
     def end(self, _response: Response | None = None) -> None:
-        """Nothing more will come; what waits is still written."""
+        """No more lines will come; lines that wait are still written."""
         self._ended = True
         self._news.set()
 
     async def pump(self, write: Callable[[bytes], Awaitable[None]], shown: Callable[[bytes], bytes]) -> None:
-        """Write what comes until the end. Raises what write raises, ConnectionError for a client that is gone."""
+        """Writes lines until the end. Raises what write raises: ConnectionError when the client is gone."""
         while True:
             if not self._waiting:
                 if self._ended:

@@ -1,6 +1,6 @@
 """The embedded server's certificates: an authority of its own, a serving certificate for loopback, the admin's.
 
-They are kept in a directory and used again as long as they are valid, so that a kubeconfig once written stays true.
+They are kept in a directory and reused while they are valid, so that a kubeconfig stays valid across restarts.
 Keys are P-256: a TLS handshake with them costs a tenth of one with RSA 2048.
 """
 
@@ -39,7 +39,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """What a TLS server and its admin need. authority: the CA's own pair, which signed the other two."""
+    """authority: the CA's own pair, which signed the other two."""
 
     authority: KeyPair
     serving: KeyPair
@@ -47,8 +47,8 @@ class Certificates:
 
 
 def ensure_certificates(directory: Path, *, now: float) -> Certificates:
-    """The certificates in the directory, made or renewed where they are missing, broken, of another authority or
-    within RENEW_BEFORE of their end.
+    """Returns the certificates in the directory; creates or renews those that are missing, broken, of another authority
+    or within RENEW_BEFORE of their end.
 
     now: Unix seconds. Raises OSError when the directory cannot be written.
     """
@@ -78,7 +78,7 @@ def _pair(directory: Path, name: str) -> KeyPair:
 
 
 def _load(pair: KeyPair) -> _Identity | None:
-    """What the files hold; None if they are missing, or no certificate and key."""
+    """Returns None if the files are missing, or are no certificate and key."""
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
         key = serialization.load_pem_private_key(pair.key.read_bytes(), password=None)

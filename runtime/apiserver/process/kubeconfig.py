@@ -1,4 +1,4 @@
-"""How people and programs reach the embedded server: the admin's token, and a kubeconfig with it."""
+"""The admin's token, and the kubeconfig that holds it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "kcm"  # of the cluster, the user and the context
 
 
 def admin_token(path: Path) -> str:
-    """The token in the file, made on first use. Raises OSError."""
+    """Returns the token in the file, which it creates on first use. Raises OSError."""
     try:
         token = path.read_text(encoding="ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):
@@ -26,7 +26,7 @@ def admin_token(path: Path) -> str:
 
 
 def write_kubeconfig(path: Path, *, url: str, authority: bytes, token: str) -> None:
-    """Replace the file. authority: PEM of the CA that signed the server's certificate. Raises OSError."""
+    """Replaces the file. authority: PEM of the CA that signed the server's certificate. Raises OSError."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",

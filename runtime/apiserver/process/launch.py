@@ -1,4 +1,4 @@
-"""Starts the embedded API server as a child process, and ends it: the other side of process.py."""
+"""Starts the embedded API server as a child process and stops it: the parent's side of main.py."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedServer:
-    """A running server. kubeconfig: how to reach it. It ends with us, or earlier by stop()."""
+    """A running server. It ends with this process, or earlier by stop()."""
 
     url: str
     kubeconfig: Path
     child: Child
 
     def stop(self) -> None:
-        """Let it finish what it has, and wait for its end; a server that does not end is killed."""
+        """Shuts it down gracefully and waits; kills a server that does not end in time."""
         self.child.stop(STOPPED_WITHIN)
 
 
 def launch(
     directory: Path, *, port: int = 0, log_format: str = "text", ready_within: float = READY_WITHIN
 ) -> EmbeddedServer:
-    """Start a server on a directory and wait until it serves. log_format: "text" or "json". Raises LaunchError."""
-    told = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}"]
-    child = start_module(MODULE, ["--until-stdin-closes", *told], read=True)
-    words = _first_words(child, ready_within)
+    """Starts a server on a directory and waits until it serves. log_format: "text" or "json". Raises LaunchError."""
+    arguments = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}"]
+    child = start_module(MODULE, ["--until-stdin-closes", *arguments], read=True)
+    words = _first_line(child, ready_within)
     if "url" in words:
         return EmbeddedServer(url=words["url"], kubeconfig=Path(words["kubeconfig"]), child=child)
     child.kill()
     raise LaunchError(f"the embedded API server did not start: {words['error']}")
 
 
-def _first_words(child: Child, within: float) -> dict[str, str]:
-    """What the process says of itself, once it says something."""
+def _first_line(child: Child, within: float) -> dict[str, str]:
+    """The line that the process prints: its url, or an error."""
     assert child.words is not None
     if not select([child.words], [], [], within)[0]:
         return {"error": f"no sign of life for {within:g} s"}

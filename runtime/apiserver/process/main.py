@@ -1,10 +1,10 @@
 """The embedded API server as a process of its own: `python -m runtime.apiserver.process --dir .kcm --port 0`.
 
-When it serves, it says so in one line of JSON on standard output, {"url": …, "kubeconfig": …}; when it cannot begin, it
-says why, {"error": …}, and exits with 1. Its logs go to standard error. SIGTERM and SIGINT end it in good order; with
---until-stdin-closes so does the end of standard input, that is, of the process that started it, however that ended.
+It writes one line of JSON to standard output: {"url": …, "kubeconfig": …} once it serves, or {"error": …} before it
+exits with 1. Logs go to standard error. SIGTERM and SIGINT shut it down gracefully; with --until-stdin-closes so does
+the end of standard input, which comes with the end of the parent process.
 
-In its directory, which is its own: the store, certificates and keys, the admin's token, and the kubeconfig.
+Its directory holds the store, certificates and keys, the admin's token, and the kubeconfig.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
 from runtime.apiserver.process.kubeconfig import admin_token, write_kubeconfig
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusable
+from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusableError
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.logs.settings import LogSettings
 from runtime.process.event_loop import new_event_loop
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 STDIN = 0  # file descriptor
-TICK = 1.0  # seconds between looks at what time has made due
-DRAIN = 5.0  # seconds that open connections get to finish
-# Most of what lives in this process lives long: looking through it often is wasted.
+TICK = 1.0  # seconds between calls of ApiServer.tick
+DRAIN = 5.0  # seconds for open connections to finish
+# Most objects in this process live long: frequent collections are wasted.
 COLLECT_AFTER = (50_000, 20, 50)
 
 
-class CannotServe(Exception):
-    """The server cannot begin; the text is one line for people."""
+class CannotServeError(Exception):
+    """The server cannot start; the text is one line for people."""
 
 
-class CannotGoOn(Exception):
-    """What was promised to clients cannot be kept any more."""
+class CannotGoOnError(Exception):
+    """Writes can no longer be made durable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         with sole_use(arguments.directory):
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 return runner.run(serve(arguments, clock=clock, log=log))
-    except (CannotServe, DirectoryInUse, StoreUnusable) as err:
-        say({"error": str(err)})
+    except (CannotServeError, DirectoryInUse, StoreUnusableError) as err:
+        print_line({"error": str(err)})
         return 1
     except OSError as err:
-        say({"error": f"cannot use {arguments.directory}: {err.strerror or err}"})
+        print_line({"error": f"cannot use {arguments.directory}: {err.strerror or err}"})
         return 1
 
 
@@ -96,21 +96,24 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
     )
 
 
-def say(words: dict[str, str]) -> None:
-    """The one line that whoever started us waits for."""
-    sys.stdout.write(orjson.dumps(words).decode() + "\n")
+def print_line(fields: dict[str, str]) -> None:
+    """The one line that the parent process waits for."""
+    sys.stdout.write(orjson.dumps(fields).decode() + "\n")
     sys.stdout.flush()
 
 
 async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBoundLogger) -> int:
-    """Serve until told to end; the exit code. Raises CannotServe, StoreUnusable and OSError if it cannot begin."""
+    """Serves until a signal; returns the exit code.
+
+    Raises CannotServeError, StoreUnusableError and OSError if it cannot start.
+    """
     directory = arguments.directory
     certificates_in = directory / "certificates"
     certificates_in.mkdir(mode=0o700, exist_ok=True)
     certificates = ensure_certificates(certificates_in, now=clock.now())
     token = admin_token(directory / "token")
     ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    _end_when_told(ending, until_stdin_closes=arguments.until_stdin_closes)
+    _end_on_signals(ending, until_stdin_closes=arguments.until_stdin_closes)
     store = _open_store(directory / "cluster.db", ending)
     try:
         api = ApiServer(store=store, clock=clock)
@@ -125,12 +128,12 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             gc.freeze()
             gc.enable()
             gc.set_threshold(*COLLECT_AFTER)
-            say({"url": url, "kubeconfig": str(kubeconfig.resolve())})
+            print_line({"url": url, "kubeconfig": str(kubeconfig.resolve())})
             log.info("serving", url=url, directory=str(directory), revision=api.revision)
             await _tick_until(ending, api, clock.now)
-        except CannotGoOn as err:
+        except CannotGoOnError as err:
             log.error("stopping, the store cannot be written", error=str(err))
-            front.give_up(f"the store cannot be written: {err}")
+            front.fail(f"the store cannot be written: {err}")
             return 1
         finally:
             front.end_watches()
@@ -142,14 +145,14 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
 
 
 def _open_store(path: Path, ending: asyncio.Future[None]) -> SqliteStore:
-    """Raises StoreUnusable. A commit that fails ends the server: what follows it could not be kept either."""
+    """Raises StoreUnusableError. A failed commit ends the server: later commits would not be durable either."""
     loop = asyncio.get_running_loop()
 
     def post(callback: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(callback)
 
     def failed(err: Exception) -> None:
-        loop.call_soon_threadsafe(_end, ending, CannotGoOn(f"{path}: {err}"))
+        loop.call_soon_threadsafe(_end, ending, CannotGoOnError(f"{path}: {err}"))
 
     return SqliteStore(path, post=post, failed=failed)
 
@@ -165,7 +168,7 @@ def _front(api: ApiServer, token: str, *, clock: SystemClock, log: FilteringBoun
 
 
 def _tls(certificates: Certificates) -> ssl.SSLContext:
-    """A client may show a certificate of our authority; who shows none needs a token."""
+    """A client certificate of our authority is accepted; a client without one needs a token."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificates.serving.certificate, certificates.serving.key)
@@ -175,16 +178,16 @@ def _tls(certificates: Certificates) -> ssl.SSLContext:
 
 
 async def _listen(runner: web.ServerRunner, port: int, tls: ssl.SSLContext) -> int:
-    """The port that is listened on. Raises CannotServe."""
+    """Returns the port. Raises CannotServeError."""
     try:
         await web.TCPSite(runner, LOOPBACK, port, ssl_context=tls, backlog=1024).start()
     except OSError as err:
         reason = os.strerror(err.errno) if err.errno else err
-        raise CannotServe(f"cannot listen on {LOOPBACK}:{port}: {reason}") from err
+        raise CannotServeError(f"cannot listen on {LOOPBACK}:{port}: {reason}") from err
     return int(runner.addresses[0][1])
 
 
-def _end_when_told(ending: asyncio.Future[None], *, until_stdin_closes: bool) -> None:
+def _end_on_signals(ending: asyncio.Future[None], *, until_stdin_closes: bool) -> None:
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, _end, ending, None)
@@ -208,7 +211,7 @@ def _end(ending: asyncio.Future[None], error: Exception | None) -> None:
 
 
 async def _tick_until(ending: asyncio.Future[None], api: ApiServer, now: Callable[[], float]) -> None:
-    """Raises CannotGoOn."""
+    """Raises CannotGoOnError."""
     while not ending.done():
         await asyncio.wait([ending], timeout=TICK)
         api.tick(now())

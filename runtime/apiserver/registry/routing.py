@@ -1,4 +1,4 @@
-"""What a URL path of the API is about.
+"""From URL paths to resources.
 
 Source: apiserver pkg/endpoints/request/requestinfo.go (v1.36).
 """
@@ -11,7 +11,8 @@ from typing import NamedTuple
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 
-# What upstream's server asks the kubelet for, and hollow ones have not: `kubectl logs`, exec, attach, port-forward.
+# Subresources that upstream's server fetches from the kubelet: `kubectl logs`, exec, attach, port-forward. Hollow
+# kubelets have none of them.
 OF_RUNNING_CONTAINERS = ("log", "exec", "attach", "portforward", "proxy")
 
 
@@ -67,5 +68,5 @@ def _not_served(registry: Registry, group: str, version: str, plural: str) -> st
 
 
 def is_watch(query: Mapping[str, str]) -> bool:
-    """Whether a GET of a collection, or of one object by field selector, asks for a stream."""
+    """Whether a GET is a watch."""
     return query.get("watch") in ("1", "t", "T", "true", "True", "TRUE")

@@ -25,7 +25,7 @@ class StoredObjects(Protocol):
 
 
 class GarbageCollectionPolicy(Enum):
-    """What happens to the dependents of a deleted object where the request does not say it."""
+    """What happens to the dependents of a deleted object if the request has no propagationPolicy."""
 
     DELETE_DEPENDENTS = "DeleteDependents"
     ORPHAN_DEPENDENTS = "OrphanDependents"

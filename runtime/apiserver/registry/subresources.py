@@ -1,6 +1,6 @@
-"""What can be done to a subresource, and what kind its body is: as discovery, OpenAPI and validation tell of it.
+"""The verbs of each subresource and the kind of its body, for discovery, OpenAPI and field validation.
 
-What is here is only told of where a ResourceDefinition names the subresource.
+A subresource is served where a ResourceDefinition names it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""A stand-in for the garbage collector: what an owner's deletion means for what it owns, done on the spot.
-
-A real cluster leaves this to the controller manager. Where nobody runs a garbage collector, `kubectl delete rc` would
-leave its pods behind; so the embedded server does the least of it itself, in the same commit as the owner's deletion.
-ApiServer(collect_garbage=False) leaves it out.
+"""A stand-in for the garbage collector: dependents follow their owner in the same commit as its deletion.
 
 Source: the rules of kubernetes pkg/controller/garbagecollector/garbagecollector.go (v1.36), attemptToDeleteItem and
-attemptToOrphan. Differs: an owner of a kind that is not served counts as there.
+attemptToOrphan. Differs: an owner of a kind that is not served counts as existing.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ _Place = tuple[str, Key]  # storage, key
 
 
 class _Reference(NamedTuple):
-    """What counts of an owner reference."""
+    """The fields of an owner reference that matter here."""
 
     api_version: str
     kind: str
@@ -45,7 +41,7 @@ class _Reference(NamedTuple):
 
 
 class GarbageCollector:
-    """Who owns what, kept up to date change by change; every change may lead to more."""
+    """The owner graph, updated with every change; a change may cause further ones."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -84,7 +80,7 @@ class GarbageCollector:
                 self._dependents.setdefault(reference.uid, set()).add(place)
 
     def _shared(self, references: tuple[_Reference, ...]) -> tuple[_Reference, ...]:
-        """The thousand dependents of one owner remember it once."""
+        """Equal references of many dependents are kept in memory once."""
         sibling = next(iter(self._dependents.get(references[0].uid, ())), None)
         known = None if sibling is None else self._owners[sibling]
         return known if known == references else references
@@ -93,7 +89,7 @@ class GarbageCollector:
         return sorted(self._dependents.get(uid, ()))
 
     def _collect(self, place: _Place) -> None:
-        """Delete a dependent whose owners are gone or wait for it; or let it forget those owners if it has others."""
+        """Delete a dependent whose owners are all gone or waiting for it; else drop its references to such owners."""
         obj = self._object(place)
         if obj is None or "deletionTimestamp" in obj["metadata"]:
             return
@@ -120,7 +116,7 @@ class GarbageCollector:
         self._delete(place, None if undecided else propagation)
 
     def _finalize(self, place: _Place) -> None:
-        """Carry out what the deletion of an owner asked for, as far as it goes now."""
+        """Carry out the propagation policy of a deleted owner as far as its dependents allow it now."""
         obj = self._object(place)
         if obj is None:
             return
@@ -137,7 +133,7 @@ class GarbageCollector:
                 self._take_finalizer(place, obj, FOREGROUND_FINALIZER)
 
     def _finish_owner(self, dependent: _Place, reference: _Reference) -> None:
-        """A dependent went, or let go of its owner, or blocks it no more: the owner may have waited for that."""
+        """A dependent is gone, has dropped its owner, or no longer blocks it: the owner may have waited for that."""
         place = self._place(dependent, reference)
         obj = self._object(place) if place else None
         if place and obj is not None and obj["metadata"]["uid"] == reference.uid and _waits_for_dependents(obj):
@@ -166,7 +162,7 @@ class GarbageCollector:
         self._store(place, obj)
 
     def _place(self, dependent: _Place, reference: _Reference) -> _Place | None:
-        """Where an owner is; None if its kind is not served."""
+        """The storage and key of an owner; None if its kind is not served."""
         definition = self._cluster.registry.of_kind(reference.api_version, reference.kind)
         if definition is None:
             return None
@@ -174,7 +170,7 @@ class GarbageCollector:
         return definition.storage, make_key(namespace, reference.name)
 
     def _owner(self, dependent: _Place, reference: _Reference) -> Object | None:
-        """The owner, {} if we cannot know; None if it is gone, or another object has its name."""
+        """The owner, {} if its kind is not served; None if it is gone, or another object has its name."""
         place = self._place(dependent, reference)
         if place is None:
             return {}

@@ -1,7 +1,6 @@
-"""A stand-in for the namespace controller: a deleted namespace is emptied, and goes with its last object.
+"""A stand-in for the namespace controller: a deleted namespace is emptied, and removed with its last object.
 
-Pods are given their grace, so a namespace may stay Terminating for a while. ApiServer(collect_garbage=False) leaves
-this out, for a cluster that runs the controller.
+Pods keep their grace period, so a namespace may stay Terminating for a while.
 
 Source: kubernetes pkg/controller/namespace/deletion/namespaced_resources_deleter.go (v1.36).
 """
@@ -19,7 +18,7 @@ NAMESPACES = "namespaces"
 
 
 class NamespaceCleanup:
-    """Follows the changes of the state; a change may lead to more."""
+    """Reacts to changes of the state; a change may cause further ones."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -47,7 +46,7 @@ class NamespaceCleanup:
                     delete_object(self._cluster, definition, key, DeleteOptions(propagation=BACKGROUND))
 
     def _finish(self, namespace: str) -> None:
-        """Take our finalizer off a namespace that holds nothing any more."""
+        """Remove the finalizer of a namespace that is empty."""
         state, definition = self._cluster.state, self._cluster.registry.of_storage(NAMESPACES)
         record = state.get(NAMESPACES, namespace)
         if definition is None or record is None:

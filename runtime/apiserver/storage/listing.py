@@ -1,7 +1,7 @@
-"""A collection as it was at some revision, read in pages.
+"""A collection at some revision, read in pages.
 
-The newest state is kept whole; an older one is that state with the changes since then taken back. So pages of one list
-fit together, and a list at a revision that the history has forgotten is refused (410), as with etcd's compaction.
+Only the newest state is stored; an older one is made by undoing later changes. So the pages of one list are
+consistent, and a list at a revision that the history has forgotten is refused (410), as after a compaction of etcd.
 
 Source: apiserver pkg/storage/{continue.go,etcd3/store.go}, apimachinery metav1.ListOptions (v1.36).
 """
@@ -71,7 +71,7 @@ def read_page(
     start: Key,
     limit: int,
 ) -> Page:
-    """undone: changes of this collection to take back, oldest first. limit: at most so many items; 0 for all."""
+    """undone: changes of this collection to undo, oldest first. limit: of items; 0 for none."""
     earlier = {change.key: change.previous for change in reversed(undone)}
     keys = _keys(collection, earlier, namespace, start)
     items: list[bytes] = []
@@ -96,7 +96,7 @@ def _keys(collection: Collection, earlier: dict[Key, bytes], namespace: str, sta
 
 
 def _selected(collection: Collection, earlier: dict[Key, bytes], selection: Selection, key: Key) -> bytes | None:
-    """The object's bytes if it is selected. What is asked for first is what costs least."""
+    """The object's bytes if it is selected. The cheapest condition is checked first."""
     if not selection.has_key(key):
         return None
     raw = earlier.get(key)

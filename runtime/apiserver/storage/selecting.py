@@ -1,4 +1,4 @@
-"""Which objects a list, a watch or a deletecollection is about."""
+"""The selection of a list, a watch or a deletecollection: label and field selectors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _ANY = FieldSelector()
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Conditions on labels, on the key (metadata.name, metadata.namespace), and on what else is in the object: apart,
-    since looking into an object means decoding it."""
+    """Conditions on labels, on the key (metadata.name, metadata.namespace), and on other content: apart, since the last
+    needs the object decoded."""
 
     definition: ResourceDefinition
     labels: LabelSelector = EVERYTHING

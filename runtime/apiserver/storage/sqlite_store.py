@@ -1,7 +1,7 @@
-"""A store on disk: SQLite in WAL mode, synchronous=FULL, and one commit for all who wait, on a thread of its own.
+"""A store on disk: SQLite in WAL mode, synchronous=FULL, one commit for all waiting writes, on a thread of its own.
 
-What on_durable was called for is there after kill -9 and, as far as the disk keeps its word, after a power cut. The
-file holds whatever the cluster holds, secrets too, so nobody else may read it.
+A change whose on_durable was called survives kill -9 and, if the disk honours fsync, a power cut. The file holds
+secrets, so its mode is 0600.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runtime.apiserver.storage.store import DELETED, Change, Stored
 
 FORMAT = 1
 
-# With rowids: the bodies are appended, and only the small index is written all over the place.
+# With rowids the bodies are appended, and only the small index is written at random.
 _SCHEMA = """
 CREATE TABLE objects (
     storage TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
@@ -31,8 +31,8 @@ INSERT INTO newest VALUES (0);
 _Commit = tuple[Sequence[Change], Callable[[], None]]
 
 
-class StoreUnusable(Exception):
-    """The file cannot be opened as a store: another process has it, or it is none of ours."""
+class StoreUnusableError(Exception):
+    """The file cannot be opened as a store: another process has it open, or it is of another format."""
 
 
 class SqliteStore:
@@ -45,7 +45,7 @@ class SqliteStore:
     def __init__(
         self, path: Path, *, post: Callable[[Callable[[], None]], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Raises StoreUnusable."""
+        """Raises StoreUnusableError."""
         self._post, self._failed = post, failed
         self._commits: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
         self._connection = _open(path)
@@ -86,7 +86,7 @@ class SqliteStore:
             self._post(partial(_tell, commits))
 
     def _write_batch(self, commits: Sequence[_Commit]) -> None:
-        # Only the last state of an object matters: the order inside a commit is nobody's to see.
+        # Only the last state of each object matters: the order inside a commit is not observable.
         changes = {(change.storage, change.key): change for changes, _ in commits for change in changes}
         revision = commits[-1][0][-1].revision
         gone = [key for key, change in changes.items() if change.type == DELETED]
@@ -119,10 +119,10 @@ def _open(path: Path) -> sqlite3.Connection:
         if version == 0:
             connection.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={FORMAT};COMMIT;")
         elif version != FORMAT:
-            raise StoreUnusable(f"{path}: written in format {version}, this version reads format {FORMAT}")
+            raise StoreUnusableError(f"{path}: written in format {version}, this version reads format {FORMAT}")
     except sqlite3.OperationalError as err:
         why = "another process has it open" if err.sqlite_errorcode == sqlite3.SQLITE_BUSY else str(err)
-        raise StoreUnusable(f"{path}: {why}") from err
+        raise StoreUnusableError(f"{path}: {why}") from err
     except (OSError, sqlite3.Error) as err:
-        raise StoreUnusable(f"{path}: {err}") from err
+        raise StoreUnusableError(f"{path}: {err}") from err
     return connection

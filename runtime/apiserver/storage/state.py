@@ -1,7 +1,7 @@
 """The newest version of every object, and the order in which writes become visible to watchers.
 
 A write is staged (the next request already builds on it), handed to the store together with all other writes of its
-request, and published once it is durable. Whoever answers a request waits with `when_durable`, readers too: else a
+request, and published once it is durable. A response, also of a read, is sent after `when_durable`: else a
 client could learn a resourceVersion that a crash takes back and that another write then gets.
 """
 
@@ -61,7 +61,7 @@ class Collection:
 
 
 class State:
-    """Collections by storage name; the one place where a revision is given out."""
+    """Collections by storage name; the only place that increments the revision."""
 
     def __init__(self, store: Store, publish: Publish) -> None:
         self._store, self._publish = store, publish
@@ -91,7 +91,7 @@ class State:
         return map(decode_object, self.collection(storage).raw_objects())
 
     def put(self, storage: str, key: Key, obj: Object) -> bytes:
-        """Stage a create or update. Sets obj's resourceVersion; its encoding is what everybody will see."""
+        """Stage a create or update. Sets obj's resourceVersion; returns its encoding, which all clients get."""
         collection = self.collection(storage)
         before = collection.records.get(key)
         raw = self._encode(obj)
@@ -115,21 +115,21 @@ class State:
         return encode_to_keep(obj)
 
     def commit(self) -> None:
-        """Hand what was staged since the last call to the store, as one."""
+        """Hand all changes that were staged since the last call to the store, as one commit."""
         changes, self.staged = self.staged, []
         if changes:
             self._unpublished.extend(changes)
             self._store.commit(changes, lambda: self._became_durable(changes[-1].revision))
 
     def when_durable(self, callback: Callable[[], None]) -> None:
-        """Call back once all that is staged now is durable and published: at once if it is."""
+        """Call back once all changes staged until now are durable and published: at once if they are."""
         if self.revision <= self.durable:
             callback()
         else:
             self._waiting.append((self.revision, callback))
 
     def unpublished(self, storage: str) -> list[Change]:
-        """Changes of a collection that watchers have not heard of, oldest first."""
+        """Changes of a collection that are not published yet, oldest first."""
         return [change for change in (*self._unpublished, *self.staged) if change.storage == storage]
 
     def _became_durable(self, revision: int) -> None:

@@ -1,8 +1,8 @@
 """Where writes become durable: the seam between the server's core and a disk.
 
-The core keeps the newest version of every object in memory and stages each write there first. A store only has to
-make writes last, in their order, and say when they have. So a store may gather the writes of many requests into one
-commit, and the core needs no thread of its own.
+The core keeps the newest version of every object in memory and stages each write there first. A store only makes
+writes durable, in their order, and calls back when they are. So a store may gather the writes of many requests into
+one commit, and the core needs no thread of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 
 class Change(NamedTuple):
-    """One write, as the store keeps it and watchers hear it.
+    """One write, as the store keeps it and watches deliver it.
 
     storage: ResourceDefinition.storage. revision: the whole server's, growing by one with each change.
     raw: the object's JSON after the change; for DELETED its last state, with the deletion's resourceVersion.
@@ -41,7 +41,7 @@ class Stored(NamedTuple):
 
 
 class Store(Protocol):
-    """Keeps what was committed. All methods are called on the server's thread."""
+    """All methods are called on the server's thread."""
 
     def revision(self) -> int:
         """The revision of the last durable change, deletions included; 0 for a new store."""
@@ -50,18 +50,18 @@ class Store(Protocol):
         """Every object that is there; called once, before the first commit."""
 
     def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
-        """Make these changes last, all or none, after those of earlier calls; then call on_durable.
+        """Make these changes durable, all or none, after those of earlier calls; then call on_durable.
 
         on_durable runs on the server's thread, in the order of the commits, at once or later. It is never called for
-        changes that could not be made durable: the store then says so to whoever opened it, and the server must end.
+        changes that could not be made durable: the store then reports to its owner, and the server must end.
         """
 
     def close(self) -> None:
-        """Finish what was committed, then let go of the disk."""
+        """Finish the commits, then close the file."""
 
 
 class MemoryStore:
-    """Keeps nothing beyond the server's own memory; every write is as durable as it will ever be at once."""
+    """Keeps nothing beyond the server's own memory; every write counts as durable at once."""
 
     def revision(self) -> int:
         return 0

@@ -1,7 +1,7 @@
-"""The watch cache: what happened lately to each resource, and who wants to hear of it.
+"""The watch cache: the recent changes of each resource, and its watches.
 
-Watchers get the very bytes that were stored. An object that leaves a watch's selection arrives as DELETED in its last
-selected form, one that enters as ADDED.
+Watches deliver the very bytes that were stored. An object that leaves a watch's selection arrives as DELETED in its
+last selected form, one that enters as ADDED.
 
 Source: apiserver pkg/storage/cacher (watch_cache.go, cache_watcher.go; v1.36).
 """
@@ -41,7 +41,7 @@ def error_line(error: StatusError) -> bytes:
 
 
 class History:
-    """The changes of one resource in memory, oldest first. floor: the newest revision that is no longer told of."""
+    """The changes of one resource in memory, oldest first. floor: the newest revision that is no longer in it."""
 
     __slots__ = ("_changes", "_noted", "floor")
 
@@ -56,7 +56,7 @@ class History:
             self.floor = self._changes.popleft().revision
 
     def since(self, revision: int) -> list[Change]:
-        """Changes after revision, oldest first. Raises StatusError (410) if some of them are forgotten."""
+        """Returns the changes after revision, oldest first. Raises StatusError (410) if some are forgotten."""
         if revision < self.floor:
             raise status_errors.expired(f"too old resource version: {revision} ({self.floor})")
         newer = []
@@ -68,7 +68,7 @@ class History:
         return newer
 
     def age(self, now: float) -> None:
-        """Forget what happened more than HISTORY_AGE before now. Call it every now and then."""
+        """Forget changes older than HISTORY_AGE. To be called from time to time."""
         if self._changes and (not self._noted or self._noted[-1][1] != self._changes[-1].revision):
             self._noted.append((now, self._changes[-1].revision))
         while self._noted and self._noted[0][0] <= now - HISTORY_AGE:
@@ -77,8 +77,8 @@ class History:
                 self.floor = self._changes.popleft().revision
 
 
-class _Happening:
-    """A change that watchers look at, decoded once for all who select by what is in it."""
+class _DecodedChange:
+    """A change as watches see it, decoded once for all that select by content."""
 
     __slots__ = ("_line", "_now", "_previous", "change")
 
@@ -124,9 +124,9 @@ class Watch:
         revision_now: Callable[[], int],
         forget: Callable[[Watch], None],
     ) -> None:
-        """prefix: "namespace/" or "" for all. revision: the watch tells of what comes after it.
+        """prefix: "namespace/" or "" for all. revision: the watch delivers later changes.
 
-        started, timeout: unix seconds and seconds. revision_now: the revision up to which everything was told.
+        started, timeout: unix seconds and seconds. revision_now: the revision up to which all changes are published.
         """
         self.definition: ResourceDefinition = selection.definition
         self._selection, self._prefix, self._revision = selection, prefix, revision
@@ -137,7 +137,7 @@ class Watch:
         self._begun = False
 
     def begin(self, initial: Sequence[bytes], *, initial_events_end: bool) -> None:
-        """Tell of the state at the watch's revision, then, if asked, that this was all of it."""
+        """Deliver the initial events, then, on request, the bookmark that ends them."""
         if not self._live:
             return
         self._begun = True
@@ -147,15 +147,15 @@ class Watch:
         if lines:
             self._deliver(b"".join(lines))
 
-    def feed(self, happenings: Sequence[_Happening]) -> None:
+    def feed(self, changes: Sequence[_DecodedChange]) -> None:
         lines = [
-            line for one in happenings if one.change.revision > self._revision and (line := self._line(one)) is not None
+            line for one in changes if one.change.revision > self._revision and (line := self._line(one)) is not None
         ]
         if lines and self._live:
             self._deliver(b"".join(lines))
 
-    def _line(self, one: _Happening) -> bytes | None:
-        """The event as this watch sees it; None if it sees nothing of it."""
+    def _line(self, one: _DecodedChange) -> bytes | None:
+        """The event line for this watch; None if the change is outside its selection before and after."""
         change = one.change
         if self._prefix and not change.key.startswith(self._prefix):
             return None
@@ -192,11 +192,11 @@ class Watch:
 
     @property
     def next_tick(self) -> float:
-        """When tick has something to do, in unix seconds."""
+        """When tick is due next, in unix seconds."""
         return min(self._ends, self._next_bookmark) if self._bookmarks else self._ends
 
     def tick(self, now: float) -> None:
-        """Send the bookmark that is due; end when timeoutSeconds are over. now: unix seconds."""
+        """Deliver the bookmark that is due; end after timeoutSeconds. now: unix seconds."""
         if not self._live:
             return
         if now >= self._ends:
@@ -211,7 +211,7 @@ class Watch:
         return last if now < last < now + BOOKMARK_EVERY else now + BOOKMARK_EVERY
 
     def fail(self, error: StatusError) -> None:
-        """End it with an ERROR event, as when the resource it watches is no longer served."""
+        """End it with an ERROR event, for example when its resource is no longer served."""
         if self._live:
             self.cancel()
             self._deliver(error_line(error))
@@ -225,7 +225,7 @@ class Watch:
 
 
 class WatchCache:
-    """History and watchers of every resource. floor: nothing before this revision was ever known here."""
+    """History and watches of every resource. floor: the revision at start; earlier changes are not in any history."""
 
     def __init__(self, floor: int) -> None:
         self._floor = floor
@@ -239,19 +239,19 @@ class WatchCache:
         return history
 
     def publish(self, changes: Sequence[Change]) -> None:
-        """Tell everybody of changes that are durable, in their order."""
-        batches: dict[str, list[_Happening]] = {}
+        """Deliver durable changes, in their order, to all watches."""
+        batches: dict[str, list[_DecodedChange]] = {}
         for change in changes:
             self.history(change.storage).append(change)
             if self._watches.get(change.storage):
-                batches.setdefault(change.storage, []).append(_Happening(change))
-        for storage, happenings in batches.items():
+                batches.setdefault(change.storage, []).append(_DecodedChange(change))
+        for storage, decoded in batches.items():
             for watch in list(self._watches[storage]):
-                watch.feed(happenings)
+                watch.feed(decoded)
 
     def replay(self, watch: Watch, revision: int) -> None:
-        """Feed a new watch with what happened after revision. Raises StatusError (410)."""
-        watch.feed([_Happening(change) for change in self.history(watch.definition.storage).since(revision)])
+        """Feed a new watch with the changes after revision. Raises StatusError (410)."""
+        watch.feed([_DecodedChange(change) for change in self.history(watch.definition.storage).since(revision)])
 
     def add(self, watch: Watch) -> None:
         self._watches.setdefault(watch.definition.storage, []).append(watch)

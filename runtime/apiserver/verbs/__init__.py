@@ -1,1 +1,1 @@
-"""What can be done to a resource, one file a verb. Each takes a Call apart and returns the Response."""
+"""One file a verb: functions from a Call to its Response."""

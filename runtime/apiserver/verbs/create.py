@@ -26,7 +26,7 @@ def create(cluster: Cluster, call: Call) -> Response:
 
 
 def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, dry_run: bool = False) -> bytes:
-    """Store a new object of this definition's version; the bytes that the client is shown. Raises StatusError."""
+    """Stores a new object in this definition's version; returns the bytes of the response. Raises StatusError."""
     meta = obj["metadata"]
     given_version = meta.get("resourceVersion")
     metadata.begin(cluster, definition, obj)
@@ -55,7 +55,7 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
 
 
 def _free_key(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, generated: bool) -> str:
-    """The object's key; a generated name that is taken is drawn again. Raises StatusError (409)."""
+    """Returns the object's key; draws a generated name again while it is taken. Raises StatusError (409)."""
     meta = obj["metadata"]
     collection = cluster.state.collection(definition.storage)
     for _ in range(GENERATE_ATTEMPTS):

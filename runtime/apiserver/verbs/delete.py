@@ -39,7 +39,7 @@ def delete(cluster: Cluster, call: Call) -> Response:
 
 
 def delete_collection(cluster: Cluster, call: Call) -> Response:
-    """One after the other; the first that is refused ends it. The answer lists the objects as they were."""
+    """Deletes one after the other, until one is refused. Returns the list of the objects as they were."""
     definition, options = call.definition, parse_options(call)
     selection = parse_selection(definition, call.query)
     collection, limit = cluster.state.collection(definition.storage), parse_limit(call.query)
@@ -60,7 +60,7 @@ def delete_collection(cluster: Cluster, call: Call) -> Response:
 
 
 def parse_options(call: Call) -> DeleteOptions:
-    """From the body, or without one from the query. Raises StatusError (400, 422)."""
+    """Reads them from the body, or without one from the query. Raises StatusError (400, 422)."""
     given: dict[str, Any] = dict(call.query)
     if call.request.body.strip():
         try:

@@ -1,7 +1,7 @@
 """PATCH of an object or of its status, in its four forms.
 
 Server-side apply is a first cut: what is applied is merged in as a strategic merge patch is (lists by their keys), as
-if with force. Nobody is remembered as the manager of a field, so a field that a later apply leaves out stays.
+if with force. Managers of fields are not recorded, so a field that a later apply leaves out stays.
 
 Source: apiserver pkg/endpoints/handlers/patch.go (v1.36).
 """
@@ -16,7 +16,7 @@ from protocols.messages.commands import PatchType
 from protocols.objects import Object, decode_object
 from runtime.apiserver.core import metadata
 from runtime.apiserver.core.cluster import Call, Cluster, stored_form
-from runtime.apiserver.core.decoding import Unfit, parse_json, settle_types
+from runtime.apiserver.core.decoding import UnfitError, parse_json, settle_types
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid, required
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -50,7 +50,7 @@ def patch(cluster: Cluster, call: Call) -> Response:
 
 
 def decode_patch(call: Call) -> tuple[str, Any]:
-    """The patch's media type, and the patch; an applied object is JSON too. Raises StatusError (400, 415, 422)."""
+    """Returns (media type, decoded patch). Raises StatusError (400, 415, 422)."""
     patch_type = call.request.content_type.partition(";")[0].strip()
     if patch_type not in SUPPORTED:
         raise status_errors.unsupported_patch_type()
@@ -74,7 +74,7 @@ def decode_patch(call: Call) -> tuple[str, Any]:
 
 
 def apply(definition: ResourceDefinition, obj: Object, body: Any, patch_type: str) -> Object:
-    """The patched object; obj is left alone. Raises StatusError (422)."""
+    """The patched object; obj is not changed. Raises StatusError (422)."""
     try:
         if patch_type == PatchType.JSON:
             return _apply_json(obj, body)
@@ -95,9 +95,9 @@ def _apply_json(obj: Object, operations: Any) -> Object:
 
 
 def settle_patched(cluster: Cluster, definition: ResourceDefinition, patched: Object) -> Object:
-    """Whatever a patch does, what it leads to is of the kind. Raises StatusError (400, 422).
+    """Returns the result of a patch with its types checked and settled. Raises StatusError (400, 422).
 
-    A copy, since what was patched shares parts with the stored object.
+    A copy, since the patched object shares parts with the stored one.
     """
     try:
         shown = orjson.dumps(patched)
@@ -106,7 +106,7 @@ def settle_patched(cluster: Cluster, definition: ResourceDefinition, patched: Ob
     obj: Object = orjson.loads(shown)
     try:
         settle_types(cluster, definition, obj)
-    except Unfit as err:
+    except UnfitError as err:
         raise status_errors.invalid("", "", "", [invalid("patch", shown.decode(), str(err))]) from err
     return obj
 

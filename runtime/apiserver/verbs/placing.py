@@ -1,6 +1,6 @@
-"""What schedulers and drains do to pods: pods/binding and pods/eviction.
+"""pods/binding, for schedulers, and pods/eviction, for drains.
 
-An eviction is a deletion: PodDisruptionBudgets are not asked yet.
+An eviction is a deletion: PodDisruptionBudgets are not checked yet.
 
 Source: kubernetes pkg/registry/core/pod/storage/{storage,eviction}.go (v1.36).
 """
@@ -25,7 +25,7 @@ from runtime.client.api import Response
 
 
 def bind(cluster: Cluster, call: Call) -> Response:
-    """Put a pod on a node."""
+    """Assigns a pod to a node."""
     binding = _decode(cluster, call, binding_kind.RESOURCE)
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):

@@ -31,7 +31,7 @@ EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 
 
 def get(cluster: Cluster, call: Call) -> Response:
-    """With a resourceVersion: not from before it. We have only the newest, so it must not be from the future."""
+    """A resourceVersion means "not older than". Only the newest version is stored, so only a future one is refused."""
     _check_not_future(cluster, parse_resource_version(call.query))
     record = cluster.record(call.definition, call.key)
     return Response(status=200, body=served(call.definition, record.raw))
@@ -74,7 +74,7 @@ def _page(
 
 
 def _position(cluster: Cluster, query: Mapping[str, str], limit: int) -> Position:
-    """At which revision, and from which key on, this list is to be read."""
+    """The revision and the first key of this page."""
     asked = parse_resource_version(query)
     if text := query.get("continue"):
         if asked:
@@ -95,7 +95,7 @@ def _check_not_future(cluster: Cluster, revision: int) -> None:
 
 
 def parse_resource_version(query: Mapping[str, str]) -> int:
-    """0 for "any" and for "newest". Raises StatusError (400)."""
+    """Returns 0 for "any" and for "newest". Raises StatusError (400)."""
     text = query.get("resourceVersion") or "0"
     if not text.isascii() or not text.isdigit():
         because = f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax"
@@ -106,7 +106,7 @@ def parse_resource_version(query: Mapping[str, str]) -> int:
 
 
 def parse_limit(query: Mapping[str, str]) -> int:
-    """0 for no limit. Raises StatusError (400)."""
+    """Returns 0 for no limit. Raises StatusError (400)."""
     text = query.get("limit") or "0"
     try:
         limit = int(text)

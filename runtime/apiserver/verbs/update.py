@@ -1,4 +1,4 @@
-"""PUT of an object or of its status, and the way that every change of a stored object takes.
+"""PUT of an object or of its status, and `replace`, through which every change of a stored object goes.
 
 Source: apiserver pkg/endpoints/handlers/update.go, pkg/registry/generic/registry/store.go, Store.Update,
 pkg/registry/rest/update.go, BeforeUpdate (v1.36).
@@ -45,16 +45,16 @@ def update(cluster: Cluster, call: Call) -> Response:
 
 
 def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Object) -> bytes:
-    """Store new, in stored form, in the place of old; the bytes that the client is shown. Raises StatusError.
+    """Replaces old by new, both in stored form; returns the bytes of the response. Raises StatusError.
 
-    old: what is stored, decoded; it is left alone. new may share parts with it: what is changed here is copied.
+    old is not changed. new may share parts with it: a part that is changed here is copied.
     """
     definition = call.definition
     _check_version(definition, call.key, record, new)
     metadata.carry_over(new, old)
     strategy = definition.strategy
     errors = validate_metadata(definition, new["metadata"])
-    # Upstream looks at it twice, for every kind and for the kind, and counts twice what it finds.
+    # Upstream validates it twice, in general and for the kind, and reports each cause twice.
     errors += 2 * validate_metadata_update(new["metadata"], old["metadata"])
     if call.route.subresource == STATUS:
         _keep_all_but_status(definition, new, old)
@@ -81,7 +81,7 @@ def _store(cluster: Cluster, call: Call, record: Record, old: Object, new: Objec
     if new == old:
         return served(definition, record.raw)
     if call.dry_run or nothing_keeps(definition, new):
-        # Who takes the last finalizer away is shown what was asked for, in the version that it would have replaced.
+        # The response to the removal of the last finalizer is the new object with the replaced resourceVersion.
         shown = encode_object(new)
         if not call.dry_run:
             cluster.state.remove(definition.storage, call.key, new)
@@ -102,7 +102,7 @@ def _check_version(definition: ResourceDefinition, key: str, record: Record, new
 
 
 def _another_uid(definition: ResourceDefinition, key: str, expected: str, found: str) -> StatusError:
-    """Upstream's storage layer shows through here; clients know the text."""
+    """The text is that of upstream's storage layer; clients match it."""
     because = (
         f"StorageError: invalid object, Code: 4, Key: /registry/{definition.plural}/{key}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {expected}, UID in object meta: {found}"
@@ -111,7 +111,7 @@ def _another_uid(definition: ResourceDefinition, key: str, expected: str, found:
 
 
 def _keep_status(definition: ResourceDefinition, new: Object, old: Object, *, finalizing: bool) -> None:
-    """A write of the object leaves its status as it is, and what else has a path of its own."""
+    """A write of the object keeps the stored status, and other parts that have a path of their own."""
     if definition.strategy.has_status:
         _take(new, old, STATUS)
     if definition.strategy.update_keeps and not finalizing:
@@ -121,7 +121,7 @@ def _keep_status(definition: ResourceDefinition, new: Object, old: Object, *, fi
 
 
 def _keep_all_but_status(definition: ResourceDefinition, new: Object, old: Object) -> None:
-    """A write of the status leaves everything else as it is, but for most of the metadata."""
+    """A write of the status keeps everything else as stored, except most of the metadata."""
     for part in {*new, *old} - {STATUS, "metadata", "kind", "apiVersion"}:
         _take(new, old, part)
     for part in definition.strategy.status_update_keeps:

@@ -18,8 +18,8 @@ from runtime.apiserver.storage.watches import Watch, WatchCache, event_line
 from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_resource_version
 from runtime.client.api import Response
 
-# Upstream draws from 30 to 60 minutes where the client does not say. Here consecutive watches differ by a fixed step:
-# they do not end together either, and a run in virtual time is the same each time.
+# The default time-out. Upstream draws from 30 to 60 minutes; here consecutive watches differ by a fixed step, so that
+# they do not end together either and a run in virtual time is reproducible.
 SHORTEST, SPREAD, STEP = 1800.0, 1800, 997
 
 
@@ -34,7 +34,7 @@ def watch(
 ) -> Watch:
     """number: of this watch, counted by the server. Raises StatusError on a request that cannot be a watch.
 
-    A resourceVersion that is too old is no such error: it is told in the stream, as upstream does.
+    A resourceVersion that is too old is an ERROR event in the stream instead, as upstream's.
     """
     query = call.query
     check_watch_options(query)

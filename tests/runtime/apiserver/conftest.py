@@ -12,6 +12,7 @@ from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import MemoryStore, Store
 from runtime.apiserver.storage.watches import Watch
 from runtime.client.api import Request, Response
+from tests.support.objects import WEB, pod_spec, pod_template
 
 START = 1_000_000_000.0  # 2001-09-09T01:46:40Z
 
@@ -168,17 +169,16 @@ class Api:
 
     @staticmethod
     def pod(name: str = "web", **spec: Any) -> dict[str, Any]:
-        containers = [{"name": "c", "image": "nginx:1"}]
-        return {"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {"containers": containers, **spec}}
+        return {"metadata": {"name": name, "labels": dict(WEB)}, "spec": {**pod_spec(), **spec}}
 
     @staticmethod
     def template(**labels: str) -> dict[str, Any]:
-        return {"metadata": {"labels": labels or {"app": "web"}}, "spec": Api.pod()["spec"]}
+        return pod_template(labels=labels or WEB)
 
     @staticmethod
     def replicaset(name: str = "web", **spec: Any) -> dict[str, Any]:
         """Also good as a Deployment."""
-        defaults = {"selector": {"matchLabels": {"app": "web"}}, "template": Api.template()}
+        defaults = {"selector": {"matchLabels": dict(WEB)}, "template": Api.template()}
         return {"metadata": {"name": name}, "spec": {**defaults, **spec}}
 
     @staticmethod

@@ -17,7 +17,7 @@ _SCOPES = ("Cluster", "Namespaced")
 
 
 def set_defaults(definition: Object) -> None:
-    """Names that follow from the kind are in spec from the start; status gets what was accepted."""
+    """Derives singular and listKind from the kind; acceptedNames in status is set when the resource is served."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""
@@ -73,7 +73,7 @@ def _validate_versions(versions: list[Object]) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Who is stored under a name stays: another group, scope or kind would be another resource."""
+    """Group, scope, plural and kind are immutable: stored objects are found by them."""
     now, then = new["spec"], old["spec"]
     errors = [
         invalid(f"spec.{field}", now.get(field), IMMUTABLE)

@@ -42,7 +42,7 @@ def cells(autoscaler: Object, now: float) -> list[Any]:
 
 
 def cells_of_v1(autoscaler: Object, now: float) -> list[Any]:
-    """autoscaling/v1 knows one metric, and no more than its utilization."""
+    """autoscaling/v1 has a single metric, the utilization of CPU."""
     spec, status = part(autoscaler, "spec"), part(autoscaler, "status")
     row = cells(autoscaler, now)
     target = spec.get("targetCPUUtilizationPercentage")

@@ -31,7 +31,7 @@ from runtime.apiserver.registry.strategy import Strategy
 
 
 def set_defaults(cron_job: Object) -> None:
-    """Its job template gets the pod's defaults only: a Job's own come when the job is made."""
+    """The job template gets the defaults of pods only; those of Jobs are set when the Job is created."""
     spec = cron_job.setdefault("spec", {})
     template = spec.setdefault("jobTemplate", {}).setdefault("spec", {}).setdefault("template", {})
     default_pod_template(template)
@@ -43,7 +43,7 @@ def set_defaults(cron_job: Object) -> None:
 
 
 def validate(cron_job: Object) -> list[FieldError]:
-    """The schedule's grammar is left to the controller."""
+    """The syntax of the schedule is not checked; the controller parses it."""
     spec = cron_job["spec"]
     errors = [] if spec.get("schedule") else [required("spec.schedule")]
     errors += not_negative(spec, "spec", ("startingDeadlineSeconds",))

@@ -52,7 +52,7 @@ def _set_spec_defaults(spec: Object) -> None:
 
 
 def generate_selector(job: Object) -> None:
-    """A new Job finds its pods by its uid, unless it brings a selector of its own.
+    """A new Job selects its pods by its uid, unless manualSelector is set.
 
     Source: kubernetes pkg/registry/batch/job/strategy.go, generateSelector.
     """

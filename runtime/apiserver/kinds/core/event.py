@@ -27,8 +27,8 @@ def set_defaults(event: Object) -> None:
 
 
 def validate(event: Object) -> list[FieldError]:
-    """An event lives in the namespace of what it is about; of what has none, in default. One with an eventTime says who
-    reports it, and what was done."""
+    """An event is in the namespace of its involved object, or in default for a cluster-scoped one. An event with an
+    eventTime needs a reporter and an action."""
     about, namespace = event.get("involvedObject") or {}, event["metadata"].get("namespace", "")
     of, is_new = about.get("namespace") or "", "eventTime" in event
     errors: list[FieldError] = []
@@ -42,7 +42,7 @@ def validate(event: Object) -> list[FieldError]:
 
 
 def cells(event: Object, now: float) -> list[Any]:
-    """An event of either API: events.k8s.io names the same fields otherwise."""
+    """Cells of an event of either API group; events.k8s.io has other names for the same fields."""
     first = since(_either(event, "firstTimestamp", "deprecatedFirstTimestamp") or event.get("eventTime"), now)
     last_seen = _either(event, "lastTimestamp", "deprecatedLastTimestamp")
     last = since(last_seen, now) if last_seen else first

@@ -27,7 +27,7 @@ def set_defaults(namespace: Object) -> None:
 
 
 def prepare_for_create(namespace: Object) -> None:
-    """Who empties a namespace takes its finalizer away."""
+    """The namespace controller removes the finalizer once the namespace is empty."""
     finalizers = namespace["spec"].setdefault("finalizers", [])
     if KUBERNETES_FINALIZER not in finalizers:
         finalizers.append(KUBERNETES_FINALIZER)

@@ -24,7 +24,7 @@ _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
 def set_defaults(node: Object) -> None:
-    """podCIDR is the first of podCIDRs; where they differ it wins."""
+    """podCIDR is the first of podCIDRs; where they differ, podCIDR wins."""
     spec = node.setdefault("spec", {})
     if spec.get("podCIDR"):
         if (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:
@@ -66,7 +66,7 @@ def _is_cidr(text: str) -> bool:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Where a node's pods live, and who provides it, is said once."""
+    """podCIDRs and providerID are immutable once set."""
     errors: list[FieldError] = []
     now, then = new["spec"], old.get("spec") or {}
     if then.get("podCIDRs") and then["podCIDRs"] != now.get("podCIDRs"):

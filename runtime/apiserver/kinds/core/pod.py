@@ -41,7 +41,7 @@ UPDATABLE = (
 
 
 def set_defaults(pod: Object) -> None:
-    """A pod gets more than a template: requests follow limits, and host network ports are host ports."""
+    """More than a template gets: requests default to limits, and on the host network hostPort to containerPort."""
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
@@ -57,7 +57,7 @@ def set_defaults(pod: Object) -> None:
 
 
 def grace_period(pod: Object, asked: int | None) -> int:
-    """A pod that no node runs, or that has ended, needs no time to end."""
+    """0 for a pod that is not assigned to a node, or that has ended."""
     if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return 0
     grace: int = pod["spec"].get("terminationGracePeriodSeconds") or 0 if asked is None else asked
@@ -65,7 +65,7 @@ def grace_period(pod: Object, asked: int | None) -> int:
 
 
 def prepare_for_create(pod: Object) -> None:
-    """A pod is pending from the start; one with scheduling gates says that it waits for them."""
+    """The first status: Pending; with scheduling gates, a condition that the pod is not scheduled yet."""
     status: Object = {"phase": "Pending", "qosClass": quality_of_service(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [
@@ -85,7 +85,7 @@ def validate(pod: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Of a pod's spec little can change: images, a shorter deadline, more tolerations, fewer scheduling gates."""
+    """Mutable are images, a shorter deadline, more tolerations, fewer scheduling gates."""
     spec, before = new["spec"], old["spec"]
     if spec == before:
         return []
@@ -135,7 +135,7 @@ def _validate_deadline_update(spec: Object, before: Object, errors: list[FieldEr
 
 
 def prepare_for_status_update(new: Object, old: Object) -> None:
-    """What kubelets that do not know these fields would lose; and a first address is the one of many."""
+    """Keeps fields that an older kubelet would drop; podIP and hostIP are the first of podIPs and hostIPs."""
     status = new.setdefault("status", {})
     for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
         first = (status.get(many) or [{}])[0].get("ip")
@@ -161,7 +161,7 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
 
 @dataclass(slots=True)
 class _Summary:
-    """What is found out while looking at one container after the other."""
+    """What the containers add up to, one after the other."""
 
     reason: str
     total: int

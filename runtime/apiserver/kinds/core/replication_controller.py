@@ -32,7 +32,7 @@ from runtime.apiserver.registry.strategy import GarbageCollectionPolicy, Strateg
 
 
 def set_defaults(controller: Object) -> None:
-    """Its selector and its own labels are the template's, unless it says others."""
+    """Selector and labels default to the labels of the template."""
     spec = controller.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     if "template" not in spec:

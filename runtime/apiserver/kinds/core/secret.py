@@ -22,7 +22,7 @@ from runtime.apiserver.registry.strategy import Strategy
 
 
 def set_defaults(secret: Object) -> None:
-    """stringData is written, never read: it becomes part of data."""
+    """stringData is write-only: it is merged into data."""
     if not secret.get("type"):
         secret["type"] = "Opaque"
     texts = secret.pop("stringData", None)

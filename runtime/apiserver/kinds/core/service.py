@@ -36,7 +36,7 @@ from runtime.apiserver.registry.strategy import StoredObjects, Strategy
 _SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 SERVICE_RANGE = ipaddress.ip_network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
-_RESERVED_ADDRESSES = 10  # the first addresses are left to those who ask for one, as the API's and DNS's services do
+_RESERVED_ADDRESSES = 10  # the first ones are only for services that name one, as those of the API and of DNS do
 
 
 def set_defaults(service: Object) -> None:
@@ -85,7 +85,7 @@ def validate(service: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """A cluster IP stays while the service has one."""
+    """A cluster IP is immutable while the service has one."""
     now, then = new["spec"], old["spec"]
     kept = then.get("clusterIP") and "ExternalName" not in (now["type"], then["type"])
     if kept and now.get("clusterIP") != then["clusterIP"]:
@@ -126,7 +126,7 @@ def _external_ip(service: Object) -> str:
 
 
 def allocate(stored: StoredObjects, service: Object) -> None:
-    """Give a new service what it did not bring. Raises StatusError (422) if what it brought is taken."""
+    """Allocates a cluster IP and node ports. Raises StatusError (422) if those that the service names are taken."""
     spec, meta = service["spec"], service["metadata"]
     if spec["type"] == "ExternalName":
         return

@@ -35,7 +35,7 @@ def name_cell(obj: Object) -> str:
 
 
 def since(text: str | None, now: float) -> str:
-    """Time since then, for people."""
+    """The time since then, as kubectl writes durations."""
     if not text:
         return UNKNOWN
     try:
@@ -53,7 +53,7 @@ def label_cell(labels: Mapping[str, str] | None) -> str:
 
 
 def selector_cell(selector: Mapping[str, Any] | None) -> str:
-    """A LabelSelector object as its query string."""
+    """A LabelSelector object in the syntax of ?labelSelector."""
     try:
         return str(label_selector_of(selector or {})) or NONE
     except ValueError:
@@ -67,7 +67,7 @@ def container_cells(pod_spec: Mapping[str, Any]) -> list[str]:
 
 
 def shortened(values: Sequence[str], *, most: int = 3, separator: str = ",", empty: str = UNSET) -> str:
-    """What there is room for, and how many more there are."""
+    """The first values, and how many more there are."""
     text = separator.join(values[:most])
     return f"{text} + {len(values) - most} more..." if len(values) > most else text or empty
 

@@ -73,7 +73,7 @@ def dns1035_label(value: str) -> list[str]:
 
 
 def path_segment(value: str) -> list[str]:
-    """Nothing but what an URL's path can hold; the rule of every name, beside its kind's own."""
+    """The rule of every name, besides that of its kind: it must fit into a segment of a URL's path."""
     if value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{character}'" for character in "/%" if character in value]

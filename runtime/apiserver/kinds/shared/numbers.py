@@ -14,5 +14,5 @@ NOT_NEGATIVE = "must be greater than or equal to 0"
 
 
 def not_negative(obj: Object, field: str, names: Iterable[str]) -> list[FieldError]:
-    """Of these fields of obj, which stands at `field`, none may be below 0."""
+    """Errors for those of these fields that are below 0. field: the path of obj."""
     return [invalid(f"{field}.{name}", obj[name], NOT_NEGATIVE) for name in names if (obj.get(name) or 0) < 0]

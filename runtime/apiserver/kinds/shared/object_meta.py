@@ -73,7 +73,7 @@ def validate_labels(labels: Mapping[str, str], field: str) -> list[FieldError]:
 
 
 def _masked(base: str) -> str:
-    """A prefix of a name may end in what a name may not."""
+    """generateName may end in a hyphen, a name may not: validates as if another character followed."""
     return f"{base[:-1]}a" if len(base) > 1 and base.endswith("-") else base
 
 

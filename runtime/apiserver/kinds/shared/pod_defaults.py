@@ -31,7 +31,7 @@ def default_pod_spec(spec: Object) -> None:
     _fill(spec, "restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     _fill(spec, "dnsPolicy", "ClusterFirst")
-    # Two names of one field; the old one is still written for old readers.
+    # Two names of one field; the old one is written for old readers.
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -40,7 +40,7 @@ def default_pod_spec(spec: Object) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """Always for :latest, said or not; a digest or any other tag cannot change."""
+    """Always for :latest, explicit or implied; IfNotPresent for a digest or any other tag."""
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"

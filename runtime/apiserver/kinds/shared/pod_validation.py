@@ -84,7 +84,7 @@ def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
 
 
 def _validate_volumes(volumes: list[Object], field: str, errors: list[FieldError]) -> set[str]:
-    """The names of the volumes that are as they should be."""
+    """Returns the names of the valid volumes."""
     names: set[str] = set()
     for i, volume in enumerate(volumes):
         name, before = volume.get("name") or "", len(errors)
@@ -184,7 +184,7 @@ def _validate_mounts(mounts: list[Object], volumes: set[str], field: str, errors
 
 
 def _validate_resources(resources: Object, field: str, errors: list[FieldError]) -> None:
-    """Quantities are well-formed by now."""
+    """Quantities are well-formed: the schema has checked them."""
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
@@ -199,7 +199,7 @@ def _validate_resources(resources: Object, field: str, errors: list[FieldError])
 
 
 def _no_overcommit(name: str, amount: str, limit: str | None, field: str) -> FieldError:
-    """An extended resource is given out whole: its limit is its request."""
+    """Extended resources cannot be overcommitted: limit and request must be equal."""
     if limit is None:
         return required(f"{field}.limits", "Limit must be set for non overcommitable resources")
     return invalid(f"{field}.requests", amount, f"must be equal to {name} limit of {limit}")

@@ -16,7 +16,7 @@ _COUNTED = ("cpu", "memory")
 
 
 def quality_of_service(spec: Object) -> str:
-    """Guaranteed: every container limits cpu and memory and requests as much. BestEffort: none says anything.
+    """Guaranteed: every container limits cpu and memory and requests as much. BestEffort: none has resources.
 
     spec: with defaults and valid quantities. Where the pod as a whole has resources, they alone count.
     """

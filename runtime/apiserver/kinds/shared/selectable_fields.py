@@ -38,5 +38,5 @@ def count_at(path: str) -> FieldGetter:
 
 
 def fields_at(*paths: str) -> Mapping[str, FieldGetter]:
-    """Fields that are selected by their own path."""
+    """Getters for fields whose label is their path."""
     return {path: text_at(path) for path in paths}

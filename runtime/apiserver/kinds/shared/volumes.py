@@ -16,7 +16,7 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 
 def set_pending(volume: Object) -> None:
-    """A volume or a claim; its controllers say more."""
+    """The first status of a volume or a claim; its controllers write the rest."""
     volume["status"] = {"phase": "Pending"}
 
 

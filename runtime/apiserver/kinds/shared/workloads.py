@@ -73,7 +73,7 @@ def validate_job_template(template: Object, field: str) -> list[FieldError]:
 
 
 def validate_selector_update(new: Object, old: Object) -> list[FieldError]:
-    """What a set selects stays what it selected."""
+    """The selector is immutable."""
     return validate_immutable_fields(new, old, "selector")
 
 

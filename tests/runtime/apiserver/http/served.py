@@ -21,6 +21,7 @@ from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import Change, MemoryStore, Store, Stored
 from runtime.process.version import Version
+from tests.support.objects import pod_spec
 
 TOKEN = "secret"
 NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
@@ -103,7 +104,7 @@ def pod(name: str, **fields: Any) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
+        "spec": pod_spec(),
         **fields,
     }
 

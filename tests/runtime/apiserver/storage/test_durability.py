@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusable
+from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusableError
 from runtime.apiserver.storage.store import Change, MemoryStore, Stored
 
 
@@ -240,14 +240,14 @@ def test_many_requests_share_a_commit(disk):
 def test_nobody_else_may_read_the_file_or_open_it_twice(disk):
     disk.open()
     assert stat.S_IMODE(os.stat(disk.path).st_mode) == 0o600
-    with pytest.raises(StoreUnusable, match="another process has it open"):
+    with pytest.raises(StoreUnusableError, match="another process has it open"):
         disk.open()
 
 
 @pytest.mark.parametrize("content", [b"not a database, but quite long" * 100, b"short"])
 def test_a_file_that_is_no_store_is_refused_and_left_alone(disk, content):
     disk.path.write_bytes(content)
-    with pytest.raises(StoreUnusable, match="file is not a database"):
+    with pytest.raises(StoreUnusableError, match="file is not a database"):
         disk.open()
     assert disk.path.read_bytes() == content
 
@@ -258,7 +258,7 @@ def test_a_store_of_another_version_is_refused(disk):
     with sqlite3.connect(disk.path) as connection:
         connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(StoreUnusable, match="written in format 7, this version reads format 1"):
+    with pytest.raises(StoreUnusableError, match="written in format 7, this version reads format 1"):
         disk.open()
 
 
