@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pykka
 import pytest
-from aiohttp import connector, http
+from aiohttp import connector, http, web
 from aiohttp.client_proto import ResponseHandler
 
 TAKES = [
@@ -27,6 +27,10 @@ TAKES = [
     (ResponseHandler.read, ("self",)),
     (aiohttp.ClientRequest, ("method", "url", "proxy", "ssl", "server_hostname", "loop")),
     (aiohttp.StreamReader.read_nowait, ("self",)),
+    # aiohttp: runtime/apiserver/http/handler.py makes requests of a class and size of its own
+    (web.Server, ("request_factory", "handler_cancellation")),
+    (web.BaseRequest, ("message", "payload", "protocol", "payload_writer", "task", "loop", "client_max_size")),
+    (web.RequestHandler, ("access_log", "keepalive_timeout")),
 ]
 
 

@@ -17,7 +17,7 @@ OBJECT_MODIFIED = "the object has been modified; please apply your changes to th
 
 
 class StatusError(Exception):
-    """The refusal of a request. code: of HTTP. reason: a metav1.StatusReason, or "". details: of the Status, or None."""
+    """The refusal of a request. code: of HTTP. reason: a metav1.StatusReason or "". details: of the Status, or None."""
 
     def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
