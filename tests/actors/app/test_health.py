@@ -74,7 +74,7 @@ def test_what_a_controller_says_of_itself(said: dict[str, Any], now: float, trou
     assert controller_trouble(replace(SAID, **said), now=now, since=0.0) == trouble
 
 
-class Setting:
+class HealthRig:
     """What the check of one controller of pods looks at."""
 
     def __init__(self) -> None:
@@ -90,40 +90,40 @@ class Setting:
 
 
 def test_a_controller_that_is_switched_off_is_well() -> None:
-    setting = Setting()
-    setting.vitals.say(MANAGER, manager_says({}))
-    assert setting.check() is None
+    rig = HealthRig()
+    rig.vitals.say(MANAGER, manager_says({}))
+    assert rig.check() is None
 
 
 def test_one_whose_turn_has_not_come_is_well_however_its_tables_are() -> None:
-    setting = Setting()
-    setting.child(alive=False, started_at=None)
-    assert setting.check() is None
+    rig = HealthRig()
+    rig.child(alive=False, started_at=None)
+    assert rig.check() is None
 
 
 def test_a_standby_of_long_that_just_took_over_is_given_its_time() -> None:
-    setting = Setting()
-    setting.clock.advance_to(10_000.0)
-    setting.table.claim().replace([], 5)
-    setting.child(started_at=10_000.0)
-    setting.vitals.say("controller:one", replace(SAID, ready=False, at=10_000.0))
-    assert setting.check() is None
-    setting.clock.advance_to(10_061.0)
-    assert setting.check() == "still waits for its own earlier writes"
+    rig = HealthRig()
+    rig.clock.advance_to(10_000.0)
+    rig.table.claim().replace([], 5)
+    rig.child(started_at=10_000.0)
+    rig.vitals.say("controller:one", replace(SAID, ready=False, at=10_000.0))
+    assert rig.check() is None
+    rig.clock.advance_to(10_061.0)
+    assert rig.check() == "still waits for its own earlier writes"
 
 
 def test_a_table_that_is_not_synced_or_deaf_is_named() -> None:
-    setting = Setting()
-    setting.child(started_at=0.0)
-    setting.vitals.say("controller:one", SAID)
-    assert setting.check() == "the table of pods is not synced"
-    setting.clock.advance_to(61.0)
-    writer = setting.table.claim()
+    rig = HealthRig()
+    rig.child(started_at=0.0)
+    rig.vitals.say("controller:one", SAID)
+    assert rig.check() == "the table of pods is not synced"
+    rig.clock.advance_to(61.0)
+    writer = rig.table.claim()
     writer.replace([], 5)
     writer.touch(61.0)
-    assert setting.check() is None
-    setting.clock.advance_to(61.0 + 181.0)
-    assert setting.check() == "the table of pods has not heard from the server for 181 s"
+    assert rig.check() is None
+    rig.clock.advance_to(61.0 + 181.0)
+    assert rig.check() == "the table of pods has not heard from the server for 181 s"
 
 
 def test_the_lease_is_in_trouble_only_while_we_believe_to_lead() -> None:

@@ -99,7 +99,9 @@ def test_another_field_path_is_another_event() -> None:
     assert first.name != second.name
 
 
-class Setting:
+class RecorderRig:
+    """An event recorder; the test is its dispatcher."""
+
     def __init__(self, log: FilteringBoundLogger) -> None:
         self.world = World(log=log)
         self.system = self.world.system()
@@ -124,13 +126,13 @@ class Setting:
 
 
 @pytest.fixture
-def setting(log: FilteringBoundLogger) -> Setting:
-    return Setting(log)
+def rig(log: FilteringBoundLogger) -> RecorderRig:
+    return RecorderRig(log)
 
 
-def test_an_event_is_written_as_upstream_writes_it(setting: Setting) -> None:
-    setting.record(event())
-    create = setting.commands[0]
+def test_an_event_is_written_as_upstream_writes_it(rig: RecorderRig) -> None:
+    rig.record(event())
+    create = rig.commands[0]
     assert isinstance(create, Create)
     body = orjson.loads(create.body)
     assert (create.resource, create.namespace) == ("v1/events", "d")
@@ -154,52 +156,52 @@ def test_an_event_is_written_as_upstream_writes_it(setting: Setting) -> None:
     assert body["firstTimestamp"] == body["lastTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-def test_a_combined_event_names_no_reporting_component_as_upstreams_does_not(setting: Setting) -> None:
+def test_a_combined_event_names_no_reporting_component_as_upstreams_does_not(rig: RecorderRig) -> None:
     for i in range(10):
-        setting.record(event(f"Created pod: {i}"))
-        setting.settle(Done(b"{}"))
-    bodies = [orjson.loads(command.body) for command in setting.commands]
+        rig.record(event(f"Created pod: {i}"))
+        rig.settle(Done(b"{}"))
+    bodies = [orjson.loads(command.body) for command in rig.commands]
     assert [body["reportingComponent"] for body in bodies] == ["replicaset-controller"] * 9 + [""]
     assert {body["source"]["component"] for body in bodies} == {"replicaset-controller"}
 
 
-def test_one_is_on_its_way_at_a_time_and_the_next_follows(setting: Setting) -> None:
-    setting.record(event("one"), event("two"))
-    assert len(setting.commands) == 1
-    setting.settle(Done(b"{}"))
-    assert len(setting.commands) == 2
+def test_one_is_on_its_way_at_a_time_and_the_next_follows(rig: RecorderRig) -> None:
+    rig.record(event("one"), event("two"))
+    assert len(rig.commands) == 1
+    rig.settle(Done(b"{}"))
+    assert len(rig.commands) == 2
 
 
-def test_a_repeated_event_is_a_patch_and_if_that_event_is_gone_it_is_made_anew(setting: Setting) -> None:
-    setting.record(event())
-    setting.settle(Done(b"{}"))
-    setting.record(event())
-    patch = setting.commands[-1]
+def test_a_repeated_event_is_a_patch_and_if_that_event_is_gone_it_is_made_anew(rig: RecorderRig) -> None:
+    rig.record(event())
+    rig.settle(Done(b"{}"))
+    rig.record(event())
+    patch = rig.commands[-1]
     assert isinstance(patch, Patch)
     assert orjson.loads(patch.body)["count"] == 2
-    setting.settle(NotFound())
-    assert isinstance(setting.commands[-1], Create)
+    rig.settle(NotFound())
+    assert isinstance(rig.commands[-1], Create)
 
 
-def test_without_an_answer_it_is_tried_twelve_times_ten_seconds_apart(setting: Setting) -> None:
-    setting.record(event())
+def test_without_an_answer_it_is_tried_twelve_times_ten_seconds_apart(rig: RecorderRig) -> None:
+    rig.record(event())
     for _ in range(20):
-        if len(setting.submits) > 0:
-            setting.settle(Unknown("cut"))
-        setting.world.run_for(10.0)
-    assert len(setting.commands) == 12
+        if len(rig.submits) > 0:
+            rig.settle(Unknown("cut"))
+        rig.world.run_for(10.0)
+    assert len(rig.commands) == 12
 
 
-def test_a_refusal_by_the_server_is_final(setting: Setting) -> None:
-    setting.record(event("one"), event("two"))
-    setting.settle(Forbidden("namespace is terminating"))
-    assert orjson.loads(setting.commands[-1].body)["message"] == "two"
+def test_a_refusal_by_the_server_is_final(rig: RecorderRig) -> None:
+    rig.record(event("one"), event("two"))
+    rig.settle(Forbidden("namespace is terminating"))
+    assert orjson.loads(rig.commands[-1].body)["message"] == "two"
 
 
-def test_events_of_cluster_scoped_objects_go_to_default(setting: Setting) -> None:
+def test_events_of_cluster_scoped_objects_go_to_default(rig: RecorderRig) -> None:
     node = Record("v1", "Node", "", "n1", "u", "1", "Normal", "NodeNotReady", "silent", client="c", component="c")
-    setting.record(node)
-    assert setting.commands[0].namespace == "default"
+    rig.record(node)
+    assert rig.commands[0].namespace == "default"
 
 
 def message_of(submit: Submit) -> str:

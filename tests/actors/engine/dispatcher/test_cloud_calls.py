@@ -24,7 +24,7 @@ from tests.support.scripted import Probe, ScriptedTransport
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1"}}')
 
 
-class Setting:
+class DispatcherRig:
     """A dispatcher with a cloud whose calls take ten seconds, and a sender."""
 
     def __init__(self, log: FilteringBoundLogger, *, cloud: bool = True, **limits: Any) -> None:
@@ -55,57 +55,57 @@ class Setting:
 
 
 def test_a_call_goes_to_the_cloud_and_a_command_to_the_server(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.submit(EXISTS, Get("v1/nodes", "n1"), ListRoutes("c"))
-    assert [call for _, call in setting.calls.made] == [EXISTS, ListRoutes("c")]
-    setting.transport.answer(200, b"{}")
-    setting.world.run_for(0)
-    assert setting.outcomes() == {1: Done(b"{}")}, "the server's answer waits for no cloud"
-    setting.world.run_for(10.0)
-    assert setting.outcomes() == {0: Done(b"true"), 1: Done(b"{}"), 2: Done(b"[]")}
+    rig = DispatcherRig(log)
+    rig.submit(EXISTS, Get("v1/nodes", "n1"), ListRoutes("c"))
+    assert [call for _, call in rig.calls.made] == [EXISTS, ListRoutes("c")]
+    rig.transport.answer(200, b"{}")
+    rig.world.run_for(0)
+    assert rig.outcomes() == {1: Done(b"{}")}, "the server's answer waits for no cloud"
+    rig.world.run_for(10.0)
+    assert rig.outcomes() == {0: Done(b"true"), 1: Done(b"{}"), 2: Done(b"[]")}
 
 
 def test_calls_cost_nothing_of_the_rate_limit(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, qps=0.001, burst=1)
-    setting.submit(EXISTS, EXISTS, Get("v1/nodes", "n1"))
-    assert len(setting.calls.made) == 2
-    assert len(setting.transport.sent) == 1
+    rig = DispatcherRig(log, qps=0.001, burst=1)
+    rig.submit(EXISTS, EXISTS, Get("v1/nodes", "n1"))
+    assert len(rig.calls.made) == 2
+    assert len(rig.transport.sent) == 1
 
 
 def test_nobody_calls_without_the_lease(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, needs_lease=True)
-    setting.submit(EXISTS)
-    assert setting.outcomes() == {0: Refused("the lease is not held")}
-    setting.system.tell("dispatcher", LeaseHeld(100.0))
-    setting.submit(EXISTS)
-    assert len(setting.calls.made) == 1
+    rig = DispatcherRig(log, needs_lease=True)
+    rig.submit(EXISTS)
+    assert rig.outcomes() == {0: Refused("the lease is not held")}
+    rig.system.tell("dispatcher", LeaseHeld(100.0))
+    rig.submit(EXISTS)
+    assert len(rig.calls.made) == 1
 
 
 def test_without_a_cloud_a_call_is_refused(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, cloud=False)
-    setting.submit(EXISTS)
-    assert setting.outcomes() == {0: Refused("there is no cloud provider")}
+    rig = DispatcherRig(log, cloud=False)
+    rig.submit(EXISTS)
+    assert rig.outcomes() == {0: Refused("there is no cloud provider")}
 
 
 def test_an_old_incarnation_does_not_call_and_a_new_one_waits_for_what_it_has_called(
     log: FilteringBoundLogger,
 ) -> None:
-    setting = Setting(log)
-    setting.submit(EXISTS)
-    setting.system.tell("dispatcher", Attach("me", 2))
-    setting.submit(EXISTS)
-    assert len(setting.calls.made) == 1
-    assert not any(isinstance(message, Attached) for message in setting.kept)
-    setting.world.run_for(10.0)
-    assert Attached(2, {}, []) in setting.kept
+    rig = DispatcherRig(log)
+    rig.submit(EXISTS)
+    rig.system.tell("dispatcher", Attach("me", 2))
+    rig.submit(EXISTS)
+    assert len(rig.calls.made) == 1
+    assert not any(isinstance(message, Attached) for message in rig.kept)
+    rig.world.run_for(10.0)
+    assert Attached(2, {}, []) in rig.kept
 
 
 def test_what_was_called_before_the_dispatcher_failed_is_answered_all_the_same(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.submit(EXISTS)
-    setting.system.spawn(setting.spec)
-    setting.world.run_for(10.0)
-    assert setting.outcomes() == {0: Done(b"true")}
+    rig = DispatcherRig(log)
+    rig.submit(EXISTS)
+    rig.system.spawn(rig.spec)
+    rig.world.run_for(10.0)
+    assert rig.outcomes() == {0: Done(b"true")}
 
 
 def test_no_request_carries_a_call_out() -> None:

@@ -35,7 +35,7 @@ from tests.support.scripted import Probe, ScriptedTransport
 POD = b'{"metadata":{"name":"a","resourceVersion":"41"}}'
 
 
-class Setting:
+class DispatcherRig:
     """One dispatcher, the server's end, and a sender."""
 
     def __init__(self, log: FilteringBoundLogger, limits: DispatchLimits) -> None:
@@ -61,18 +61,18 @@ class Setting:
         return [message.outcome for message in self.kept if isinstance(message, Settled)]
 
 
-def setting_of(log: FilteringBoundLogger, **limits: Any) -> Setting:
-    return Setting(log, DispatchLimits(**{"needs_lease": False, **limits}))
+def rig_of(log: FilteringBoundLogger, **limits: Any) -> DispatcherRig:
+    return DispatcherRig(log, DispatchLimits(**{"needs_lease": False, **limits}))
 
 
 def test_each_command_of_a_batch_is_answered_by_its_index(log: FilteringBoundLogger) -> None:
-    setting = setting_of(log)
-    setting.submit(Get("v1/pods", "d/a"), Get("v1/pods", "d/b"))
-    setting.transport.sent.reverse()
-    setting.transport.answer(404)
-    setting.transport.answer(200, POD)
-    setting.world.run_for(0)
-    assert [(m.ticket, m.index, type(m.outcome)) for m in setting.kept] == [(1, 1, NotFound), (1, 0, Done)]
+    rig = rig_of(log)
+    rig.submit(Get("v1/pods", "d/a"), Get("v1/pods", "d/b"))
+    rig.transport.sent.reverse()
+    rig.transport.answer(404)
+    rig.transport.answer(200, POD)
+    rig.world.run_for(0)
+    assert [(m.ticket, m.index, type(m.outcome)) for m in rig.kept] == [(1, 1, NotFound), (1, 0, Done)]
 
 
 @pytest.mark.parametrize(
@@ -87,152 +87,152 @@ def test_each_command_of_a_batch_is_answered_by_its_index(log: FilteringBoundLog
 def test_what_says_not_what_it_is_about_is_not_sent_and_harms_nobody_else(
     log: FilteringBoundLogger, command: Command, why: str
 ) -> None:
-    setting = setting_of(log)
-    setting.submit(command, Get("v1/pods", "d/a"))
-    assert setting.outcomes() == [Invalid(f"not sent: {why}")]
-    assert [request.path for request, _, _ in setting.transport.sent] == ["/api/v1/namespaces/d/pods/a"]
-    assert setting.system.incarnation("dispatcher") == 1
+    rig = rig_of(log)
+    rig.submit(command, Get("v1/pods", "d/a"))
+    assert rig.outcomes() == [Invalid(f"not sent: {why}")]
+    assert [request.path for request, _, _ in rig.transport.sent] == ["/api/v1/namespaces/d/pods/a"]
+    assert rig.system.incarnation("dispatcher") == 1
 
 
 def test_each_client_has_a_rate_limit_of_its_own(log: FilteringBoundLogger) -> None:
-    setting = setting_of(log, qps=20.0, burst=30)
-    setting.submit(*[Get("v1/pods", f"d/{i}") for i in range(100)], client="busy")
-    assert len(setting.transport.sent) == 30
-    setting.submit(Get("v1/pods", "d/x"), client="other")
-    assert len(setting.transport.sent) == 31
-    setting.world.run_for(1.0)
-    assert len(setting.transport.sent) == 51
-    setting.world.run_for(2.5)
-    assert len(setting.transport.sent) == 101
+    rig = rig_of(log, qps=20.0, burst=30)
+    rig.submit(*[Get("v1/pods", f"d/{i}") for i in range(100)], client="busy")
+    assert len(rig.transport.sent) == 30
+    rig.submit(Get("v1/pods", "d/x"), client="other")
+    assert len(rig.transport.sent) == 31
+    rig.world.run_for(1.0)
+    assert len(rig.transport.sent) == 51
+    rig.world.run_for(2.5)
+    assert len(rig.transport.sent) == 101
 
 
 def test_a_negative_rate_is_no_limit(log: FilteringBoundLogger) -> None:
-    setting = setting_of(log, qps=-1.0, burst=1)
-    setting.submit(*[Get("v1/pods", f"d/{i}") for i in range(100)])
-    assert len(setting.transport.sent) == 100
+    rig = rig_of(log, qps=-1.0, burst=1)
+    rig.submit(*[Get("v1/pods", f"d/{i}") for i in range(100)])
+    assert len(rig.transport.sent) == 100
 
 
 def test_an_old_incarnation_is_refused(log: FilteringBoundLogger) -> None:
-    setting = setting_of(log)
-    setting.system.tell("dispatcher", Attach("me", 2))
-    setting.submit(Get("v1/pods", "d/a"), incarnation=1)
-    setting.submit(Get("v1/pods", "d/a"), incarnation=2)
-    assert [type(outcome) for outcome in setting.outcomes()] == [Refused]
-    assert len(setting.transport.sent) == 1
+    rig = rig_of(log)
+    rig.system.tell("dispatcher", Attach("me", 2))
+    rig.submit(Get("v1/pods", "d/a"), incarnation=1)
+    rig.submit(Get("v1/pods", "d/a"), incarnation=2)
+    assert [type(outcome) for outcome in rig.outcomes()] == [Refused]
+    assert len(rig.transport.sent) == 1
 
 
 def test_a_new_incarnation_waits_for_what_the_old_one_has_under_way_and_hears_how_far_it_came(
     log: FilteringBoundLogger,
 ) -> None:
-    setting = setting_of(log)
-    setting.submit(Create("v1/pods", "d", b"{}"), Create("v1/pods", "d", b"{}"))
-    setting.transport.answer(201, POD)
-    setting.system.tell("dispatcher", Attach("me", 2))
-    setting.world.run_for(0)
-    assert not any(isinstance(message, Attached) for message in setting.kept)
-    setting.transport.answer(500)
-    setting.world.run_for(0)
-    assert setting.kept[-1] == Attached(2, {"v1/pods": 41}, [])
+    rig = rig_of(log)
+    rig.submit(Create("v1/pods", "d", b"{}"), Create("v1/pods", "d", b"{}"))
+    rig.transport.answer(201, POD)
+    rig.system.tell("dispatcher", Attach("me", 2))
+    rig.world.run_for(0)
+    assert not any(isinstance(message, Attached) for message in rig.kept)
+    rig.transport.answer(500)
+    rig.world.run_for(0)
+    assert rig.kept[-1] == Attached(2, {"v1/pods": 41}, [])
 
 
 def test_a_new_incarnation_hears_of_what_the_old_one_has_only_looked_at(log: FilteringBoundLogger) -> None:
     """It may have gone by it, and no table need show it yet."""
-    setting = setting_of(log)
-    setting.submit(Get("v1/pods", "d/a"))
-    setting.transport.answer(200, POD)
-    setting.system.tell("dispatcher", Attach("me", 2))
-    setting.world.run_for(0)
-    assert setting.kept[-1] == Attached(2, {"v1/pods": 41}, [])
+    rig = rig_of(log)
+    rig.submit(Get("v1/pods", "d/a"))
+    rig.transport.answer(200, POD)
+    rig.system.tell("dispatcher", Attach("me", 2))
+    rig.world.run_for(0)
+    assert rig.kept[-1] == Attached(2, {"v1/pods": 41}, [])
 
 
 def test_a_new_incarnation_hears_of_what_the_old_one_has_deleted(log: FilteringBoundLogger) -> None:
     """While the table still shows it, another would be deleted instead."""
-    setting = setting_of(log)
-    setting.submit(Delete("v1/pods", "d/a"))
-    setting.transport.answer(200, POD)
-    setting.system.tell("dispatcher", Attach("me", 2))
-    setting.world.run_for(0)
-    assert setting.kept[-1] == Attached(2, {"v1/pods": 41}, [])
+    rig = rig_of(log)
+    rig.submit(Delete("v1/pods", "d/a"))
+    rig.transport.answer(200, POD)
+    rig.system.tell("dispatcher", Attach("me", 2))
+    rig.world.run_for(0)
+    assert rig.kept[-1] == Attached(2, {"v1/pods": 41}, [])
 
 
 def test_what_was_sent_before_the_dispatcher_failed_is_answered_all_the_same(log: FilteringBoundLogger) -> None:
-    setting = setting_of(log, qps=1.0, burst=1)
-    setting.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))
-    setting.system.spawn(setting.spec)
-    setting.system.tell("dispatcher", Attach("me", 1))
-    setting.world.run_for(0)
-    assert setting.kept[-1] == Attached(1, {}, [[1, 0]]), "the second was never sent, and the sender is told so"
-    setting.transport.answer(200, POD)
-    assert [type(outcome) for outcome in setting.outcomes()] == [Done]
+    rig = rig_of(log, qps=1.0, burst=1)
+    rig.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))
+    rig.system.spawn(rig.spec)
+    rig.system.tell("dispatcher", Attach("me", 1))
+    rig.world.run_for(0)
+    assert rig.kept[-1] == Attached(1, {}, [[1, 0]]), "the second was never sent, and the sender is told so"
+    rig.transport.answer(200, POD)
+    assert [type(outcome) for outcome in rig.outcomes()] == [Done]
 
 
 def test_nothing_is_written_without_the_lease_but_by_the_elector(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, DispatchLimits(needs_lease=True))
-    setting.submit(Get("v1/pods", "d/a"))
-    assert [type(outcome) for outcome in setting.outcomes()] == [Refused]
-    setting.submit(Get("v1/pods", "d/a"), sender=ELECTOR)
-    assert len(setting.transport.sent) == 1
-    setting.system.tell("dispatcher", LeaseHeld(setting.world.clock.monotonic() + 10.0))
-    setting.submit(Get("v1/pods", "d/a"))
-    assert len(setting.transport.sent) == 2
-    setting.world.run_for(10.0)
-    setting.submit(Get("v1/pods", "d/a"))
-    assert len(setting.transport.sent) == 2, "an elector that hangs lets the lease run out"
+    rig = DispatcherRig(log, DispatchLimits(needs_lease=True))
+    rig.submit(Get("v1/pods", "d/a"))
+    assert [type(outcome) for outcome in rig.outcomes()] == [Refused]
+    rig.submit(Get("v1/pods", "d/a"), sender=ELECTOR)
+    assert len(rig.transport.sent) == 1
+    rig.system.tell("dispatcher", LeaseHeld(rig.world.clock.monotonic() + 10.0))
+    rig.submit(Get("v1/pods", "d/a"))
+    assert len(rig.transport.sent) == 2
+    rig.world.run_for(10.0)
+    rig.submit(Get("v1/pods", "d/a"))
+    assert len(rig.transport.sent) == 2, "an elector that hangs lets the lease run out"
 
 
 def test_no_request_may_outlive_the_lease(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, DispatchLimits(needs_lease=True, timeout=30.0))
-    setting.system.tell("dispatcher", LeaseHeld(setting.world.clock.monotonic() + 10.0))
-    setting.world.run_for(4.0)
-    setting.submit(Get("v1/pods", "d/a"))
-    assert setting.transport.sent[0][0].timeout == pytest.approx(6.0)
+    rig = DispatcherRig(log, DispatchLimits(needs_lease=True, timeout=30.0))
+    rig.system.tell("dispatcher", LeaseHeld(rig.world.clock.monotonic() + 10.0))
+    rig.world.run_for(4.0)
+    rig.submit(Get("v1/pods", "d/a"))
+    assert rig.transport.sent[0][0].timeout == pytest.approx(6.0)
 
 
 def test_a_lost_lease_refuses_what_waits(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, DispatchLimits(needs_lease=True, qps=0.001, burst=1))
-    setting.system.tell("dispatcher", LeaseHeld(1000.0))
-    setting.submit(Get("v1/pods", "d/a"), Get("v1/pods", "d/b"))
-    setting.system.tell("dispatcher", LeaseLost("test"))
-    assert [type(outcome) for outcome in setting.outcomes()] == [Refused]
+    rig = DispatcherRig(log, DispatchLimits(needs_lease=True, qps=0.001, burst=1))
+    rig.system.tell("dispatcher", LeaseHeld(1000.0))
+    rig.submit(Get("v1/pods", "d/a"), Get("v1/pods", "d/b"))
+    rig.system.tell("dispatcher", LeaseLost("test"))
+    assert [type(outcome) for outcome in rig.outcomes()] == [Refused]
 
 
 # Who is gone, and who comes to.
 
 
 def test_what_a_switched_off_sender_asked_is_not_carried_out_any_more(log: FilteringBoundLogger) -> None:
-    setting = setting_of(log, qps=1.0, burst=1)
-    setting.submit(*[Delete("v1/pods", f"d/{i}") for i in range(5)])
-    setting.system.fence("me")
-    setting.world.run_for(30.0)
-    assert len(setting.transport.sent) == 1, "the one that was on its way"
+    rig = rig_of(log, qps=1.0, burst=1)
+    rig.submit(*[Delete("v1/pods", f"d/{i}") for i in range(5)])
+    rig.system.fence("me")
+    rig.world.run_for(30.0)
+    assert len(rig.transport.sent) == 1, "the one that was on its way"
 
 
 def test_what_waits_for_its_rate_limit_is_not_called_lost(log: FilteringBoundLogger) -> None:
-    setting = setting_of(log, qps=1.0, burst=1)
-    setting.system.spawn(setting.spec)
-    setting.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))  # before the sender knows of the new one
-    setting.system.tell("dispatcher", Attach("me", 1))
-    setting.world.run_for(0)
-    attached = setting.kept[-1]
+    rig = rig_of(log, qps=1.0, burst=1)
+    rig.system.spawn(rig.spec)
+    rig.submit(Get("v1/pods", "d/sent"), Get("v1/pods", "d/waits"))  # before the sender knows of the new one
+    rig.system.tell("dispatcher", Attach("me", 1))
+    rig.world.run_for(0)
+    attached = rig.kept[-1]
     assert isinstance(attached, Attached)
     assert sorted(attached.under_way) == [[1, 0], [1, 1]]
 
 
 def test_a_dispatcher_that_was_hung_sends_nothing_more_when_it_comes_to(log: FilteringBoundLogger) -> None:
-    setting = setting_of(log)
-    send = setting.transport.send
+    rig = rig_of(log)
+    send = rig.transport.send
 
     def hangs(*arguments: Any, **more: Any) -> None:
         send(*arguments, **more)
-        setting.system.fence("dispatcher")  # meanwhile it is replaced
+        rig.system.fence("dispatcher")  # meanwhile it is replaced
 
-    setting.transport.send = hangs  # type: ignore[method-assign]
-    setting.submit(Delete("v1/pods", "d/a"), Delete("v1/pods", "d/b"))
-    assert len(setting.transport.sent) == 1
-    assert setting.ledger.under_way() == 1
+    rig.transport.send = hangs  # type: ignore[method-assign]
+    rig.submit(Delete("v1/pods", "d/a"), Delete("v1/pods", "d/b"))
+    assert len(rig.transport.sent) == 1
+    assert rig.ledger.under_way() == 1
 
 
 def test_the_electors_requests_end_in_time_for_another_try(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, DispatchLimits(needs_lease=True, timeout=30.0, lease_timeout=5.0))
-    setting.submit(Get("v1/pods", "d/a"), sender=ELECTOR)
-    assert setting.transport.sent[0][0].timeout == 5.0
+    rig = DispatcherRig(log, DispatchLimits(needs_lease=True, timeout=30.0, lease_timeout=5.0))
+    rig.submit(Get("v1/pods", "d/a"), sender=ELECTOR)
+    assert rig.transport.sent[0][0].timeout == 5.0

@@ -23,6 +23,7 @@ from runtime.metrics.registry import Metrics
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from runtime.system.vitals import Vitals
+from tests.support.objects import replica_set
 from tests.support.scripted import Probe
 
 LEASE = "kube-system/kube-controller-manager"
@@ -47,18 +48,6 @@ def leads(cluster: SimulatedCluster, manager: ControllerSystem) -> bool:
 def crash(cluster: SimulatedCluster, manager: ControllerSystem) -> None:
     """The whole process is gone at once."""
     manager.halt()
-
-
-def replica_set() -> dict[str, Any]:
-    labels = {"app": "web"}
-    return {
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {
-            "replicas": 3,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
-        },
-    }
 
 
 @pytest.mark.parametrize(
@@ -100,7 +89,7 @@ def test_a_second_one_stands_by_with_warm_tables_and_writes_nothing(cluster: Sim
     cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     second = cluster.manager(election=election("two"))
-    cluster.create(REPLICASETS, replica_set())
+    cluster.create(REPLICASETS, replica_set(replicas=3))
     cluster.run_for(60.0)
     assert not leads(cluster, second)
     assert all(table.synced for table in second.tables.values())
@@ -114,7 +103,7 @@ def test_when_the_leader_dies_the_other_takes_over_once_the_lease_has_run_out(cl
     second = cluster.manager(election=election("two"))
     cluster.run_for(5.0)
     crash(cluster, first)
-    cluster.create(REPLICASETS, replica_set())
+    cluster.create(REPLICASETS, replica_set(replicas=3))
     cluster.run_for(12.0)
     assert not leads(cluster, second), "the lease is still the other's"
     lists_before = len(cluster.transport.requests)
@@ -147,7 +136,7 @@ def test_a_leader_that_cannot_renew_stops_before_the_lease_can_be_anothers(clust
     assert manager.end is not None
     assert "leaderelection lost" in manager.end
     assert cluster.clock.monotonic() - at <= 12.0
-    cluster.create(REPLICASETS, replica_set())
+    cluster.create(REPLICASETS, replica_set(replicas=3))
     cluster.run_for(30.0)
     assert cluster.list(PODS, "default") == [], "a deposed leader writes nothing"
 

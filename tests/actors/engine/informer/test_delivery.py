@@ -15,19 +15,18 @@ from protocols.objects import Object, encode_object
 from protocols.pods import pod_facts
 from protocols.resources import PODS
 from runtime.tables.table import Table
+from tests.support.objects import owned_by, pod
 
 OWNED_BY_JOB, NODE_CHANGED = Interest(owner_kinds=("Job",)), Interest(changed=("node",))
 
 
-def pod(name: str, version: int, *, owner: str = "", node: str = "", size: int = 0) -> Object:
-    reference = {"apiVersion": "v1", "kind": owner, "name": "o", "uid": "uid-o", "controller": True}
-    meta: Object = {"namespace": "d", "name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
-    if owner:
-        meta["ownerReferences"] = [reference]
-    return {"metadata": meta, "spec": {"nodeName": node, "filler": "x" * size}}
+def owned_pod(name: str, version: int, *, owner: str = "", node: str = "", size: int = 0) -> Object:
+    """owner: the kind of its controller. size: bytes that its spec has on top."""
+    reference = owned_by("uid-o", kind=owner) if owner else None
+    return pod(name, version=version, owner=reference, node=node, spec={"filler": "x" * size})
 
 
-class Bench:
+class DeliveryRig:
     """A table of pods, and what its subscribers are sent."""
 
     def __init__(self) -> None:
@@ -61,122 +60,129 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def rig() -> DeliveryRig:
+    return DeliveryRig()
 
 
-def test_a_burst_is_one_frame_and_only_for_whom_it_concerns(bench: Bench) -> None:
-    bench.delivery.subscribe("all", [EVERYTHING])
-    bench.delivery.subscribe("jobs", [OWNED_BY_JOB])
-    bench.delivery.subscribe("reader", [])
-    bench.show(*(pod(f"p{i}", i, owner="Job" if i == 7 else "ReplicaSet") for i in range(1, 101)))
-    assert bench.sent == []
-    bench.delivery.flush()
-    assert [name for name, _ in bench.sent] == ["all", "jobs"]
-    assert bench.keys("all") == [tuple(f"d/p{i}" for i in range(1, 101))]
-    assert bench.keys("jobs") == [("d/p7",)]
-    bench.delivery.flush()
-    assert len(bench.sent) == 2, "nothing is left"
+def test_a_burst_is_one_frame_and_only_for_whom_it_concerns(rig: DeliveryRig) -> None:
+    rig.delivery.subscribe("all", [EVERYTHING])
+    rig.delivery.subscribe("jobs", [OWNED_BY_JOB])
+    rig.delivery.subscribe("reader", [])
+    rig.show(*(owned_pod(f"p{i}", i, owner="Job" if i == 7 else "ReplicaSet") for i in range(1, 101)))
+    assert rig.sent == []
+    rig.delivery.flush()
+    assert [name for name, _ in rig.sent] == ["all", "jobs"]
+    assert rig.keys("all") == [tuple(f"default/p{i}" for i in range(1, 101))]
+    assert rig.keys("jobs") == [("default/p7",)]
+    rig.delivery.flush()
+    assert len(rig.sent) == 2, "nothing is left"
 
 
-def test_subscribers_that_are_sent_the_same_get_the_same_bytes(bench: Bench) -> None:
+def test_subscribers_that_are_sent_the_same_get_the_same_bytes(rig: DeliveryRig) -> None:
     for name in ("one", "two"):
-        bench.delivery.subscribe(name, [EVERYTHING])
-    bench.delivery.subscribe("other", [NODE_CHANGED, EVERYTHING])
-    bench.show(pod("a", 1))
-    bench.delivery.flush()
-    frames = dict(bench.sent)
+        rig.delivery.subscribe(name, [EVERYTHING])
+    rig.delivery.subscribe("other", [NODE_CHANGED, EVERYTHING])
+    rig.show(owned_pod("a", 1))
+    rig.delivery.flush()
+    frames = dict(rig.sent)
     assert frames["one"] is frames["two"]
     assert frames["one"] != frames["other"]
 
 
-def test_a_message_says_which_watches_each_event_meets(bench: Bench) -> None:
-    bench.delivery.subscribe("two watches", [OWNED_BY_JOB, NODE_CHANGED])
-    bench.show(pod("a", 1), pod("a", 2, node="n1"), pod("b", 3, owner="Job"), pod("b", 4, owner="Job"))
-    bench.delivery.flush()
-    (message,) = bench.mail("two watches")
+def test_a_message_says_which_watches_each_event_meets(rig: DeliveryRig) -> None:
+    rig.delivery.subscribe("two watches", [OWNED_BY_JOB, NODE_CHANGED])
+    rig.show(
+        owned_pod("a", 1), owned_pod("a", 2, node="n1"), owned_pod("b", 3, owner="Job"), owned_pod("b", 4, owner="Job")
+    )
+    rig.delivery.flush()
+    (message,) = rig.mail("two watches")
     assert message.matches == (0b10, 0b10, 0b11, 0b01)
 
 
-def test_a_frame_holds_so_many_events_and_so_many_bytes_at_most(bench: Bench) -> None:
-    bench.delivery.subscribe("all", [EVERYTHING])
-    bench.show(*(pod(f"p{i}", i) for i in range(1, module.MOST_EVENTS + 2)))
-    assert [len(keys) for keys in bench.keys("all")] == [module.MOST_EVENTS]
-    bench.delivery.flush()
-    bench.sent.clear()
-    bench.show(*(pod(f"big{i}", 1000 + i, size=module.MOST_BYTES // 3) for i in range(4)))
-    bench.show(pod("huge", 2000, size=module.MOST_BYTES * 2))
-    bench.delivery.flush()
-    assert [len(keys) for keys in bench.keys("all")] == [2, 2, 1]
-    assert all(len(frame) < module.MOST_BYTES + 1000 for _, frame in bench.sent[:-1])
+def test_a_frame_holds_so_many_events_and_so_many_bytes_at_most(rig: DeliveryRig) -> None:
+    rig.delivery.subscribe("all", [EVERYTHING])
+    rig.show(*(owned_pod(f"p{i}", i) for i in range(1, module.MOST_EVENTS + 2)))
+    assert [len(keys) for keys in rig.keys("all")] == [module.MOST_EVENTS]
+    rig.delivery.flush()
+    rig.sent.clear()
+    rig.show(*(owned_pod(f"big{i}", 1000 + i, size=module.MOST_BYTES // 3) for i in range(4)))
+    rig.show(owned_pod("huge", 2000, size=module.MOST_BYTES * 2))
+    rig.delivery.flush()
+    assert [len(keys) for keys in rig.keys("all")] == [2, 2, 1]
+    assert all(len(frame) < module.MOST_BYTES + 1000 for _, frame in rig.sent[:-1])
 
 
-def test_a_later_subscriber_is_not_sent_what_was_collected_before(bench: Bench) -> None:
-    bench.writer.replace([], 1)
-    bench.delivery.subscribe("early", [EVERYTHING])
-    bench.show(pod("a", 2))
-    bench.delivery.subscribe("late", [EVERYTHING])
-    assert bench.mail("late") == [Synced(PODS.id)]
-    assert [type(message) for message in bench.mail("early")] == [Synced, WatchEvents]
-    bench.delivery.flush()
-    assert len(bench.sent) == 3
+def test_a_later_subscriber_is_not_sent_what_was_collected_before(rig: DeliveryRig) -> None:
+    rig.writer.replace([], 1)
+    rig.delivery.subscribe("early", [EVERYTHING])
+    rig.show(owned_pod("a", 2))
+    rig.delivery.subscribe("late", [EVERYTHING])
+    assert rig.mail("late") == [Synced(PODS.id)]
+    assert [type(message) for message in rig.mail("early")] == [Synced, WatchEvents]
+    rig.delivery.flush()
+    assert len(rig.sent) == 3
 
 
-def test_who_subscribes_again_replaces_what_it_was_interested_in(bench: Bench) -> None:
-    bench.delivery.subscribe("one", [EVERYTHING])
-    bench.delivery.subscribe("one", [OWNED_BY_JOB])
-    bench.show(pod("a", 1))
-    bench.delivery.unsubscribe("one")
-    bench.show(pod("b", 2, owner="Job"))
-    bench.delivery.flush()
-    assert bench.sent == []
+def test_who_subscribes_again_replaces_what_it_was_interested_in(rig: DeliveryRig) -> None:
+    rig.delivery.subscribe("one", [EVERYTHING])
+    rig.delivery.subscribe("one", [OWNED_BY_JOB])
+    rig.show(owned_pod("a", 1))
+    rig.delivery.unsubscribe("one")
+    rig.show(owned_pod("b", 2, owner="Job"))
+    rig.delivery.flush()
+    assert rig.sent == []
 
 
-def test_what_was_collected_and_not_sent_a_successor_sends(bench: Bench) -> None:
-    bench.delivery.subscribe("jobs", [OWNED_BY_JOB])
-    bench.show(pod("gone", 1, owner="Job"), pod("released", 2, owner="Job"), pod("same", 3, owner="Job"))
-    bench.delivery.flush()
-    bench.remove("d/gone", 4)
-    bench.show(pod("released", 5))
-    bench.sent.clear()
+def test_what_was_collected_and_not_sent_a_successor_sends(rig: DeliveryRig) -> None:
+    rig.delivery.subscribe("jobs", [OWNED_BY_JOB])
+    rig.show(
+        owned_pod("gone", 1, owner="Job"), owned_pod("released", 2, owner="Job"), owned_pod("same", 3, owner="Job")
+    )
+    rig.delivery.flush()
+    rig.remove("default/gone", 4)
+    rig.show(owned_pod("released", 5))
+    rig.sent.clear()
 
-    successor = Delivery(bench.table, bench.table.claim(), send=bench._send)
+    successor = Delivery(rig.table, rig.table.claim(), send=rig._send)
     successor.take_over(lambda name: name == "jobs")
-    (message,) = bench.mail("jobs")
-    assert [(one.type, one.key) for one in message.events] == [("DELETED", "d/gone"), ("MODIFIED", "d/released")]
-    Delivery(bench.table, bench.table.claim(), send=bench._send).take_over(lambda _name: True)
-    assert len(bench.sent) == 1, "and once is enough"
+    (message,) = rig.mail("jobs")
+    assert [(one.type, one.key) for one in message.events] == [
+        ("DELETED", "default/gone"),
+        ("MODIFIED", "default/released"),
+    ]
+    Delivery(rig.table, rig.table.claim(), send=rig._send).take_over(lambda _name: True)
+    assert len(rig.sent) == 1, "and once is enough"
 
 
-def test_a_change_is_delivered_once_all_whom_it_concerns_have_it(bench: Bench) -> None:
-    bench.delivery.subscribe("first", [EVERYTHING])
-    bench.delivery.subscribe("second", [EVERYTHING])
-    bench.show(pod("a", 1))
-    bench.delivery.flush()
-    bench.unreachable.add("second")
-    bench.remove("d/a", 2)
+def test_a_change_is_delivered_once_all_whom_it_concerns_have_it(rig: DeliveryRig) -> None:
+    rig.delivery.subscribe("first", [EVERYTHING])
+    rig.delivery.subscribe("second", [EVERYTHING])
+    rig.show(owned_pod("a", 1))
+    rig.delivery.flush()
+    rig.unreachable.add("second")
+    rig.remove("default/a", 2)
     with pytest.raises(RuntimeError):
-        bench.delivery.flush()
-    bench.unreachable.clear()
-    Delivery(bench.table, bench.table.claim(), send=bench._send).take_over(lambda _name: True)
-    assert [message.events[0].type for message in bench.mail("second")] == ["ADDED", "DELETED"]
+        rig.delivery.flush()
+    rig.unreachable.clear()
+    Delivery(rig.table, rig.table.claim(), send=rig._send).take_over(lambda _name: True)
+    assert [message.events[0].type for message in rig.mail("second")] == ["ADDED", "DELETED"]
 
 
-def test_of_an_object_that_changes_twice_the_later_change_stays_owed_when_the_earlier_is_sent(bench: Bench) -> None:
-    bench.delivery.subscribe("all", [EVERYTHING])
-    bench.show(pod("a", 1))
-    bench.delivery.flush()
-    bench.show(pod("a", 2, size=module.MOST_BYTES // 2 + 1000))
-    bench.show(pod("a", 3, size=module.MOST_BYTES // 2 + 1000))  # goes into the next frame
-    assert [message.events[-1].resource_version for message in bench.mail("all")] == ["1", "2"]
-    Delivery(bench.table, bench.table.claim(), send=bench._send).take_over(lambda _name: True)
-    assert bench.mail("all")[-1].events[-1].resource_version == "3"
+def test_of_an_object_that_changes_twice_the_later_change_stays_owed_when_the_earlier_is_sent(rig: DeliveryRig) -> None:
+    rig.delivery.subscribe("all", [EVERYTHING])
+    rig.show(owned_pod("a", 1))
+    rig.delivery.flush()
+    rig.show(owned_pod("a", 2, size=module.MOST_BYTES // 2 + 1000))
+    rig.show(owned_pod("a", 3, size=module.MOST_BYTES // 2 + 1000))  # goes into the next frame
+    assert [message.events[-1].resource_version for message in rig.mail("all")] == ["1", "2"]
+    Delivery(rig.table, rig.table.claim(), send=rig._send).take_over(lambda _name: True)
+    assert rig.mail("all")[-1].events[-1].resource_version == "3"
 
 
-def test_subscribers_that_are_gone_are_dropped_by_a_successor(bench: Bench) -> None:
-    bench.delivery.subscribe("gone", [EVERYTHING])
-    bench.delivery.subscribe("alive", [EVERYTHING])
-    successor = Delivery(bench.table, bench.table.claim(), send=bench._send)
+def test_subscribers_that_are_gone_are_dropped_by_a_successor(rig: DeliveryRig) -> None:
+    rig.delivery.subscribe("gone", [EVERYTHING])
+    rig.delivery.subscribe("alive", [EVERYTHING])
+    successor = Delivery(rig.table, rig.table.claim(), send=rig._send)
     successor.take_over(lambda name: name == "alive")
     successor.synced()
-    assert bench.sent == [("alive", bench.sent[0][1])]
+    assert rig.sent == [("alive", rig.sent[0][1])]

@@ -50,8 +50,8 @@ class Keeper(Actor):
         self._kept.append((self.name, self.context.incarnation, message))
 
 
-class Setting:
-    """A manager, the actors that it may start (each of which only keeps what it is told), and why it ended."""
+class ManagerRig:
+    """A manager, the actors that it may start (each keeps the messages that it receives), and why it ended."""
 
     def __init__(self, log: FilteringBoundLogger, **plan: Any) -> None:
         self.world = World(log=log)
@@ -121,107 +121,107 @@ class Setting:
 
 
 def test_a_failure_of_an_incarnation_that_was_replaced_is_not_its_successors(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.tell(Restart("one"), ActorFailed("controller:one", 1, "late news"))
-    assert setting.system.incarnation("controller:one") == 2
-    assert setting.alive("controller:one")
-    assert setting.children()["controller:one"]["failures"] == 0
+    rig = ManagerRig(log)
+    rig.tell(Restart("one"), ActorFailed("controller:one", 1, "late news"))
+    assert rig.system.incarnation("controller:one") == 2
+    assert rig.alive("controller:one")
+    assert rig.children()["controller:one"]["failures"] == 0
 
 
 def test_what_health_checks_read_of_the_children_is_what_is_true_whatever_happens_to_them(
     log: FilteringBoundLogger,
 ) -> None:
-    setting = Setting(log)
+    rig = ManagerRig(log)
 
     def fail() -> None:
-        setting.world.kill(setting.system, "controller:two")
+        rig.world.kill(rig.system, "controller:two")
 
     happenings: list[Callable[[], None]] = [
-        lambda: setting.tell(Restart("one")),
-        lambda: setting.tell(Disable("one")),
-        lambda: setting.tell(Enable("one"), Enable("off")),
-        lambda: setting.tell(StartChild("one", "queue", "a")),
-        lambda: setting.tell(StopChild("one", "queue", "a")),
+        lambda: rig.tell(Restart("one")),
+        lambda: rig.tell(Disable("one")),
+        lambda: rig.tell(Enable("one"), Enable("off")),
+        lambda: rig.tell(StartChild("one", "queue", "a")),
+        lambda: rig.tell(StopChild("one", "queue", "a")),
         *[fail] * 12,  # until it is given up
     ]
     for happens in happenings:
         happens()
         for _ in range(20):
-            setting.world.run_for(1.0)
-            said = setting.vitals.of(MANAGER, ManagerVitals)
+            rig.world.run_for(1.0)
+            said = rig.vitals.of(MANAGER, ManagerVitals)
             assert said is not None
-            assert {name: asdict(child) for name, child in said.children.items()} == setting.children()
-    assert setting.children()["controller:two"]["gave_up"]
+            assert {name: asdict(child) for name, child in said.children.items()} == rig.children()
+    assert rig.children()["controller:two"]["gave_up"]
 
 
 # Pause, resume, enable, disable: at every moment.
 
 
 def test_a_pause_before_the_controller_has_started_holds_from_its_first_moment(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, leader_elect=True)
-    setting.tell(Pause("one"))
-    setting.tell(LeaseHeld(100.0))
-    assert setting.told("controller:one", Pause) == [(1, Pause("one"))]
-    assert setting.told("controller:two", Pause) == []
+    rig = ManagerRig(log, leader_elect=True)
+    rig.tell(Pause("one"))
+    rig.tell(LeaseHeld(100.0))
+    assert rig.told("controller:one", Pause) == [(1, Pause("one"))]
+    assert rig.told("controller:two", Pause) == []
 
 
 def test_a_paused_controller_stays_so_through_restarts_of_its_own_and_of_the_manager(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.tell(Pause("one"))
-    setting.tell(Restart("one"))
-    setting.lose_manager()
-    setting.tell(Restart("one"))
-    assert [incarnation for incarnation, _ in setting.told("controller:one", Pause)] == [1, 2, 3]
-    setting.tell(Resume("one"))
-    setting.tell(Restart("one"))
-    assert len(setting.told("controller:one", Pause)) == 3
+    rig = ManagerRig(log)
+    rig.tell(Pause("one"))
+    rig.tell(Restart("one"))
+    rig.lose_manager()
+    rig.tell(Restart("one"))
+    assert [incarnation for incarnation, _ in rig.told("controller:one", Pause)] == [1, 2, 3]
+    rig.tell(Resume("one"))
+    rig.tell(Restart("one"))
+    assert len(rig.told("controller:one", Pause)) == 3
 
 
 def test_what_was_disabled_on_a_standby_stays_off_when_the_lease_is_held(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, leader_elect=True)
-    setting.tell(Disable("one"))
-    setting.tell(LeaseHeld(100.0))
-    assert not setting.alive("controller:one")
-    assert setting.alive("controller:two")
+    rig = ManagerRig(log, leader_elect=True)
+    rig.tell(Disable("one"))
+    rig.tell(LeaseHeld(100.0))
+    assert not rig.alive("controller:one")
+    assert rig.alive("controller:two")
 
 
 def test_what_was_enabled_on_a_standby_waits_for_the_lease(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, leader_elect=True)
-    setting.tell(Enable("off"), then=3.0)
-    assert not setting.alive("controller:off"), "it may not write yet"
-    setting.tell(LeaseHeld(100.0))
-    assert setting.alive("controller:off")
+    rig = ManagerRig(log, leader_elect=True)
+    rig.tell(Enable("off"), then=3.0)
+    assert not rig.alive("controller:off"), "it may not write yet"
+    rig.tell(LeaseHeld(100.0))
+    assert rig.alive("controller:off")
 
 
 def test_a_new_manager_knows_what_was_switched_on_and_off(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.tell(Disable("one"), Enable("off"))
-    setting.system.fence("controller:off")  # down at the moment at which the manager is lost
-    setting.lose_manager()
-    assert not setting.alive("controller:one")
-    assert setting.alive("controller:off")
+    rig = ManagerRig(log)
+    rig.tell(Disable("one"), Enable("off"))
+    rig.system.fence("controller:off")  # down at the moment at which the manager is lost
+    rig.lose_manager()
+    assert not rig.alive("controller:one")
+    assert rig.alive("controller:off")
 
 
 def test_enabled_twice_it_lives_once(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.tell(Enable("off"), Enable("off"))
-    setting.tell(Enable("off"))
-    assert setting.system.incarnation("controller:off") == 1
+    rig = ManagerRig(log)
+    rig.tell(Enable("off"), Enable("off"))
+    rig.tell(Enable("off"))
+    assert rig.system.incarnation("controller:off") == 1
 
 
 def test_what_is_disabled_while_it_waits_to_be_restarted_stays_off(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.system.fence("controller:one")
-    setting.tell(ActorFailed("controller:one", 1, "broken"), Disable("one"), then=60.0)
-    assert not setting.alive("controller:one")
-    assert setting.told("informer:v1/pods", Unsubscribe) == [(1, Unsubscribe("controller:one"))]
+    rig = ManagerRig(log)
+    rig.system.fence("controller:one")
+    rig.tell(ActorFailed("controller:one", 1, "broken"), Disable("one"), then=60.0)
+    assert not rig.alive("controller:one")
+    assert rig.told("informer:v1/pods", Unsubscribe) == [(1, Unsubscribe("controller:one"))]
 
 
 def test_a_controller_that_nobody_knows_is_named_and_not_remembered(
     log: FilteringBoundLogger, logs: LogCapture
 ) -> None:
-    setting = Setting(log)
-    setting.tell(Pause("nobody"), Resume("nobody"), Enable("nobody"), Disable("nobody"), Restart("nobody"))
+    rig = ManagerRig(log)
+    rig.tell(Pause("nobody"), Resume("nobody"), Enable("nobody"), Disable("nobody"), Restart("nobody"))
     assert [e["log_level"] for e in logs.entries if "nobody" in e.values()] == ["warning"] * 5
 
 
@@ -231,55 +231,55 @@ def test_a_controller_that_nobody_knows_is_named_and_not_remembered(
 def test_a_kind_of_child_that_a_controller_does_not_have_is_its_error_and_not_the_managers(
     log: FilteringBoundLogger, logs: LogCapture
 ) -> None:
-    setting = Setting(log)
-    setting.tell(StartChild("one", "riddle", "a"), StartChild("one", "queue", "b"))
-    assert setting.alive(MANAGER)
-    assert setting.alive("queue:b")
+    rig = ManagerRig(log)
+    rig.tell(StartChild("one", "riddle", "a"), StartChild("one", "queue", "b"))
+    assert rig.alive(MANAGER)
+    assert rig.alive("queue:b")
     assert any(e["log_level"] == "error" and e.get("kind") == "riddle" for e in logs.entries)
 
 
 def test_a_controller_stops_children_of_its_own_alone(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.tell(StartChild("one", "queue", "b"))
-    setting.tell(StopChild("two", "queue", "b"), StopChild("two", "controller", "one"))
-    assert setting.alive("queue:b")
-    assert setting.alive("controller:one")
-    setting.tell(StopChild("one", "queue", "b"))
-    assert not setting.alive("queue:b")
+    rig = ManagerRig(log)
+    rig.tell(StartChild("one", "queue", "b"))
+    rig.tell(StopChild("two", "queue", "b"), StopChild("two", "controller", "one"))
+    assert rig.alive("queue:b")
+    assert rig.alive("controller:one")
+    rig.tell(StopChild("one", "queue", "b"))
+    assert not rig.alive("queue:b")
 
 
 def test_children_go_with_a_controller_that_is_disabled_after_a_new_manager_came(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.tell(StartChild("one", "queue", "b"))
-    setting.lose_manager()
-    setting.tell(StartChild("one", "queue", "b"))
-    assert setting.system.incarnation("queue:b") == 1, "it lives"
-    setting.tell(Disable("one"))
-    assert not setting.alive("queue:b")
+    rig = ManagerRig(log)
+    rig.tell(StartChild("one", "queue", "b"))
+    rig.lose_manager()
+    rig.tell(StartChild("one", "queue", "b"))
+    assert rig.system.incarnation("queue:b") == 1, "it lives"
+    rig.tell(Disable("one"))
+    assert not rig.alive("queue:b")
 
 
 # Hung, or only paused with all the others.
 
 
 def test_who_hangs_is_replaced_and_may_come_to(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.world.hang(setting.system, "controller:one", seconds=50.0)
-    setting.world.run_for(45.0)
-    assert setting.system.incarnation("controller:one") == 2
-    setting.world.run_for(120.0)
-    assert setting.system.incarnation("controller:one") == 2
-    assert setting.alive("controller:one")
+    rig = ManagerRig(log)
+    rig.world.hang(rig.system, "controller:one", seconds=50.0)
+    rig.world.run_for(45.0)
+    assert rig.system.incarnation("controller:one") == 2
+    rig.world.run_for(120.0)
+    assert rig.system.incarnation("controller:one") == 2
+    assert rig.alive("controller:one")
 
 
 def test_nobody_is_called_hung_because_the_whole_process_stood_still(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.world.run_for(4.4)
+    rig = ManagerRig(log)
+    rig.world.run_for(4.4)
     for name in ("dispatcher", "elector", "informer:v1/pods", "controller:one", "controller:two"):
-        setting.world.hang(setting.system, name, seconds=60.0)
-    setting.world.run_for(0.4)  # they are pinged
-    setting.world.hang(setting.system, MANAGER, seconds=59.0)
-    setting.world.run_for(65.0)
-    assert {child["incarnation"] for child in setting.children().values()} == {1}
+        rig.world.hang(rig.system, name, seconds=60.0)
+    rig.world.run_for(0.4)  # they are pinged
+    rig.world.hang(rig.system, MANAGER, seconds=59.0)
+    rig.world.run_for(65.0)
+    assert {child["incarnation"] for child in rig.children().values()} == {1}
 
 
 # The end.
@@ -288,79 +288,79 @@ def test_nobody_is_called_hung_because_the_whole_process_stood_still(log: Filter
 def test_the_lease_is_given_back_once_however_often_a_controller_says_that_it_is_drained(
     log: FilteringBoundLogger,
 ) -> None:
-    setting = Setting(log, leader_elect=True)
-    setting.tell(LeaseHeld(100.0))
-    setting.tell(Drain())
-    setting.tell(Drained("controller:one"), Drained("controller:one"))
-    assert setting.told("elector", Drain) == []
-    setting.tell(Drained("controller:two"), Drained("controller:two"), Drained("controller:one"))
-    assert len(setting.told("elector", Drain)) == 1
-    assert setting.ended == []
-    setting.tell(Drained("elector"))
-    assert setting.ended == ["drained"]
+    rig = ManagerRig(log, leader_elect=True)
+    rig.tell(LeaseHeld(100.0))
+    rig.tell(Drain())
+    rig.tell(Drained("controller:one"), Drained("controller:one"))
+    assert rig.told("elector", Drain) == []
+    rig.tell(Drained("controller:two"), Drained("controller:two"), Drained("controller:one"))
+    assert len(rig.told("elector", Drain)) == 1
+    assert rig.ended == []
+    rig.tell(Drained("elector"))
+    assert rig.ended == ["drained"]
 
 
 def test_a_controller_that_is_down_or_fails_while_it_drains_is_not_waited_for(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, drain_within=float("inf"))
-    setting.system.fence("controller:one")
-    setting.tell(Drain(), then=5.0)
-    assert setting.ended == []
-    setting.system.fence("controller:two")
-    setting.tell(ActorFailed("controller:two", 1, "broken"), then=60.0)
-    assert setting.ended == ["drained"]
-    assert setting.system.incarnation("controller:two") == 1, "it begins nothing new"
+    rig = ManagerRig(log, drain_within=float("inf"))
+    rig.system.fence("controller:one")
+    rig.tell(Drain(), then=5.0)
+    assert rig.ended == []
+    rig.system.fence("controller:two")
+    rig.tell(ActorFailed("controller:two", 1, "broken"), then=60.0)
+    assert rig.ended == ["drained"]
+    assert rig.system.incarnation("controller:two") == 1, "it begins nothing new"
 
 
 def test_whoever_is_not_drained_in_time_is_named_and_keeps_the_lease(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, leader_elect=True, drain_within=10.0)
-    setting.tell(LeaseHeld(100.0))
-    setting.tell(Drain())
-    setting.tell(Drained("controller:one"), then=9.0)
-    assert setting.ended == []
-    setting.tell(then=1.0)
-    assert setting.ended == ["not drained in time: controller:two"]
-    assert setting.told("elector", Drain) == [], "it may still write"
+    rig = ManagerRig(log, leader_elect=True, drain_within=10.0)
+    rig.tell(LeaseHeld(100.0))
+    rig.tell(Drain())
+    rig.tell(Drained("controller:one"), then=9.0)
+    assert rig.ended == []
+    rig.tell(then=1.0)
+    assert rig.ended == ["not drained in time: controller:two"]
+    assert rig.told("elector", Drain) == [], "it may still write"
 
 
 def test_nothing_is_started_any_more_once_it_drains(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.tell(Drain())
-    setting.tell(Enable("off"), Restart("one"), StartChild("one", "queue", "b"), then=30.0)
-    assert not setting.alive("controller:off")
-    assert not setting.alive("queue:b")
-    assert setting.system.incarnation("controller:one") == 1
+    rig = ManagerRig(log)
+    rig.tell(Drain())
+    rig.tell(Enable("off"), Restart("one"), StartChild("one", "queue", "b"), then=30.0)
+    assert not rig.alive("controller:off")
+    assert not rig.alive("queue:b")
+    assert rig.system.incarnation("controller:one") == 1
 
 
 def test_an_elector_that_is_dead_does_not_keep_it_from_ending(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, leader_elect=True, enabled=(), drain_within=float("inf"))
-    setting.tell(LeaseHeld(100.0))
-    setting.system.fence("elector")
-    setting.tell(Drain(), then=5.0)
-    assert setting.ended == ["drained"]
+    rig = ManagerRig(log, leader_elect=True, enabled=(), drain_within=float("inf"))
+    rig.tell(LeaseHeld(100.0))
+    rig.system.fence("elector")
+    rig.tell(Drain(), then=5.0)
+    assert rig.ended == ["drained"]
 
 
 def test_a_lease_that_nobody_renewed_nor_called_lost_ends_it(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, leader_elect=True)
-    setting.tell(LeaseHeld(20.0), then=15.0)
-    setting.tell(LeaseHeld(40.0), then=15.0)
-    assert setting.ended == []
-    setting.world.run_for(30.0)
-    assert len(setting.ended) == 1
-    assert "leaderelection lost" in setting.ended[0]
+    rig = ManagerRig(log, leader_elect=True)
+    rig.tell(LeaseHeld(20.0), then=15.0)
+    rig.tell(LeaseHeld(40.0), then=15.0)
+    assert rig.ended == []
+    rig.world.run_for(30.0)
+    assert len(rig.ended) == 1
+    assert "leaderelection lost" in rig.ended[0]
 
 
 def test_a_lost_lease_is_final(log: FilteringBoundLogger) -> None:
-    setting = Setting(log, leader_elect=True)
-    setting.tell(LeaseLost("test"))
-    setting.tell(LeaseHeld(100.0))
-    assert setting.ended == ["leaderelection lost: test"]
-    assert not setting.alive("controller:one")
+    rig = ManagerRig(log, leader_elect=True)
+    rig.tell(LeaseLost("test"))
+    rig.tell(LeaseHeld(100.0))
+    assert rig.ended == ["leaderelection lost: test"]
+    assert not rig.alive("controller:one")
 
 
 def test_all_but_informers_and_the_dispatcher_hear_that_a_peer_is_new(log: FilteringBoundLogger) -> None:
-    setting = Setting(log)
-    setting.tell(Restart("dispatcher"))
-    heard = {name for name, _, message in setting.kept if message == Restarted("dispatcher", 2)}
+    rig = ManagerRig(log)
+    rig.tell(Restart("dispatcher"))
+    heard = {name for name, _, message in rig.kept if message == Restarted("dispatcher", 2)}
     assert heard == {"elector", "controller:one", "controller:two"}
 
 
