@@ -45,7 +45,7 @@ class Websites:
         if deployment is None:
             yield from self._deploy(website)
         elif not is_owned(deployment, website):
-            yield record(WEBSITES, website, "Warning", "NameTaken", f"Deployment {key} belongs to somebody else")
+            yield record(WEBSITES, website, "Warning", "NameTaken", f"Deployment {key} has another owner")
         else:
             yield from self._follow(key, website, deployment)
         return None
@@ -110,7 +110,7 @@ def replicas_of(website: Object) -> int:
 WEBSITE = ControllerSpec(
     name="website-controller",
     aliases=("website",),
-    # A Deployment has its Website's name, and so has one of somebody else's that stands in its way.
+    # A Deployment has its Website's name, and so has another owner's that stands in its way.
     queues=(Queue(watches=(Watch(WEBSITES, to=itself), Watch(DEPLOYMENTS, to=itself))),),
     build=lambda context: Websites(tables=context.tables),
 )

@@ -61,7 +61,7 @@ class LiveFaults:
                 self._at(fault.until, fault, "ends", self._ending(fault))
 
     def stop(self) -> None:
-        """Nothing more happens, and whoever is silent may speak again."""
+        """Nothing more happens, and silent nodes speak again."""
         self._stopped = True
         for name in sorted(self._silenced):
             self._say(name, silent=False)

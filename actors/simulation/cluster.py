@@ -49,7 +49,7 @@ TICK = 1.0  # seconds between two looks of the server at what time has made due
 
 
 class SimulatedCluster:
-    """The server, the way to it, and whoever works on it. Requests of the test itself take no time.
+    """The server, the network, and the processes that are its clients. Requests of the test itself take no time.
 
     log: as ControllerSystem has it. faults: what goes wrong, see runtime/faults/vocabulary.py. traced: keep a trace of
     what happens. cloud: what managers with --cloud-provider find; calls take `self.cloud.latency` virtual seconds.
@@ -91,7 +91,7 @@ class SimulatedCluster:
 
     @property
     def server(self) -> ApiServer:
-        """The one that answers now."""
+        """The server that handles requests now."""
         return self.network.server
 
     @property
@@ -146,7 +146,7 @@ class SimulatedCluster:
         self._processes.note(process, text)
 
     def stop(self, system: ControllerSystem) -> bool:
-        """Drain it and stop its actors; answers whether it was drained in time."""
+        """Drain it and stop its actors. Returns whether it was drained in time."""
         system.actors.tell(MANAGER, Drain())
         drained = self.run_until(lambda: system.end is not None, within=60.0)
         system.halt()

@@ -21,7 +21,7 @@ from runtime.simulation.world import Process, World
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-Observer = Callable[[str, ControllerSystem], None]  # told a process's name, and what will run in it
+Observer = Callable[[str, ControllerSystem], None]  # called with a process's name, and what will run in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Running:
 
 
 class Processes:
-    """running: by name, as they run now. started: told of every process before it starts."""
+    """running: by name, as they run now. started: called for every process before it starts."""
 
     def __init__(
         self,

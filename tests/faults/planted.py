@@ -150,7 +150,7 @@ def _is_ready(pod: Object) -> bool:
 
 def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan) -> Setting:
     """A setting in which this reconciler does the ReplicaSets. draw: makes the plan of faults."""
-    # Who believes his own status replaces no pod that somebody has deleted, faults or not.
+    # A controller that believes its own status replaces no pod that a user has deleted, faults or not.
     changes = ("scale", "anew") if flaws.says_first else ("scale", "kill", "anew")
     built: list[Ordinals] = []
 

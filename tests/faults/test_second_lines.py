@@ -63,7 +63,7 @@ def test_a_dispatcher_that_was_replaced_sends_nothing_that_it_finds_in_its_mail(
 
 
 def test_a_pod_does_not_get_the_name_of_one_that_an_older_version_of_its_owner_made() -> None:
-    """A deletion is decided on by a version of the owner that wishes for less, and so is never meant for the pods of a
+    """A deletion is decided on by a version of the owner that wants fewer, and so is never meant for the pods of a
     later one: not even a name is left to hit them by.
     """
     names: list[str] = []

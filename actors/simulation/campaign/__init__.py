@@ -1,1 +1,1 @@
-"""Seeded runs of a simulated cluster: what people wish, what goes wrong, what has to hold, and what it comes to."""
+"""Seeded runs of a simulated cluster, composed of trials: settings, runs, and what they are checked for."""

@@ -1,4 +1,4 @@
-"""What a run is held against, and what a person is told of one that fails: its shrunk plan, and how to replay it."""
+"""Checks of a run, and the report of one that fails: its shrunk plan, its trace, and how to replay it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _undisturbed(scenario: int, setting: Setting) -> Run:
 
 
 def check(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = USUAL, traced: bool = False) -> Run:
-    """A run, and the oracle that needs no invariant: it comes to the same state as the run without faults."""
+    """A run; also checked for coming to the same end state as the run of its scenario without faults."""
     disturbed = run(seed, faults, setting=setting, traced=traced)
     disturbed.checked["the same end as without faults"] += 1
     if not disturbed.violations:
@@ -43,7 +43,7 @@ def _differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[st
 
 
 def small(failed: Run, *, setting: Setting = USUAL) -> Run:
-    """The same failure with as few faults as it takes."""
+    """The same failure with the fewest faults that cause it, traced."""
     names = {violation.invariant for violation in failed.violations}
 
     def fails(faults: tuple[Fault, ...]) -> bool:
@@ -53,7 +53,7 @@ def small(failed: Run, *, setting: Setting = USUAL) -> Run:
 
 
 def report(failed: Run) -> str:
-    """What a person needs who has to find out why."""
+    """The violations, the faults, the end of the trace, and the command that replays the run."""
     lines = [f"seed {failed.seed} violates:"]
     lines += [f"  {violation}" for violation in failed.violations]
     lines += ["faults:", *(f"  {fault}" for fault in failed.faults)]
@@ -65,8 +65,7 @@ def report(failed: Run) -> str:
 
 
 def must_hold(seed: int, *, setting: Setting = USUAL) -> None:
-    """For tests: raises AssertionError with the report of a run that violates an invariant, with as few faults as it
-    takes."""
+    """For tests: raises AssertionError with the report of a run that violates an invariant, shrunk."""
     one = check(seed, setting=setting)
     if one.violations:
         raise AssertionError(report(small(one, setting=setting)))

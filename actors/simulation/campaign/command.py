@@ -37,7 +37,7 @@ def setting_named(name: str) -> Setting:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Answers 1 if an invariant was violated."""
+    """Returns 1 if an invariant was violated."""
     parser = argparse.ArgumentParser(prog="python -m kcm.simulate", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from the first on")

@@ -1,4 +1,4 @@
-"""Whether a rollout takes more available pods away than its Deployment lets it, by the pods that there really are."""
+"""A rollout takes no more available pods away than its Deployment allows, by the pods that really exist."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SIZED_FOR = "deployment.kubernetes.io/desired-replicas"  # of the Deployment, as
 class NeverFewerThanAllowed:
     """As a ReplicaSet shrinks in a rollout, no available pod has to go of which the Deployment cannot spare one.
 
-    A ReplicaSet that shrinks loses first what is not available, and keeps as many available pods as it is wished to
-    have. What is then left is counted from the pods there are. It is objected to only if whoever decided could know: if
-    also the statuses of the ReplicaSets, each the best that its tables may have shown, leave too few.
+    A ReplicaSet that shrinks loses first what is not available, and keeps as many available pods as its spec says. What
+    is then left is counted from the pods that exist. It is a violation only if the deciding process could know: if also
+    the statuses of the ReplicaSets, each the best that its tables may have shown, leave too few.
 
     It does not see: pods that a ReplicaSet's status counts and that are not available any more, as its controller is
     late (upstream decides by these statuses too); that a pod is ready and not yet available (minReadySeconds); what a

@@ -99,9 +99,9 @@ class CallsInProportion:
     ReplicaSets go once. A new incarnation of a controller looks at everything once. What another process wrote is
     written over: while a lease is stolen there are two leaders, who need not see the same.
 
-    Of pods: those that a wish may make or remove, and those that others made or took away, twice, as one comes for one
-    that goes. For each fault of the plan, which may make somebody act on the past or not hear what he has done, as many
-    as the largest workload has, made and removed.
+    Of pods: those that a new spec may create or remove, and those that others created or removed, twice, as one comes
+    for one that goes. For each fault of the plan, after which a controller may act on the past or lack an outcome, as
+    many as the largest workload has, created and removed.
     """
 
     name = "calls are in proportion"

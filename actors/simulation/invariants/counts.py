@@ -168,7 +168,7 @@ class NoPodTooMany:
             case Submitted(process, _, submit) if submit.sender.startswith("controller:"):
                 self._submitted(process, submit, fail)
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None:
-                room = self._streaks.answered(command)
+                room = self._streaks.settled(command)
                 if sender in self._ownership.pod_senders:
                     _learn(self._own[process], command, outcome, room)
             case Admitted(process, name, _, lost):

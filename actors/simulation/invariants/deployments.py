@@ -4,8 +4,8 @@ A Deployment bounds the sizes of its ReplicaSets, and not the pods there are: a 
 the pods that it no longer wants when another is given room for new ones, as upstream. How many pods each set has is
 what NeverMorePodsThanWanted looks at.
 
-A write is judged twice: by what whoever writes finds in its tables and its own answers, and by what these tables must
-show, given the versions up to which they show everything.
+A write is judged twice: by what its process has in its tables and in the outcomes of its own commands, and by what
+these tables must contain, given the versions that they had reached.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SENDER = controller_name("deployment-controller")
 
 
 class _Own:
-    """What one process has been answered of ReplicaSets: uid → (version, uid of the Deployment, size).
+    """What one process has read and written of ReplicaSets: uid → (version, uid of the Deployment, size).
 
     bounds: likewise of Deployments: uid → (version, bounds). gone: uids of ReplicaSets that it knows to be gone.
     """
@@ -46,7 +46,7 @@ class _Own:
     def __init__(self, system: ControllerSystem) -> None:
         self.system = system
         self.bounds: dict[str, tuple[int, Bounds]] = {}
-        self.answered: dict[str, tuple[int, str, Size]] = {}
+        self.written: dict[str, tuple[int, str, Size]] = {}
         self.gone: set[str] = set()
 
     def view(self, deployment: str) -> View | None:
@@ -60,14 +60,14 @@ class _Own:
             bounds = bounds_of(deployments.object_of(entry))
         entries = replica_sets.indexed(OWNER, deployment)
         sizes = {one.uid: size_of(replica_sets.object_of(one)) for one in entries if one.uid not in self.gone}
-        for uid, (version, owner, size) in self.answered.items():
+        for uid, (version, owner, size) in self.written.items():
             if owner == deployment and version > replica_sets.version and uid not in self.gone:
                 sizes[uid] = size
         return View(bounds, sizes)
 
 
 class SizesWithinBounds:
-    """By what whoever writes can find: growing makes no more pods than allowed, shrinking leaves enough available."""
+    """By what the writer can know: growing makes no more pods than allowed, shrinking leaves enough available."""
 
     name = "a rollout keeps its bounds"
 
@@ -85,7 +85,7 @@ class SizesWithinBounds:
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
                 SENDER
             ):
-                self._answered(self._own[process], command, outcome, self._streaks.answered(command) or [])
+                self._answered(self._own[process], command, outcome, self._streaks.settled(command) or [])
             case Admitted(process, name, _) if name == SENDER:
                 self._own[process] = _Own(self._own[process].system)
                 self._streaks.end(process, name)
@@ -119,7 +119,7 @@ class SizesWithinBounds:
             replica_set = decode_object(outcome.body)
             uid, owner, size = uid_of(replica_set), controller_of(replica_set), size_of(replica_set)
             if owner is not None:
-                own.answered[uid] = (int(resource_version_of(replica_set)), owner.uid, size)
+                own.written[uid] = (int(resource_version_of(replica_set)), owner.uid, size)
                 for view in views:
                     view.sizes[uid] = size
             return
@@ -152,7 +152,7 @@ class Decisions:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._streaks: Streaks[Begun] = Streaks(cluster)
-        self._answered: dict[tuple[str, str], int] = {}  # (process, uid of a Deployment) → version it was answered
+        self._read: dict[tuple[str, str], int] = {}  # (process, uid of a Deployment) → newest version that it read live
         self._decisions: dict[tuple[str, bytes], Decision] = {}  # by process and what it asks for
 
     def observe(self, observation: Observation) -> None:
@@ -164,10 +164,10 @@ class Decisions:
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
                 SENDER
             ):
-                self._streaks.answered(command)
+                self._streaks.settled(command)
                 if command.resource == DEPLOYMENTS.id and isinstance(outcome, Done):
                     deployment = decode_object(outcome.body)
-                    self._answered[process, uid_of(deployment)] = int(resource_version_of(deployment))
+                    self._read[process, uid_of(deployment)] = int(resource_version_of(deployment))
             case Admitted():
                 self._streaks.end(observation.process, observation.name)
 
@@ -191,14 +191,14 @@ class Decisions:
             if command.resource == REPLICASETS.id and isinstance(command, Create | Update):
                 # An informer that fails in the middle of an event may have put in what it has not counted yet.
                 shown = (entry.resource_version for entry in deployments.entries() if entry.uid == uid)
-                newest = max(deployments.version, self._answered.get((process, uid), 0), *shown)
+                newest = max(deployments.version, self._read.get((process, uid), 0), *shown)
                 self._decisions[process, command.body] = Decision(begun, newest)
 
 
 class NeverLargerThanAllowed:
     """What is really there: as a ReplicaSet grows, all together are no larger than their Deployment allows.
 
-    Of each, the smallest size counts that whoever let it grow may have known, by the versions that its tables had
+    Of each, the smallest size counts that the process which let it grow may have known, by the versions its tables had
     reached; and of what the Deployment allowed, the most.
     """
 

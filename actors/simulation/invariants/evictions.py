@@ -83,7 +83,7 @@ class TaintsWithinTheRate:
         asked[facts.uid] = (zone, now)
         self._asked[process] = submit.incarnation, asked
         if view.highest_rate(zone, now - OLD) == 0:
-            fail(f"{command.key} is tainted, and nobody is to be evicted from {zone}")
+            fail(f"{command.key} is tainted, and the eviction rate of {zone} is 0")
             return
         times = {uid: when for uid, (where, when) in asked.items() if where == zone}
         for entry in view.system.tables[NODES.id].entries():

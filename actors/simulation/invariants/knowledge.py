@@ -1,9 +1,9 @@
-"""What whoever decides can know: what there was at a version, and since when a decision may rest on what it rests on.
+"""What a decision may rest on: the state at a version, and what was known when the reconciliation began.
 
-Stale reads are explained by numbers, and not by a grace period: a table says up to which version it shows everything,
-and the history says what that is. From outside it cannot be seen when a reconciliation began, only when it submits. So
-reconciliations of one owner that may be one and the same are taken together, as a streak: what was known when its first
-commands were submitted may still be what its last ones rest on.
+Stale reads are explained by versions, and not by a grace period: a table has reached a version, and the history has the
+state at it. When a reconciliation begins cannot be observed, only when it submits. So reconciliations of one owner that
+may be one and the same are taken together, as a streak: what was known when its first commands were submitted may still
+be what its last ones rest on.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class History(Generic[Value]):
 
 
 def handling_delay(faults: Iterable[Fault]) -> float:
-    """For how many seconds a plan can keep an actor from handling what it is told."""
+    """For how many seconds a plan can keep a message in a mailbox."""
     seconds = 0.0
     for fault in faults:
         if fault.kind in (FaultKind.ACTOR_HUNG, FaultKind.MESSAGE_DELAYED):
@@ -57,9 +57,9 @@ def handling_delay(faults: Iterable[Fault]) -> float:
 
 @dataclass(slots=True)
 class Streak(Generic[Value]):
-    """See the module. begun: what the invariant noted as it began. open: commands without an answer.
+    """See the module. begun: what the invariant noted as it began. open: commands without an outcome.
 
-    last: when something was submitted or answered at last, in seconds of the simulation.
+    last: when a command was submitted or had its outcome last, in seconds of the simulation.
     """
 
     begun: Value
@@ -68,31 +68,31 @@ class Streak(Generic[Value]):
 
 
 class Streaks(Generic[Value]):
-    """The streaks that go on, of every sender in every process."""
+    """The open streaks of every sender in every process."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
         self._delay = handling_delay(cluster.injector.faults)
         self._streaks: dict[tuple[str, str, str], Streak[Value]] = {}  # (process, sender, uid of the owner)
-        self._asked: dict[int, Streak[Value]] = {}  # by the id of a command that is not answered
+        self._open: dict[int, Streak[Value]] = {}  # by the id of a command without an outcome
 
     def submitted(
         self, process: str, sender: str, owner: str, commands: Iterable[Command], begin: Callable[[], Value]
     ) -> Value:
-        """What was noted as the streak began to which these commands about this owner belong; `begin` notes it now."""
+        """Commands about this owner are submitted. Returns what was noted as their streak began; `begin` makes it."""
         now = self._clock.monotonic()
         streak = self._streaks.get((process, sender, owner))
         if streak is None or (not streak.open and now > streak.last + self._delay):
             streak = self._streaks[process, sender, owner] = Streak(begin(), 0, now)
         for command in commands:
             streak.open += 1
-            self._asked[id(command)] = streak
+            self._open[id(command)] = streak
         streak.last = now
         return streak.begun
 
-    def answered(self, command: Command) -> Value | None:
-        """What was noted as the streak began in which this was asked for; None if it is in none."""
-        streak = self._asked.pop(id(command), None)
+    def settled(self, command: Command) -> Value | None:
+        """A command has its outcome. Returns what was noted as its streak began; None if it is in none."""
+        streak = self._open.pop(id(command), None)
         if streak is None:
             return None
         streak.open -= 1
@@ -100,6 +100,6 @@ class Streaks(Generic[Value]):
         return streak.begun
 
     def end(self, process: str, sender: str | None = None) -> None:
-        """That incarnation (of everybody in that process) is gone, and what it knew with it."""
+        """That incarnation (or all of that process) is gone, and what it knew with it."""
         for one in [one for one in self._streaks if one[0] == process and sender in (None, one[1])]:
             del self._streaks[one]

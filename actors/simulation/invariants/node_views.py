@@ -1,4 +1,4 @@
-"""What managers can know of nodes: what their tables have shown as time went by, and what they were answered.
+"""What managers can know of nodes: what their tables have shown over time, and what they have read live.
 
 A process is looked at whenever a node changes on the server, and once a second. What came and went in its table between
 two looks is not seen here; so times are taken as early as they may have been.
@@ -45,7 +45,7 @@ class View:
         self.looked = now
         self.rates: deque[tuple[float, Mapping[str, float]]] = deque()
         self.tainted: dict[str, TaintedNode] = {}  # by name
-        self._answered: dict[tuple[str, str], Object] = {}  # (sender, node) → as it was last read live
+        self._live: dict[tuple[str, str], Object] = {}  # (sender, node) → as it was last read live
 
     def look(self, now: float, limits: EvictionLimits) -> None:
         table = self.system.tables[NODES.id]
@@ -69,12 +69,12 @@ class View:
             del self.tainted[name]
         self.looked = now
 
-    def answered(self, sender: str, name: str, body: bytes) -> None:
-        self._answered[sender, name] = decode_object(body)
+    def read(self, sender: str, name: str, body: bytes) -> None:
+        self._live[sender, name] = decode_object(body)
 
     def node(self, sender: str, name: str) -> Object | None:
         """The newest that this sender can know of the node."""
-        entry, read = self.system.tables[NODES.id].get(name), self._answered.get((sender, name))
+        entry, read = self.system.tables[NODES.id].get(name), self._live.get((sender, name))
         shown = None if entry is None else decode_object(entry.raw)
         if read is None or (shown is not None and _version(shown) >= _version(read)):
             return shown
@@ -87,7 +87,7 @@ class View:
 
 
 class Views:
-    """All managers that run, by the name of their process. To be told of everything that happens."""
+    """All managers that run, by the name of their process. Passed every observation."""
 
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock, self._limits = cluster.clock, limits
@@ -105,7 +105,7 @@ class Views:
             case OutcomeReceived(process, _, sender, Get(resource=NODES.id, key=name), Done(body)) if (
                 process in self._views
             ):
-                self._views[process].answered(sender, name, body)
+                self._views[process].read(sender, name, body)
 
     def look(self) -> None:
         self._looked = now = self._clock.monotonic()

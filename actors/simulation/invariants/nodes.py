@@ -1,4 +1,4 @@
-"""What belongs to nodes stays theirs: their ranges, their routes, their pods, and they themselves while they live."""
+"""Ranges, routes and pods of nodes are kept, and nodes themselves while their machines exist."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Truth:
 
 
 class RoutesOfNodesStay:
-    """A route is deleted only if it leads to nobody who holds its destination, by what the server knows."""
+    """A route is deleted only if its node does not hold its destination, by what the server knows."""
 
     name = "routes of nodes are kept"
 

@@ -77,7 +77,7 @@ class NeverMorePodsThanWanted:
         self._wanted: History[int] = History()
         self._streaks: Streaks[_Begun] = Streaks(cluster)
         self._starts: dict[str, int] = {}
-        self._answered: dict[tuple[str, str], int] = {}  # (process, uid of an owner) → version it was answered of it
+        self._read: dict[tuple[str, str], int] = {}  # (process, uid of an owner) → newest version that it read live
         self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and what it asks for
         self._active: dict[str, dict[str, _Active]] = {}  # by the owner's uid and the pod's
         self._owner: dict[str, str] = {}  # of each active pod, by uids
@@ -92,14 +92,14 @@ class NeverMorePodsThanWanted:
             case OutcomeReceived(process, _, sender, command, outcome) if (
                 command is not None and sender in self._ownership.pod_senders
             ):
-                self._streaks.answered(command)
+                self._streaks.settled(command)
                 if (
                     isinstance(command, Get | Update)
                     and isinstance(outcome, Done)
                     and command.resource in self._ownership.counted_ids
                 ):
                     owner = decode_object(outcome.body)
-                    self._answered[process, uid_of(owner)] = int(resource_version_of(owner))
+                    self._read[process, uid_of(owner)] = int(resource_version_of(owner))
             case Admitted(process, name, _):
                 self._streaks.end(process, name)
             case Committed(changes):
@@ -128,7 +128,7 @@ class NeverMorePodsThanWanted:
                 # An informer that fails in the middle of an event may have put in what it has not counted yet.
                 entry = owners.get(make_key(concerned[0], concerned[1].name))
                 shown = entry.resource_version if entry is not None else 0
-                newest = max(owners.version, shown, self._answered.get((process, uid), 0))
+                newest = max(owners.version, shown, self._read.get((process, uid), 0))
                 self._decisions[process, command.body] = _Decision(asker, begun, newest)
 
     def _committed(self, change: Change) -> None:

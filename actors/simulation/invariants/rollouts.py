@@ -16,7 +16,7 @@ from protocols.objects import Object
 
 
 class Bounds(NamedTuple):
-    """What a Deployment wishes: so many pods in all at most, and so many available ones at least."""
+    """A Deployment's: so many pods in all at most, and so many available ones at least."""
 
     most: int
     fewest: int

@@ -26,11 +26,11 @@ from protocols.objects import decode_object, make_key
 from runtime.client.api import Request
 
 WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within them
-STOLEN = 15.0  # seconds in which a leader cannot yet know that somebody took its lease by force
+STOLEN = 15.0  # seconds in which a leader cannot yet know that its lease was taken by force
 
 
 class NoWriteByTheReplaced:
-    """A fenced actor sends nothing, nor does the dispatcher for one whose successor it has let in."""
+    """A fenced actor sends nothing, and the dispatcher sends nothing for one whose successor it has admitted."""
 
     name = "no write by a fenced incarnation"
 
@@ -60,7 +60,7 @@ class NoWriteByTheReplaced:
 
 
 class NoWriteByTheDeposed:
-    """While somebody else holds the lease, a manager changes nothing."""
+    """While another identity holds the lease, a manager changes nothing."""
 
     name = "no write by a deposed leader"
 
@@ -89,7 +89,7 @@ class NoWriteByTheDeposed:
 
 
 class NoHotLoop:
-    """Nobody writes or reads the same object again and again, nor asks for the same one to be made."""
+    """No client writes, reads or creates the same object again and again."""
 
     name = "no hot loop"
 
@@ -112,7 +112,7 @@ class NoHotLoop:
 
 
 class Quiet:
-    """Not an invariant of every moment: what managers write once it is on. Leases and events do not count."""
+    """Once it is on, managers write nothing. Leases and events do not count."""
 
     name = "a settled system writes nothing"
 

@@ -1,4 +1,4 @@
-"""How fast nodes of a zone may be evicted, told once more and apart from the controller that is checked with it.
+"""How fast nodes of a zone may be evicted, computed apart from the controller that is checked with it.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, ComputeZoneState,
 ReducedQPSFunc, handleDisruption.
@@ -13,7 +13,7 @@ from protocols.nodes import NodeFacts
 
 
 def eviction_rates(nodes: Iterable[NodeFacts], limits: EvictionLimits) -> Mapping[str, float]:
-    """Nodes a second, by zone. Where every zone is down nobody is evicted at all."""
+    """Nodes a second, by zone. Where every zone is down there are no evictions."""
     counts: dict[str, list[int]] = {}  # by zone: [ready, all]
     for node in nodes:
         if not node.excluded:

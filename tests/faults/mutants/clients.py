@@ -136,7 +136,7 @@ def retries_without_backoff() -> Iterator[None]:
 
 @contextmanager
 def subscribers_are_forgotten() -> Iterator[None]:
-    """An informer that is restarted does not know who its subscribers were, nor is told."""
+    """A restarted informer does not know its subscribers, and they do not subscribe again."""
     claim = Table.claim
 
     def claim_anew(self: Table) -> TableWriter:

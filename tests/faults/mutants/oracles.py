@@ -56,7 +56,7 @@ OWNERS: dict[str, Resource] = {each.kind: each for each in (REPLICASETS, REPLICA
 class NothingListedAgain:
     """Once all is calm an informer watches, and does not list again and again. Lists in pages are seen, no others."""
 
-    name = "who watches need not list again"
+    name = "a watch needs no new lists"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
@@ -117,7 +117,7 @@ class OwnersLive:
                 obj = decode_object(response.body)
                 self._looked[process, request.path] = "" if is_deleting(obj) else uid_of(obj)
             case OutcomeReceived(command=command) if command is not None:
-                self._streaks.answered(command)
+                self._streaks.settled(command)
             case ProcessStarted(process, _):
                 self._streaks.end(process)
             case Admitted(process, name, _):
@@ -199,6 +199,6 @@ class RecreateWaits:
 
 
 def grows(asked: Object, replica_sets: Table) -> bool:
-    """Whether it is to have more pods than it is known to have been wished."""
+    """Whether it is to have more pods than its spec says as far as the table shows it."""
     shown = replica_sets.get(key_of(asked))
     return shown is None or asked["spec"]["replicas"] > decode_object(shown.raw)["spec"].get("replicas", 1)

@@ -34,7 +34,7 @@ def forgetful_servers(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
 
 
 def stale_pods(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """A manager starts again, knows what is wished now, and sees pods as they were."""
+    """A manager starts again, reads current specs, and is shown pods as they were."""
     crash = 20.0 + seed % 10 / 5
     return (
         Fault(kind=FaultKind.PROCESS_CRASHED, start=crash, until=crash + 0.5, process="manager*"),
@@ -60,5 +60,5 @@ def away_when_a_node_comes(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
 
 
 def nothing(_seed: int, **_arguments: Any) -> tuple[Fault, ...]:
-    """No fault: what people wish is enough."""
+    """No fault: the actions are enough."""
     return ()

@@ -1,4 +1,4 @@
-"""Mutants of who may write: leaders, incarnations, and what a deletion means."""
+"""Mutants of leadership, of incarnations, and of deletions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.faults.mutants.scenarios import killed_and_scaled, many_pods
 
 @contextmanager
 def lease_is_not_looked_at() -> Iterator[None]:
-    """Who has led once writes on."""
+    """A manager that has led once writes on."""
     refusal = Dispatcher._refusal
 
     def any_time(self: Dispatcher, job: Any, now: float) -> str | None:

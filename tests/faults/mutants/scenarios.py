@@ -112,7 +112,7 @@ def squatters(scenario: Scenario) -> tuple[Action, ...]:
 
     return (
         create(1.0, DEPLOYMENTS, workload(DEPLOYMENTS, "web", chance.randint(1, 4), "v1")),
-        Action(at, "somebody takes the next ReplicaSet's name", squat),
+        Action(at, "another object takes the next ReplicaSet's name", squat),
         merge(at + 0.5, DEPLOYMENTS, WEB, with_image("v2")),
     )
 

@@ -51,7 +51,7 @@ def collisions_are_not_counted() -> Iterator[None]:
 
 @contextmanager
 def owners_are_not_read_live() -> Iterator[None]:
-    """Who adopts a pod believes the cache that it is still there itself."""
+    """An owner that adopts a pod is not read live first."""
 
     def no_obstacle(owner: Any, owners: Any) -> Any:
         return None
@@ -108,7 +108,7 @@ def surge_of_each() -> Iterator[None]:
 
 @contextmanager
 def new_pods_count_before_they_are_available() -> Iterator[None]:
-    """Old pods go as soon as new ones are wished for."""
+    """Old pods go as soon as new ones are wanted."""
 
     def hasty(deployment: Any, new: Any, old: Any) -> Any:
         sizes = {each["metadata"]["name"]: replicas(each) for each in rolling.active(old)}
@@ -135,7 +135,7 @@ def history_is_what_is_old() -> Iterator[None]:
 
 @contextmanager
 def a_size_that_fits_is_not_noted() -> Iterator[None]:
-    """A ReplicaSet that has the size which the Deployment now wishes keeps the note that it was sized for another."""
+    """A ReplicaSet that has the size which the Deployment now wants keeps the note that it was sized for another."""
     plan = scaling.scale_plan
 
     def if_different(deployment: Any, new: Any, old: Any) -> Any:

@@ -39,7 +39,7 @@ def test_what_follows_an_answer_at_once_may_rest_on_what_was_known_before(cluste
     streaks, asked = Streaks(cluster), Get("v1/pods", "d/a")
     assert submitted(streaks, "first", asked) == "first"
     cluster.run_for(20)
-    assert streaks.answered(asked) == "first"
+    assert streaks.settled(asked) == "first"
     assert submitted(streaks, "second") == "first"
     cluster.run_for(1)
     assert submitted(streaks, "third") == "third"
