@@ -78,6 +78,8 @@ class SimulatedCluster:
         self.cloud = None if cloud is None else SimulatedCalls(cloud, clock=self.clock)
         self._processes = Processes(world=self.world, network=self.network, cloud=self.cloud, trace=self.trace, log=log)
         self._seed = seed
+        self._shown_at: tuple[int, float, int] | None = None
+        self._shown: dict[tuple[str, str], list[Object]] = {}
         self.world.trace = self.network.trace = self.trace
         self.injector = Injector(faults, seed=seed, clock=self.clock)
         if faults:
@@ -195,6 +197,16 @@ class SimulatedCluster:
     def list(self, resource: Resource, namespace: str = "") -> list[Object]:
         items: list[Object] = self._do("GET", resource_path(resource.id, namespace))["items"]
         return items
+
+    def shown(self, resource: Resource, namespace: str = "") -> Sequence[Object]:
+        """As `list`, for checks that look at the same objects: not to be changed. Listed once while nothing happens."""
+        now = (self.world.steps, self.clock.monotonic(), self.server.revision)
+        if self._shown_at != now:
+            self._shown_at, self._shown = now, {}
+        found = self._shown.get((resource.id, namespace))
+        if found is None:
+            found = self._shown[resource.id, namespace] = self.list(resource, namespace)
+        return found
 
     def merge(self, resource: Resource, key: Key, changes: Mapping[str, Any], *, subresource: str = "") -> Object:
         """A merge patch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from actors.reconciliation import (
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from actors.reconciliation.steps import is_done
 from actors.simulation.campaign.setting import Setting
+from actors.simulation.trials.catalogue import TRIALS
 from protocols.messages.outcomes import CommandFailed, NotFound, Outcome
 from protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, owner_reference, uid_of
 from protocols.pods import is_active
@@ -148,6 +150,10 @@ def _is_ready(pod: Object) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
+# Held to what its trial declares: its name is not that of any controller of ours.
+TRIAL = dataclasses.replace(TRIALS["replicaset-controller"], controller="ordinals-controller")
+
+
 def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan) -> Setting:
     """A setting in which this reconciler does the ReplicaSets. draw: makes the plan of faults."""
     # A controller that believes its own status replaces no pod that a user has deleted, faults or not.
@@ -164,9 +170,10 @@ def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan)
         return list(its_controller(REPLICASETS)(change, tables))
 
     watches = (Watch(REPLICASETS, to=itself), Watch(PODS, to=noticed))
-    spec = ControllerSpec(name="replicaset-controller", queues=(Queue(watches=watches),), build=build)
+    spec = ControllerSpec(name=TRIAL.controller, queues=(Queue(watches=watches),), build=build)
     return Setting(
         controllers=(spec,),
+        trials=(TRIAL,),
         actions=drawn_together((REPLICASETS,), changes),
         elections=lambda _scenario: 0,
         draw=draw,

@@ -97,9 +97,9 @@ def _go_on(
     if cluster.run_until(failed, within=setting.faults):
         return
     until = setting.faults + setting.settled
-    while waiting or composed.unsettled(cluster):
+    while waiting or not composed.is_settled(cluster):
         if cluster.clock.monotonic() >= until:
-            left = [action.text for action in waiting] + composed.unsettled(cluster)
+            left = [*(action.text for action in waiting), *composed.unsettled(cluster)]
             checker.fail("converges once faults have stopped", f"after {setting.settled:g} s: {'; '.join(left)}")
             return
         if cluster.run_until(failed, within=LOOK):
@@ -112,7 +112,7 @@ def _go_on(
     if cluster.run_until(failed, within=QUIET):
         return
     checker.checked["converges once faults have stopped"] += 1
-    if left := composed.unsettled(cluster):
+    if left := [*composed.unsettled(cluster)]:
         checker.fail("what has settled stays so", "; ".join(left))
     for name, running in cluster.processes.items():
         manager = running.system.vitals.of(MANAGER, ManagerVitals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -119,10 +119,14 @@ class Composition:
         found = [each for trial in self.trials for each in trial.invariants(cluster, self._options)]
         return [*found, *self._setting.invariants(cluster, scenario)]
 
-    def unsettled(self, cluster: SimulatedCluster) -> list[str]:
-        """What is not yet as the specs say: nothing, once the system has settled."""
-        found = [text for trial in self.trials for text in trial.unsettled(cluster)]
-        return [*found, *self._setting.unsettled(cluster)]
+    def unsettled(self, cluster: SimulatedCluster) -> Iterator[str]:
+        """What is not yet as the specs say: nothing, once the system has settled. Looked for as it is asked for."""
+        for trial in self.trials:
+            yield from trial.unsettled(cluster)
+        yield from self._setting.unsettled(cluster)
+
+    def is_settled(self, cluster: SimulatedCluster) -> bool:
+        return next(self.unsettled(cluster), None) is None
 
     def end_state(self, cluster: SimulatedCluster) -> dict[str, Any]:
         """All that the actions determine."""

@@ -21,7 +21,7 @@ def options_of(cluster: SimulatedCluster) -> Options:
 def rates_of(cluster: SimulatedCluster) -> Mapping[str, float]:
     """Nodes a second that may be tainted NoExecute, by zone, as the nodes are now."""
     limits = lifecycle_settings(options_of(cluster)).limits
-    return eviction_rates(map(node_facts, cluster.list(NODES)), limits)
+    return eviction_rates(map(node_facts, cluster.shown(NODES)), limits)
 
 
 def fake_cloud(cluster: SimulatedCluster) -> FakeCloud:

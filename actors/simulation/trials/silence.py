@@ -22,4 +22,4 @@ def is_silent(node: Object) -> bool:
 
 def nodes_are_well(cluster: SimulatedCluster) -> bool:
     """No node is silenced."""
-    return not any(map(is_silent, cluster.list(NODES)))
+    return not any(map(is_silent, cluster.shown(NODES)))

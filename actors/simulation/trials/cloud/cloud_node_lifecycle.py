@@ -55,7 +55,7 @@ def terminate_machine(cluster: SimulatedCluster, name: str) -> bool:
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     machines = fake_cloud(cluster).instances
-    for node in cluster.list(NODES):
+    for node in cluster.shown(NODES):
         ready = node_facts(node).ready == "True"
         if not ready and not machines.exists(node):
             yield f"{name_of(node)}: its machine is gone, and it is still there"

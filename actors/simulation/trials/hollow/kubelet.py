@@ -15,8 +15,8 @@ from protocols.resources import NODES, PODS
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     """Pods of nodes that are not silent are ready or gone."""
-    speaking = {name_of(node) for node in cluster.list(NODES) if not is_silent(node)}
-    for pod in cluster.list(PODS, NAMESPACE):
+    speaking = {name_of(node) for node in cluster.shown(NODES) if not is_silent(node)}
+    for pod in cluster.shown(PODS, NAMESPACE):
         facts = pod_facts(pod)
         if facts.node not in speaking:
             continue

@@ -16,7 +16,7 @@ FRESH = 30.0  # seconds: three times the time between two renewals
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    for node in cluster.list(NODES):
+    for node in cluster.shown(NODES):
         lease = cluster.get(LEASES, make_key(LEASE_NAMESPACE, name_of(node)))
         if is_silent(node):
             continue

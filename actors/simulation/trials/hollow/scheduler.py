@@ -13,7 +13,7 @@ from protocols.resources import PODS
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    for pod in cluster.list(PODS, NAMESPACE):
+    for pod in cluster.shown(PODS, NAMESPACE):
         facts = pod_facts(pod)
         if not facts.node and not is_terminal(facts):
             yield f"pod {name_of(pod)} is bound to no node"

@@ -21,7 +21,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    for node in cluster.list(NODES):
+    for node in cluster.shown(NODES):
         if not pod_ranges(node):
             yield f"{name_of(node)}: it has no range"
 

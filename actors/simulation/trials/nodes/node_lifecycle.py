@@ -40,7 +40,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     rates = rates_of(cluster)
-    for node in cluster.list(NODES):
+    for node in cluster.shown(NODES):
         name, facts = name_of(node), node_facts(node)
         wanted = "Unknown" if is_silent(node) else "True"
         if facts.ready != wanted:
@@ -55,7 +55,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     state, rates = {}, rates_of(cluster)
-    for node in cluster.list(NODES):
+    for node in cluster.shown(NODES):
         undecided = rates.get(node_facts(node).zone) == 0
         taints = sorted(
             (taint["key"], taint["effect"])

@@ -38,9 +38,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    nodes = {name_of(node): node for node in cluster.list(NODES)}
+    nodes = {name_of(node): node for node in cluster.shown(NODES)}
     ended = 0
-    for pod in cluster.list(PODS, NAMESPACE):
+    for pod in cluster.shown(PODS, NAMESPACE):
         facts = pod_facts(pod)
         ended += is_terminal(facts)
         node = nodes.get(facts.node)

@@ -44,8 +44,8 @@ def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterab
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    nodes = {name_of(node): node for node in cluster.list(NODES)}
-    for pod in cluster.list(PODS, NAMESPACE):
+    nodes = {name_of(node): node for node in cluster.shown(NODES)}
+    for pod in cluster.shown(PODS, NAMESPACE):
         node = nodes.get(pod["spec"].get("nodeName") or "")
         if node is not None and not is_deleting(pod) and _has_to_go(pod, node):
             yield f"pod {name_of(pod)} does not tolerate the taints of {name_of(node)} for ever"
@@ -60,7 +60,7 @@ def _has_to_go(pod: Object, node: Object) -> bool:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    names = map(name_of, cluster.list(PODS, NAMESPACE))
+    names = map(name_of, cluster.shown(PODS, NAMESPACE))
     return {"patient pods": sorted(name for name in names if name.startswith(PATIENT))}
 
 

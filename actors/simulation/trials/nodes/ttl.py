@@ -25,7 +25,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     """So few nodes are cached without a time to live."""
-    for node in cluster.list(NODES):
+    for node in cluster.shown(NODES):
         if annotations_of(node).get(ANNOTATION) != "0":
             yield f"{name_of(node)}: its ttl is {annotations_of(node).get(ANNOTATION)}"
 

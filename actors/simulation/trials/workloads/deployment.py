@@ -44,8 +44,8 @@ def _strategy(chance: random.Random) -> Object:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    replica_sets = cluster.list(REPLICASETS, NAMESPACE)
-    for obj in cluster.list(DEPLOYMENTS, NAMESPACE):
+    replica_sets = cluster.shown(REPLICASETS, NAMESPACE)
+    for obj in cluster.shown(DEPLOYMENTS, NAMESPACE):
         own = [one for one in replica_sets if (owner := controller_of(one)) is not None and owner.uid == uid_of(obj)]
         counts = {"replicas": replicas_of(obj), "updatedReplicas": replicas_of(obj)}
         for field in ("readyReplicas", "availableReplicas"):
@@ -56,7 +56,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     return {
         f"Deployment {name_of(obj)} {image_of(obj)}": said_of(cluster, obj)
-        for obj in cluster.list(DEPLOYMENTS, NAMESPACE)
+        for obj in cluster.shown(DEPLOYMENTS, NAMESPACE)
     }
 
 

@@ -20,8 +20,8 @@ from protocols.times import parse_time
 def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterable[str]:
     """Of workloads that own as many pods as spec.replicas says: ReplicaSets and ReplicationControllers."""
     owned: dict[str, list[Object]] = {}
-    owners = cluster.list(resource, NAMESPACE)
-    for pod in cluster.list(PODS, NAMESPACE):
+    owners = cluster.shown(resource, NAMESPACE)
+    for pod in cluster.shown(PODS, NAMESPACE):
         owner, facts = controller_of(pod), pod_facts(pod)
         if is_terminal(facts):
             continue
@@ -72,11 +72,11 @@ def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping
     """
     state: dict[str, Any] = {}
     phases: dict[str, Counter[str]] = {}
-    for pod in cluster.list(PODS, NAMESPACE):
+    for pod in cluster.shown(PODS, NAMESPACE):
         owner = controller_of(pod)
         if owner is not None:
             phases.setdefault(owner.uid, Counter())[_phase(pod_facts(pod))] += 1
-    for obj in cluster.list(resource, NAMESPACE):
+    for obj in cluster.shown(resource, NAMESPACE):
         owner = controller_of(obj)
         if owner is not None and replicas_of(obj) == 0:
             continue
