@@ -20,7 +20,7 @@ the key retried with backoff.
 
 from actors.reconciliation.commands import create, delete, get_live, list_live, patch, record, update
 from actors.reconciliation.reconciler import Enqueue, Receiver, Reconciler, Reconciliation, RequeueAfter, Step, Tell
-from actors.reconciliation.steps import must, must_object, perform, slow_start, together
+from actors.reconciliation.steps import batches, in_batches, must, must_all, must_object, perform, slow_start, together
 from actors.reconciliation.watches import Change, Watch, its_controller, itself
 from protocols.messages.watching import EVERYTHING, ORPHANS, Interest
 
@@ -37,13 +37,16 @@ __all__ = [
     "Step",
     "Tell",
     "Watch",
+    "batches",
     "create",
     "delete",
     "get_live",
+    "in_batches",
     "its_controller",
     "itself",
     "list_live",
     "must",
+    "must_all",
     "must_object",
     "patch",
     "perform",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from actors.reconciliation.reconciler import Step
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import CommandFailed, Done, Outcome
 from protocols.messages.recording import Record
 from protocols.objects import Object, decode_object
+
+T = TypeVar("T")
 
 
 def perform(command: Command) -> Step[Outcome]:
@@ -22,6 +25,29 @@ def together(commands: Sequence[Command]) -> Step[list[Outcome]]:
     if not commands:
         return []
     outcomes: list[Outcome] = yield list(commands)
+    return outcomes
+
+
+def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Slices of at most `size`, in order."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
+    """As together, with at most `size` commands under way."""
+    outcomes: list[Outcome] = []
+    for batch in batches(commands, size):
+        outcomes += yield from together(batch)
+    return outcomes
+
+
+def must_all(commands: Sequence[Command], *, but: tuple[type[Outcome], ...] = ()) -> Step[list[Outcome]]:
+    """As together; raises CommandFailed for the first outcome that is neither Done nor one of `but`."""
+    outcomes = yield from together(commands)
+    for command, outcome in zip(commands, outcomes, strict=True):
+        if not (isinstance(outcome, Done) or isinstance(outcome, but)):  # noqa: SIM101 (mypy follows two, not one)
+            raise CommandFailed(command, outcome)
     return outcomes
 
 

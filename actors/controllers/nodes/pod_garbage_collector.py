@@ -22,6 +22,7 @@ from actors.options import ControllerOptions
 from actors.reconciliation import (
     Reconciliation,
     Step,
+    batches,
     delete,
     get_live,
     together,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 PERIOD = 20.0  # seconds from the end of a pass to the next
 QUARANTINE = 40.0  # seconds that a node must have been missing before its pods are touched
-AT_ONCE = 100  # pods whose writes go together
+BATCH = 100  # pods whose writes are sent together
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 CONDITION_REASON = "DeletionByPodGC"
 
@@ -172,8 +173,7 @@ class PodGarbageCollector:
         return {name for name, outcome in zip(suspects, outcomes, strict=True) if isinstance(outcome, NotFound)}
 
     def _remove(self, pods: Sequence[Entry], reason: Reason) -> Step[None]:
-        for start in range(0, len(pods), AT_ONCE):
-            some = pods[start : start + AT_ONCE]
+        for some in batches(pods, BATCH):
             for pod in some:
                 namespace, name = split_key(pod.key)
                 self._log.info(f"PodGC is force deleting Pod: {namespace}:{name}", uid=pod.uid, reason=str(reason))

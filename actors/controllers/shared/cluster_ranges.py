@@ -1,4 +1,4 @@
-"""--cluster-cidr, read: the ranges that all pod addresses come from.
+"""The ranges that pod addresses come from: the cluster's, as --cluster-cidr says, and a node's own.
 
 Texts and order of the checks: kubernetes v1.36 cmd/kube-controller-manager/app/core.go (startNodeIpamController).
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection
 
+from protocols.objects import Object
 from runtime.flags.values import quote
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -37,3 +38,10 @@ def cluster_ranges(text: str) -> list[Network]:
 
 def of_both_families(networks: Collection[Network]) -> bool:
     return {network.version for network in networks} == {4, 6}
+
+
+def pod_cidrs(node: Object) -> list[str]:
+    """The node's ranges as it has them: podCIDRs, or podCIDR where an old client wrote that alone."""
+    spec = node.get("spec") or {}
+    several = spec.get("podCIDRs")
+    return list(several) if several else [spec["podCIDR"]] if spec.get("podCIDR") else []

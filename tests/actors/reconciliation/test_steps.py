@@ -1,24 +1,55 @@
-"""The words that reconcilers are written in."""
+"""Steps that send many commands."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from actors.reconciliation import create
-from protocols.messages.commands import Create
-from protocols.resources import NODES, PODS
-from runtime.tables.overlay import Tables
+from actors.reconciliation import batches, delete, in_batches, must_all
+from protocols.messages.commands import Command
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from protocols.resources import PODS
+
+COMMANDS = [delete(PODS, f"d/p{number}") for number in range(5)]
+DONE = Done(b"{}")
 
 
-def test_what_is_made_in_no_namespace_is_refused_where_its_author_sees_it() -> None:
-    with pytest.raises(ValueError, match="a Pod is made in a namespace, and none is given for 'web'"):
-        create(PODS, {"metadata": {"name": "web"}})
-    assert create(PODS, {"metadata": {"name": "web"}}, namespace="d") == Create(
-        "v1/pods", "d", b'{"metadata":{"name":"web"}}'
-    )
-    assert create(NODES, {"metadata": {"name": "n"}}).namespace == ""
+def run(step: Any, *answers: list[Outcome]) -> tuple[list[list[Command]], Any]:
+    """What the step yielded when it was sent these answers, and what it returned."""
+    sent, left = [], iter(answers)
+    try:
+        yielded = next(step)
+        while True:
+            sent.append(yielded)
+            yielded = step.send(next(left))
+    except StopIteration as end:
+        return sent, end.value
 
 
-def test_a_table_that_was_not_asked_for_is_named_in_the_error() -> None:
-    with pytest.raises(KeyError, match="v1/pods is not among what this controller watches and reads"):
-        Tables({})[PODS]
+def test_batches_are_in_order_and_the_last_may_be_smaller() -> None:
+    assert list(batches("abcde", 2)) == ["ab", "cd", "e"]
+    assert list(batches("", 2)) == []
+
+
+def test_commands_in_batches_have_their_outcomes_in_order() -> None:
+    first, second, third = [DONE, NotFound("a")], [NotFound("b"), DONE], [NotFound("c")]
+    sent, outcomes = run(in_batches(COMMANDS, 2), first, second, third)
+    assert sent == [COMMANDS[:2], COMMANDS[2:4], COMMANDS[4:]]
+    assert outcomes == [*first, *second, *third]
+
+
+def test_commands_that_must_succeed_return_what_is_allowed() -> None:
+    outcomes = [DONE, NotFound("a"), DONE, Conflict("b"), DONE]
+    assert run(must_all(COMMANDS, but=(NotFound, Conflict)), outcomes) == ([COMMANDS], outcomes)
+
+
+def test_commands_that_must_succeed_raise_the_first_failure() -> None:
+    with pytest.raises(CommandFailed) as raised:
+        run(must_all(COMMANDS, but=(Conflict,)), [DONE, Conflict("a"), NotFound("b"), NotFound("c"), DONE])
+    assert (raised.value.command, raised.value.failure) == (COMMANDS[2], NotFound("b"))
+
+
+def test_no_commands_are_sent_where_there_are_none() -> None:
+    assert run(must_all([])) == ([], [])
+    assert run(in_batches([], 2)) == ([], [])

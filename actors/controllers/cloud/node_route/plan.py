@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 
+from actors.controllers.shared.cluster_ranges import Network, pod_cidrs
 from protocols.conditions import find_condition
 from protocols.objects import Object, name_of
 from protocols.routes import Route
 from protocols.times import format_time
 
-Network = IPv4Network | IPv6Network
 NETWORK_UNAVAILABLE = "NetworkUnavailable"
 
 
@@ -76,10 +76,6 @@ def is_ours(route: Route, clusters: Iterable[Network]) -> bool:
         and (destination.network_address in cluster or destination.broadcast_address in cluster)
         for cluster in clusters
     )
-
-
-def pod_cidrs(node: Object) -> list[str]:
-    return list((node.get("spec") or {}).get("podCIDRs") or ())
 
 
 def addresses_of(node: Object) -> frozenset[tuple[str, str]]:

@@ -14,15 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actors.controllers.cloud.node_route.plan import (
-    Network,
-    RoutePlan,
-    is_ours,
-    network_condition,
-    plan_routes,
-    pod_cidrs,
-)
-from actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, patch, record, together
+from actors.controllers.cloud.node_route.plan import RoutePlan, is_ours, network_condition, plan_routes
+from actors.controllers.shared.cluster_ranges import Network, pod_cidrs
+from actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, in_batches, patch, record
 from protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
@@ -37,7 +31,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 TRIES = 5  # of a create that meets a conflict
-AT_ONCE = 200  # calls or patches
+BATCH = 200  # calls or patches sent together
 
 
 class NodeRouteReconciler:
@@ -84,11 +78,11 @@ class NodeRouteReconciler:
         plan = replace(plan, deletions=[route for route in plan.deletions if route.node not in unclear])
         deletions = [DeleteRoute(self._cluster, encode_route(route)) for route in plan.deletions]
         if plan.in_turn:
-            self._deleted(plan, (yield from _in_parts(deletions)))
+            self._deleted(plan, (yield from in_batches(deletions, BATCH)))
             deletions = []
         began = self._clock.monotonic()
         creations = [self._creation(route, nodes) for route in plan.creations]
-        outcomes = yield from _in_parts([*deletions, *creations])
+        outcomes = yield from in_batches([*deletions, *creations], BATCH)
         if deletions:
             self._deleted(plan, outcomes[: len(deletions)])
         made = yield from self._created(plan, nodes, creations, outcomes[len(deletions) :], began)
@@ -107,7 +101,7 @@ class NodeRouteReconciler:
                 and route.destination not in pod_cidrs(self._nodes.get(route.node) or {})
             }
         )
-        outcomes = yield from _in_parts([get_live(NODES, name) for name in names])
+        outcomes = yield from in_batches([get_live(NODES, name) for name in names], BATCH)
         return {name for name, outcome in zip(names, outcomes, strict=True) if not isinstance(outcome, Done | NotFound)}
 
     def _creation(self, route: Route, nodes: dict[str, Object]) -> Command:
@@ -161,16 +155,8 @@ class NodeRouteReconciler:
             if condition is not None:
                 body = {"status": {"conditions": [condition]}}
                 patches.append(patch(NODES, name, body, subresource="status"))
-        for command, outcome in zip(patches, (yield from _in_parts(patches)), strict=True):
+        for command, outcome in zip(patches, (yield from in_batches(patches, BATCH)), strict=True):
             if isinstance(outcome, Done):
                 self._log.info("network condition written", node=command.key)
             elif not isinstance(outcome, NotFound):
                 self._log.error("network condition could not be written", node=command.key, error=outcome.message)
-
-
-def _in_parts(commands: Sequence[Command]) -> Step[list[Outcome]]:
-    """All of them, so many at once."""
-    outcomes: list[Outcome] = []
-    for start in range(0, len(commands), AT_ONCE):
-        outcomes += yield from together(commands[start : start + AT_ONCE])
-    return outcomes

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
 from actors.controllers.nodes.node_ipam.holdings import Holding, Holdings, RangeExhaustedAt
 from actors.controllers.nodes.node_ipam.ranges import NodeRanges
+from actors.controllers.shared.cluster_ranges import pod_cidrs
 from actors.reconciliation import (
     Reconciliation,
     RequeueAfter,
@@ -39,13 +40,6 @@ if TYPE_CHECKING:
 
 PATCH_TRIES = 3
 COUNTING = 0.5  # seconds after which who waits for the count looks again
-
-
-def pod_cidrs(node: Object) -> list[str]:
-    """What it holds, as it stands there."""
-    spec = node.get("spec") or {}
-    several = spec.get("podCIDRs")
-    return list(several) if several else [spec["podCIDR"]] if spec.get("podCIDR") else []
 
 
 class NodeIpamReconciler:

@@ -16,10 +16,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.nodes.node_lifecycle.monitor import node_event
-from actors.reconciliation import Step, delete, get_live, list_live, must, must_object, record, together, update
+from actors.controllers.nodes.node_lifecycle.events import node_event
+from actors.reconciliation import Step, delete, get_live, list_live, must, must_all, must_object, record, update
 from protocols.conditions import is_true
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
+from protocols.messages.outcomes import Conflict, Done, NotFound
 from protocols.nodes import NodeFacts
 from protocols.objects import Object, controller_of, decode_object, is_deleting, key_of, metadata, name_of, uid_of
 from protocols.resources import NODES, PODS
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MAXIMUM_GRACE_PERIOD = 300.0  # seconds that a pod may be terminating on an evicted node
 OLDEST_GRACEFUL_KUBELET = (1, 1, 0)
+GONE = (NotFound, Conflict)  # a conflict: it is another pod of that name by now
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+.].*)?")
 
 
@@ -95,11 +96,7 @@ class DirectEviction:
         for pod in doomed:
             message = f"Marking for deletion Pod {name_of(pod)} from Node {name}"
             yield record(PODS, pod, "Normal", "NodeControllerEviction", message)
-        commands = [delete(PODS, key_of(pod), uid=uid_of(pod)) for pod in doomed]
-        outcomes = yield from together(commands)
-        for command, outcome in zip(commands, outcomes, strict=True):
-            if not isinstance(outcome, Done | NotFound | Conflict):  # a conflict: it is another pod by now
-                raise CommandFailed(command, outcome)
+        yield from must_all([delete(PODS, key_of(pod), uid=uid_of(pod)) for pod in doomed], but=GONE)
         self._log.info("pods of node deleted", node=name, pods=len(doomed))
         if name not in self._since or self._since[name][0] != uid:
             self._since[name] = uid, self._clock.monotonic()
@@ -111,10 +108,7 @@ class DirectEviction:
             for pod in pods
             if (pod.get("status") or {}).get("reason") != "NodeLost"
         ]
-        outcomes = yield from together(commands)
-        for command, outcome in zip(commands, outcomes, strict=True):
-            if not isinstance(outcome, Done | NotFound | Conflict):
-                raise CommandFailed(command, outcome)
+        yield from must_all(commands, but=GONE)
 
     def terminate(self, name: str, facts: NodeFacts, pods: Callable[[], Sequence[Object]]) -> Step[float | None]:
         """Delete by force what has been terminating for too long on an evicted node.
@@ -146,10 +140,7 @@ class DirectEviction:
         commands = [delete(PODS, key_of(pod), uid=uid_of(pod), grace_seconds=0) for pod in pods]
         for pod in pods:
             self._log.info("pod deleted by force", pod=key_of(pod))
-        outcomes = yield from together(commands)
-        for command, outcome in zip(commands, outcomes, strict=True):
-            if not isinstance(outcome, Done | NotFound | Conflict):
-                raise CommandFailed(command, outcome)
+        yield from must_all(commands, but=GONE)
 
 
 def pods_of(node: str) -> Step[list[Object]]:

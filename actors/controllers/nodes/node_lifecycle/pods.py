@@ -1,4 +1,4 @@
-"""Pods of a node that is not ready are not ready either.
+"""Steps that set the pods of a node that is not ready to not ready.
 
 Source: kubernetes v1.36 pkg/controller/util/node/controller_utils.go, MarkPodsNotReady.
 """
@@ -6,15 +6,14 @@ Source: kubernetes v1.36 pkg/controller/util/node/controller_utils.go, MarkPodsN
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 
-from actors.reconciliation import Step, record, together, update
+from actors.reconciliation import Step, batches, record, together, update
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
 from protocols.objects import Object
 from protocols.resources import PODS
 from protocols.times import format_time
 
-AT_ONCE = 50  # writes that go together
+BATCH = 50  # updates sent together
 
 
 def is_ready(pod: Object) -> bool:
@@ -38,13 +37,12 @@ def not_ready_pod(pod: Object, now: float) -> Object:
 
 
 def mark_not_ready(pods: Iterable[Object], now: float) -> Step[None]:
-    """Those that are ready. All are tried, and get their event; raises CommandFailed if one could not be written."""
-    ready = iter([pod for pod in pods if is_ready(pod)])
+    """Set condition Ready of the ready ones to False, each with an event. Raises CommandFailed if an update failed."""
     failed: CommandFailed | None = None
-    while some := list(islice(ready, AT_ONCE)):
-        commands = [update(PODS, not_ready_pod(pod, now), subresource="status") for pod in some]
+    for batch in batches([pod for pod in pods if is_ready(pod)], BATCH):
+        commands = [update(PODS, not_ready_pod(pod, now), subresource="status") for pod in batch]
         outcomes = yield from together(commands)
-        for pod, command, outcome in zip(some, commands, outcomes, strict=True):
+        for pod, command, outcome in zip(batch, commands, outcomes, strict=True):
             if isinstance(outcome, NotFound):
                 continue
             yield record(PODS, pod, "Warning", "NodeNotReady", "Node is not ready")

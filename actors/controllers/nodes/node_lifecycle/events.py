@@ -1,0 +1,21 @@
+"""Events about nodes, and outcomes in log lines."""
+
+from __future__ import annotations
+
+from protocols.messages.outcomes import Outcome
+from protocols.messages.recording import Record
+from protocols.resources import NODES
+
+
+def node_record(name: str, uid: str, reason: str, message: str) -> Record:
+    return Record(NODES.api_version, NODES.kind, "", name, uid, "", "Normal", reason, message)
+
+
+def node_event(name: str, uid: str, reason: str, message: str) -> Record:
+    """In the form that upstream's RecordNodeEvent gives it."""
+    return node_record(name, uid, reason, f"Node {name} event: {message}")
+
+
+def describe(outcome: Outcome) -> str:
+    """For a log line."""
+    return f"{type(outcome).__name__}: {getattr(outcome, 'message', '')}"

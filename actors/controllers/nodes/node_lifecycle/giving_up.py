@@ -1,0 +1,79 @@
+"""Steps that set the conditions of silent nodes to Unknown.
+
+Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, tryUpdateNodeHealth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from actors.controllers.nodes.node_lifecycle.conditions import silent_node
+from actors.controllers.nodes.node_lifecycle.events import describe, node_record
+from actors.controllers.nodes.node_lifecycle.signs_of_life import SignsOfLife
+from actors.reconciliation import Step, batches, get_live, together, update
+from protocols.messages.outcomes import Conflict, Done, NotFound
+from protocols.nodes import node_facts
+from protocols.objects import decode_object
+from protocols.resources import NODES
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Lister
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+BATCH = 50  # status updates sent together; each node is looked at again before its own
+TRIES = 5  # of one status, after conflicts. Source: scheduler.NodeHealthUpdateRetry
+
+
+def give_up(
+    silent: Sequence[str], *, nodes: Lister, signs: SignsOfLife, clock: Clock, log: FilteringBoundLogger
+) -> Step[set[str]]:
+    """Set their conditions to Unknown. Returns those that could not be written: nothing is concluded from them."""
+    unclear: set[str] = set()
+    for names in batches(silent, BATCH):
+        pending = list(names)
+        for _ in range(TRIES):
+            pending = [name for name in pending if signs.is_still_silent(name)]
+            pending = yield from _write(pending, unclear, nodes=nodes, signs=signs, clock=clock, log=log)
+            if not pending:
+                break
+        unclear.update(pending)
+    return unclear
+
+
+def _write(
+    names: Sequence[str],
+    unclear: set[str],
+    *,
+    nodes: Lister,
+    signs: SignsOfLife,
+    clock: Clock,
+    log: FilteringBoundLogger,
+) -> Step[list[str]]:
+    """Returns the nodes that had changed meanwhile, and were fetched."""
+    entries = [entry for name in names if (entry := nodes.entry(name)) is not None]
+    wall = clock.now()
+    head = {"apiVersion": NODES.api_version, "kind": NODES.kind}
+    commands = [
+        update(NODES, {**head, **silent_node(nodes.object_of(entry), wall)}, subresource="status") for entry in entries
+    ]
+    changed = []
+    for entry, outcome in zip(entries, (yield from together(commands)), strict=True):
+        name, before = entry.key, entry.facts
+        match outcome:
+            case Done(body):
+                seconds = signs.note_given_up(name, node_facts(decode_object(body)))
+                log.info("node is silent", node=name, zone=before.zone, seconds=round(seconds, 3))
+                if before.ready == "True":
+                    yield node_record(name, before.uid, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+            case Conflict():
+                changed.append(name)
+            case NotFound():
+                pass  # its deletion is on its way to us
+            case _:
+                unclear.add(name)
+                log.warning("node status not written", node=name, error=describe(outcome))
+    fetched = yield from together([get_live(NODES, name) for name in changed])
+    unclear.update(name for name, outcome in zip(changed, fetched, strict=True) if not isinstance(outcome, Done))
+    return [name for name in changed if name not in unclear]

@@ -1,0 +1,140 @@
+"""What is remembered of every node's signs of life, and which nodes are silent.
+
+The decisions about one node are in health.py. A silent node whose watch is as silent as the node is only doubtful: with
+--live-heartbeat-reads its Lease is fetched, else the watch has to recover first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from actors.controllers.nodes.node_lifecycle.health import (
+    NodeHealth,
+    Verdict,
+    is_over,
+    observe,
+    taken_for_silent,
+    verdict,
+)
+from actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
+from actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
+from actors.reconciliation import Step, batches, get_live, together
+from protocols.messages.outcomes import Done, NotFound
+from protocols.nodes import LEASE_NAMESPACE, NodeFacts, lease_facts
+from protocols.objects import decode_object, make_key
+from protocols.resources import LEASES, NODES, Resource
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+BATCH = 50  # Leases fetched at once
+DEAF = 75.0  # seconds; an idle watch brings a bookmark each minute, so longer silence is the server's or the network's
+
+
+class SignsOfLife:
+    """The health of each node, by name."""
+
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        metrics: NodeLifecycleMetrics,
+        settings: LifecycleSettings,
+    ) -> None:
+        self._tables, self._nodes, self._leases = tables, tables[NODES], tables[LEASES]
+        self._clock, self._log, self._metrics = clock, log, metrics
+        self._settings = settings
+        self._healths: dict[str, NodeHealth] = {}
+        self._doubted = False
+        self._leases_heard: float | None = None  # as the last look found it
+
+    def of(self, node: str) -> NodeHealth | None:
+        """None before the first look that saw it."""
+        return self._healths.get(node)
+
+    def forget(self, node: str) -> None:
+        self._healths.pop(node, None)
+
+    def start_over(self) -> None:
+        """Give every node its whole grace period again: the server could not be heard for a while."""
+        now = self._clock.monotonic()
+        for name, health in self._healths.items():
+            self._healths[name] = replace(health, probed=now, changed=now)
+
+    def look(self, entries: Iterable[Entry]) -> tuple[list[str], list[str]]:
+        """Names of the silent nodes, and of the doubtful ones: the tables are too stale to tell."""
+        now = before = self._clock.monotonic()
+        nodes_heard, leases_heard = self._heard(NODES), self._heard(LEASES)
+        if self._leases_heard is not None and leases_heard is not None and leases_heard - self._leases_heard > DEAF:
+            self.start_over()  # kubelets, too, need a moment to reconnect
+        self._leases_heard = leases_heard
+        observe_seconds = self._metrics.node.observe
+        silent, doubtful = [], []
+        for entry in entries:
+            facts: NodeFacts = entry.facts
+            lease = self._leases.entry(f"{LEASE_NAMESPACE}/{entry.key}")
+            health = self._observe(entry, None if lease is None else lease.facts.renewed, now)
+            if facts.ready != "Unknown":
+                # A node that never posted a status has no Lease that could be missed.
+                heard = nodes_heard if lease is None and facts.ready is not None else leases_heard
+                found = verdict(health, facts, now=now, patience=self._settings.patience, heard=heard)
+                if found is Verdict.SILENT:
+                    silent.append(entry.key)
+                elif found is Verdict.DOUBTFUL:
+                    doubtful.append(entry.key)
+            after = self._clock.monotonic()
+            observe_seconds(after - before)
+            before = after
+        if doubtful and not self._doubted:
+            self._log.warning("nodes look silent, but so does the server: they are not given up", nodes=len(doubtful))
+        self._doubted = bool(doubtful)
+        return silent, doubtful
+
+    def fetch_leases(self, doubtful: Sequence[str]) -> Step[list[str]]:
+        """Returns the nodes whose Lease, fetched, has not been renewed. Without an answer a node stays doubtful."""
+        silent: list[str] = []
+        if not self._settings.live_reads:
+            return silent
+        for names in batches(doubtful, BATCH):
+            outcomes = yield from together([get_live(LEASES, make_key(LEASE_NAMESPACE, name)) for name in names])
+            now = self._clock.monotonic()
+            for name, outcome in zip(names, outcomes, strict=True):
+                entry = self._nodes.entry(name)
+                if name not in self._healths or entry is None or not isinstance(outcome, Done | NotFound):
+                    continue
+                renewed = lease_facts(decode_object(outcome.body)).renewed if isinstance(outcome, Done) else None
+                health = self._observe(entry, renewed, now)
+                if verdict(health, entry.facts, now=now, patience=self._settings.patience, heard=now) is Verdict.SILENT:
+                    silent.append(name)
+        return silent
+
+    def is_still_silent(self, name: str) -> bool:
+        """Look again at one node, as time passes between writes."""
+        entry = self._nodes.entry(name)
+        if entry is None or entry.facts.ready == "Unknown":
+            return False
+        lease = self._leases.entry(f"{LEASE_NAMESPACE}/{name}")
+        now = self._clock.monotonic()
+        health = self._observe(entry, None if lease is None else lease.facts.renewed, now)
+        return is_over(now - health.probed, self._settings.patience.of(entry.facts))
+
+    def note_given_up(self, name: str, written: NodeFacts) -> float:
+        """Its conditions were set to Unknown. written: the node as it is now. Returns the seconds it was silent for."""
+        health, now = self._healths[name], self._clock.monotonic()
+        self._healths[name] = taken_for_silent(health, written, now)
+        return now - health.probed
+
+    def _observe(self, entry: Entry, renewed: float | None, now: float) -> NodeHealth:
+        health = self._healths[entry.key] = observe(self._healths.get(entry.key), entry.facts, renewed, now)
+        return health
+
+    def _heard(self, resource: Resource) -> float | None:
+        overlay = self._tables.overlay(resource.id)
+        return None if overlay is None else overlay.table.heard
