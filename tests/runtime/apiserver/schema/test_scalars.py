@@ -1,0 +1,63 @@
+"""Single values are accepted, refused and written as kube-apiserver does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runtime.apiserver.schema.api_types import Kind
+from runtime.apiserver.schema.scalars import SCALARS, ShapeError
+
+
+@pytest.mark.parametrize(
+    "text, kept",
+    [
+        ("", ""),
+        ("YQ==", "YQ=="),
+        ("YWI=", "YWI="),
+        ("YW\nI=", "YWI="),
+        ("YWJj\r\n", "YWJj"),
+        ("Zm9v\nYg=\n=", "Zm9vYg=="),
+    ],
+)
+def test_bytes_are_base64_without_newlines(text: str, kept: str) -> None:
+    assert SCALARS["bytes"].check(text) == kept
+
+
+@pytest.mark.parametrize(
+    "text, at",
+    [
+        *(("Y", 0), ("YQ", 0), ("YQ=", 3), ("YQ=a", 2), ("YQ==a", 4), ("Y===", 1), ("=", 0), ("YWI", 0), ("YWI==", 4)),
+        *(("YWJjZ", 4), ("YWJj ZGVm", 4), ("%%", 0), ("YQ=\n", 4), ("YQ=\na", 3), ("é", 0), ("YWJjZGVmZ2hpamts%", 16)),
+    ],
+)
+def test_bytes_that_are_no_base64_are_refused_where_go_refuses_them(text: str, at: int) -> None:
+    """Positions are those that kube-apiserver 1.36 gives."""
+    with pytest.raises(ShapeError) as refused:
+        SCALARS["bytes"].check(text)
+    assert str(refused.value) == f"illegal base64 data at input byte {at}"
+
+
+@pytest.mark.parametrize("wrong", [True, [], {}, "1Gx", ""])
+def test_what_is_no_quantity_is_refused_as_such(wrong: Any) -> None:
+    with pytest.raises(ShapeError, match=r"^quantities must match the regular expression"):
+        SCALARS["quantity"].check(wrong)
+
+
+@pytest.mark.parametrize(
+    "kind, value, error",
+    [
+        ("int32", 2**31, "json: cannot unmarshal number 2147483648 into Go value of type int32"),
+        ("int64", 1.5, "json: cannot unmarshal number 1.5 into Go value of type int64"),
+        ("boolean", "true", "json: cannot unmarshal string into Go value of type bool"),
+        ("time", 7, "json: cannot unmarshal number into Go value of type string"),
+        ("bytes", 7, "json: cannot unmarshal number into Go value of type []uint8"),
+        ("int_or_string", True, "json: cannot unmarshal bool into Go value of type intstr.IntOrString"),
+        ("raw", [], "json: cannot unmarshal array into Go value of type runtime.RawExtension"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(kind: Kind, value: Any, error: str) -> None:
+    with pytest.raises(ShapeError) as refused:
+        SCALARS[kind].check(value)
+    assert str(refused.value) == error
