@@ -8,13 +8,15 @@ An entry point names a ControllerSpec, or several of them in a tuple or list. In
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from actors.controllers.built_in import BUILT_IN
 from actors.controllers.unbuilt import UNBUILT
-from actors.options.controller_names import Named
+from actors.options.controller_options import KnownController, flags_of_controllers
+from actors.options.table import all_flags
+from actors.reconciliation.derived import indexes_of
 from actors.reconciliation.specs import ControllerSpec
 
 GROUP = "kcm.controllers"
@@ -28,34 +30,48 @@ class Installed:
     troubles: tuple[str, ...]
 
 
-def installed_controllers(taken: Iterable[Named] = (*BUILT_IN, *UNBUILT)) -> Installed:
-    """Import all that is installed. A broken package is a trouble told, and nothing to the others.
+def installed_controllers(others: Iterable[KnownController] = (*BUILT_IN, *UNBUILT)) -> Installed:
+    """Import all that is installed. A broken package is a trouble in the result, and does not affect the others.
 
-    taken: names that no controller of another package may have, nor have as an alias.
+    others: controllers whose names, aliases, flags and indexes no installed one may claim.
     """
-    return load_controllers(entry_points(group=GROUP), taken)
+    return load_controllers(entry_points(group=GROUP), others)
 
 
-def load_controllers(points: Iterable[EntryPoint], taken: Iterable[Named]) -> Installed:
+def load_controllers(points: Iterable[EntryPoint], others: Iterable[KnownController]) -> Installed:
     """As installed_controllers, of these entry points, in the order of their names."""
-    used = {name for one in taken for name in (one.name, *one.aliases)}
+    known = list(others)
     specs: list[ControllerSpec] = []
     troubles: list[str] = []
     for point in sorted(points, key=lambda point: (point.name, point.value)):
         try:
             found = _specs_of(point)
-        except (Exception, SystemExit) as err:  # whatever a stranger's module does while it is imported
+        except (Exception, SystemExit) as err:  # whatever a foreign module does while it is imported
             why = " ".join(f"{type(err).__name__}: {err}".split())
             troubles.append(f"{_where(point)} is left out: {why}")
             continue
         for spec in found:
-            clash = next((name for name in (spec.name, *spec.aliases) if name in used), None)
+            clash = _clash(spec, known)
             if clash is not None:
-                troubles.append(f"{_where(point)} is left out: the name {clash!r} is taken")
+                troubles.append(f"{_where(point)} is left out: {clash}")
                 continue
-            used |= {spec.name, *spec.aliases}
+            known.append(spec)
             specs.append(spec)
     return Installed(tuple(specs), tuple(troubles))
+
+
+def _clash(spec: ControllerSpec, known: Sequence[KnownController]) -> str | None:
+    """What it claims that one of the known controllers has."""
+    used = {name for one in known for name in (one.name, *one.aliases)}
+    name = next((name for name in (spec.name, *spec.aliases) if name in used), None)
+    if name is not None:
+        return f"the name {name!r} is taken"
+    try:
+        all_flags(flags_of_controllers((*known, spec), ()))
+        indexes_of([*(one for one in known if isinstance(one, ControllerSpec)), spec])
+    except ValueError as err:
+        return str(err)
+    return None
 
 
 def _specs_of(point: EntryPoint) -> tuple[ControllerSpec, ...]:

@@ -88,12 +88,12 @@ BEHIND_CONTROLLERS = "metrics"  # the section of --help before which controllers
 
 def all_flags(controllers: Iterable[Flag]) -> tuple[Flag, ...]:
     """Upstream's order. Raises ValueError if two flags are spelt the same."""
-    before = list(takewhile(lambda flag: flag.section != BEHIND_CONTROLLERS, CORE_FLAGS))
-    flags = (*before, *controllers, *CORE_FLAGS[len(before) :])
+    added = tuple(controllers)
     owners: dict[str, Flag] = {}
-    for flag in flags:
+    for flag in (*CORE_FLAGS, *added):
         for word in spellings(flag):
             owner = owners.setdefault(word, flag)
             if owner is not flag:
                 raise ValueError(f"the flag {word} of {flag.section} is taken by {owner.section}")
-    return flags
+    before = list(takewhile(lambda flag: flag.section != BEHIND_CONTROLLERS, CORE_FLAGS))
+    return (*before, *added, *CORE_FLAGS[len(before) :])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,22 @@ import pytest
 from actors.app.installed import GROUP, load_controllers
 from actors.controllers.built_in import BUILT_IN
 from actors.controllers.unbuilt import UNBUILT
+from actors.options import ControllerOptions
 from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerSpec, Queue
+from actors.reconciliation.specs import ControllerSpec, Index, Queue
 from protocols.resources import PODS
+from runtime.flags.declaration import flag
 
 
 def spec(name: str, *aliases: str) -> ControllerSpec:
     return ControllerSpec(
         name=name, aliases=aliases, queues=(Queue(watches=(Watch(PODS, to=itself),)),), build=lambda _around: None
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greedy(ControllerOptions):
+    v: int = flag(1, "Volume.")
 
 
 def point(name: str, attribute: str) -> EntryPoint:
@@ -50,6 +58,11 @@ def test_a_package_brings_one_controller_or_several(strangers: Any) -> None:
         (spec("deployment-controller"), "the name 'deployment-controller' is taken"),
         (spec("mine-controller", "podgc"), "the name 'podgc' is taken"),
         (spec("good-controller"), "the name 'good-controller' is taken"),
+        (replace(spec("x-controller"), options=Greedy), "the flag --v of x-controller is taken by logs"),
+        (
+            replace(spec("x-controller"), indexes=(Index(PODS, "node", lambda _pod: ()),)),
+            "node-lifecycle-controller and x-controller declare different indexes 'node' of pods",
+        ),
     ],
 )
 def test_what_is_wrong_with_one_is_told_and_nothing_to_the_others(strangers: Any, value: Any, trouble: str) -> None:
