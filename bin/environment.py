@@ -89,7 +89,7 @@ def prepare(root: Path, extra: str) -> Path:
     directory = os.open(str(root), os.O_RDONLY)
     try:
         fcntl.flock(directory, fcntl.LOCK_EX)
-        if not is_current(root, extra):  # whoever held the lock before us may have done it
+        if not is_current(root, extra):  # the process that held the lock before us may have done it
             install(root, extra)
     finally:
         os.close(directory)

@@ -1,4 +1,4 @@
-"""What the pages of documentation name is there, and no file tells of the machine that it was written on."""
+"""What the pages of documentation name is there, and no file names a place of the machine that it was written on."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_decisions_are_dated_and_listed_in_their_order() -> None:
     assert [f"docs/decisions/{name}" for name in listed] == records
 
 
-def test_no_file_tells_of_the_machine_that_it_was_written_on() -> None:
+def test_no_file_names_a_place_of_the_machine_that_it_was_written_on() -> None:
     places = re.compile("|".join("/" + place + "/" for place in ("work", "root", "home/[a-z]+", "Users/[A-Za-z]+")))
     found = []
     for name in files():

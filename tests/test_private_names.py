@@ -1,7 +1,7 @@
 """The names of pykka and aiohttp that kcm uses although no documentation promises them.
 
 Version bounds in setup.cfg are wide. When a release moves one of these names, this test says which, in one line, before
-a hundred others fail for it. Whoever uses a further one adds it here.
+a hundred others fail for it. A further one is added here.
 """
 
 from __future__ import annotations
