@@ -14,6 +14,7 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.nodes import OnlyGarbageIsRemoved
 from actors.simulation.trials.actions import merge
 from actors.simulation.trials.nodes.actions import FIRST, Spell, bare_pod, set_taint
+from actors.simulation.trials.nodes.taints import tolerations
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.settings import options_of
 from actors.simulation.trials.silence import silenced
@@ -30,7 +31,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         [at] = scenario.times(chance, 1, first=FIRST)
         yield bare_pod(at, "lost", node="nowhere")
     for number, at in enumerate(scenario.times(chance, chance.choice((0, 2, 5)), first=FIRST)):
-        yield bare_pod(at, f"short-{number}", annotations={RUN_SECONDS: "1"})
+        # With the 300 s that the server gives those without, a run would have to last longer.
+        tolerated = tolerations(15, maintenance=None)
+        yield bare_pod(at, f"short-{number}", tolerations=tolerated, annotations={RUN_SECONDS: "1"})
     if chance.random() < 0.3 and (name := scenario.nodes.take()) is not None:
         spell = Spell(scenario, chance)
         yield merge(spell.at, NODES, name, silenced(True), "falls silent")
