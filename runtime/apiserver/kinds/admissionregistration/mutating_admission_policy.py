@@ -19,7 +19,11 @@ RESOURCE = ResourceDefinition(
     kind="MutatingAdmissionPolicy",
     categories=("api-extensions",),
     namespaced=False,
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        allow_unconditional_update=False,
+    ),
     printer=Printer(
         columns=(
             NAME,

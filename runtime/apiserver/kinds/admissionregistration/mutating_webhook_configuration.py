@@ -18,6 +18,10 @@ RESOURCE = ResourceDefinition(
     kind="MutatingWebhookConfiguration",
     categories=("api-extensions",),
     namespaced=False,
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        allow_unconditional_update=False,
+    ),
     printer=WEBHOOKS,
 )

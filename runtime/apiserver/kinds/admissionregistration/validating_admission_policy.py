@@ -20,7 +20,12 @@ RESOURCE = ResourceDefinition(
     categories=("api-extensions",),
     namespaced=False,
     subresources=("status",),
-    strategy=Strategy(validate_name=dns_subdomain, has_status=True, has_generation=True),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        allow_unconditional_update=False,
+        has_status=True,
+    ),
     printer=Printer(
         columns=(
             NAME,

@@ -11,7 +11,6 @@ from typing import Any
 from protocols.objects import Object
 from protocols.times import human_duration
 from runtime.apiserver.kinds.shared.cells import NONE, age_cell, items, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -49,7 +48,7 @@ RESOURCE = ResourceDefinition(
     short_names=("csr",),
     namespaced=False,
     subresources=("approval", "status"),
-    strategy=Strategy(validate_name=dns_subdomain, has_status=True, has_generation=True),
+    strategy=Strategy(has_status=True),
     printer=Printer(
         columns=(
             NAME,

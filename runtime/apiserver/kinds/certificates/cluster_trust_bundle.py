@@ -10,7 +10,6 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.kinds.shared.cells import NONE, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -26,7 +25,7 @@ RESOURCE = ResourceDefinition(
     plural="clustertrustbundles",
     kind="ClusterTrustBundle",
     namespaced=False,
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(allow_unconditional_update=False),
     printer=Printer(
         columns=(
             NAME,

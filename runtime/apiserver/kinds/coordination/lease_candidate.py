@@ -10,7 +10,6 @@ from typing import Any
 
 from protocols.objects import Object
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
-from runtime.apiserver.kinds.shared.names import dns_subdomain
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
@@ -27,7 +26,10 @@ RESOURCE = ResourceDefinition(
     version="v1beta1",
     plural="leasecandidates",
     kind="LeaseCandidate",
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        allow_create_on_update=True,
+        allow_unconditional_update=False,
+    ),
     printer=Printer(
         columns=(
             NAME,

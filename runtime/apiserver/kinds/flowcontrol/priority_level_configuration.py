@@ -36,7 +36,11 @@ RESOURCE = ResourceDefinition(
     kind="PriorityLevelConfiguration",
     namespaced=False,
     subresources=("status",),
-    strategy=Strategy(validate_name=dns_subdomain, has_status=True, has_generation=True),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        has_status=True,
+    ),
     printer=Printer(
         columns=(
             NAME,

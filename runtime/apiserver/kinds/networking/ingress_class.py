@@ -34,7 +34,10 @@ RESOURCE = ResourceDefinition(
     plural="ingressclasses",
     kind="IngressClass",
     namespaced=False,
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+    ),
     printer=Printer(
         columns=(
             NAME,

@@ -27,7 +27,10 @@ RESOURCE = ResourceDefinition(
     kind="ServiceCIDR",
     namespaced=False,
     subresources=("status",),
-    strategy=Strategy(validate_name=dns_subdomain, has_status=True, has_generation=True),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_status=True,
+    ),
     printer=Printer(
         columns=(
             NAME,

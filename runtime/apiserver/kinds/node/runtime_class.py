@@ -26,7 +26,11 @@ RESOURCE = ResourceDefinition(
     plural="runtimeclasses",
     kind="RuntimeClass",
     namespaced=False,
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        allow_create_on_update=True,
+        allow_unconditional_update=False,
+    ),
     printer=Printer(
         columns=(
             NAME,

@@ -17,6 +17,10 @@ RESOURCE = ResourceDefinition(
     plural="deviceclasses",
     kind="DeviceClass",
     namespaced=False,
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        return_deleted_object=True,
+    ),
     printer=NAME_AND_AGE,
 )

@@ -33,7 +33,11 @@ RESOURCE = ResourceDefinition(
     plural="resourceclaims",
     kind="ResourceClaim",
     subresources=("status",),
-    strategy=Strategy(validate_name=dns_subdomain, has_status=True, has_generation=True),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_status=True,
+        return_deleted_object=True,
+    ),
     printer=Printer(
         columns=(
             NAME,

@@ -16,6 +16,9 @@ RESOURCE = ResourceDefinition(
     version="v1",
     plural="resourceclaimtemplates",
     kind="ResourceClaimTemplate",
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        return_deleted_object=True,
+    ),
     printer=NAME_AND_AGE,
 )

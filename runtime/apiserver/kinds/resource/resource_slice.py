@@ -33,7 +33,11 @@ RESOURCE = ResourceDefinition(
     plural="resourceslices",
     kind="ResourceSlice",
     namespaced=False,
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        has_generation=True,
+        return_deleted_object=True,
+    ),
     printer=Printer(
         columns=(
             NAME,

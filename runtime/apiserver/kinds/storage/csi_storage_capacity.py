@@ -25,7 +25,10 @@ RESOURCE = ResourceDefinition(
     version="v1",
     plural="csistoragecapacities",
     kind="CSIStorageCapacity",
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        allow_unconditional_update=False,
+    ),
     printer=Printer(
         columns=(
             NAME,

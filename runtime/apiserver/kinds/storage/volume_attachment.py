@@ -35,7 +35,12 @@ RESOURCE = ResourceDefinition(
     kind="VolumeAttachment",
     namespaced=False,
     subresources=("status",),
-    strategy=Strategy(validate_name=dns_subdomain, has_status=True, has_generation=True),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        allow_unconditional_update=False,
+        has_status=True,
+        return_deleted_object=True,
+    ),
     printer=Printer(
         columns=(
             NAME,

@@ -27,7 +27,10 @@ RESOURCE = ResourceDefinition(
     kind="VolumeAttributesClass",
     short_names=("vac",),
     namespaced=False,
-    strategy=Strategy(validate_name=dns_subdomain),
+    strategy=Strategy(
+        validate_name=dns_subdomain,
+        return_deleted_object=True,
+    ),
     printer=Printer(
         columns=(
             NAME,
