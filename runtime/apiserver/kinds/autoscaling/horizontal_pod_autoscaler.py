@@ -89,7 +89,6 @@ RESOURCE = ResourceDefinition(
     subresources=("status",),
     strategy=Strategy(
         validate_name=dns_subdomain,
-        has_generation=True,
         has_status=True,
     ),
     printer=Printer(

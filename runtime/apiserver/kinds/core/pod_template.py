@@ -27,6 +27,8 @@ RESOURCE = ResourceDefinition(
     kind="PodTemplate",
     strategy=Strategy(
         validate_name=dns_subdomain,
+        has_generation=True,
+        return_deleted_object=True,
     ),
     printer=Printer(
         columns=(

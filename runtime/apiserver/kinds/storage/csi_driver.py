@@ -39,6 +39,8 @@ RESOURCE = ResourceDefinition(
     namespaced=False,
     strategy=Strategy(
         validate_name=dns_subdomain,
+        allow_unconditional_update=False,
+        return_deleted_object=True,
     ),
     printer=Printer(
         columns=(
