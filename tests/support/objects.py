@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from actors.simulation.driving import NOW
 from protocols.objects import Object, name_of
 from protocols.times import format_time
 
@@ -58,17 +59,17 @@ def running_pod(
     name: str = "web",
     *,
     ready: bool = True,
-    ready_since: float | None,
-    created: float | None,
+    ready_since: float | None = NOW - 3600,
+    created: float | None = NOW - 7200,
     node: str = "n1",
     phase: str = "Running",
     status: Fields = None,
     **options: Any,
 ) -> Object:
-    """A pod that its kubelet has reported on. options: as of `pod`.
+    """A pod that its kubelet has reported on; by default ready for an hour. options: as of `pod`.
 
-    ready, ready_since: status and last transition of its condition Ready. created: its creation. Unix seconds; None for
-    a time that the object does not have.
+    ready, ready_since: status and last transition of its condition Ready. created: its creation. Unix seconds; None if
+    the object does not say.
     """
     condition = {"type": "Ready", "status": "True" if ready else "False"}
     if ready_since is not None:
@@ -143,12 +144,12 @@ def owned_by(uid: str, *, kind: str = "ReplicaSet", name: str = "rs") -> Object:
     return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
 
 
-def taint(key: str, effect: str = "NoExecute", **fields: Any) -> Object:
+def taint(key: str = "drain", effect: str = "NoExecute", **fields: Any) -> Object:
     """An element of a node's spec.taints."""
     return {"key": key, "effect": effect, **fields}
 
 
-def toleration(key: str, *, seconds: int | None = None, **fields: Any) -> Object:
+def toleration(key: str = "drain", *, seconds: int | None = None, **fields: Any) -> Object:
     """An element of a pod's spec.tolerations: of every NoExecute taint with this key, for so many seconds."""
     limit = {} if seconds is None else {"tolerationSeconds": seconds}
     return {"key": key, "operator": "Exists", "effect": "NoExecute", **limit, **fields}

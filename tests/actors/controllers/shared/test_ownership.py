@@ -8,7 +8,7 @@ from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden
 from protocols.objects import decode_object, encode_object, owner_reference
 from protocols.resources import NODES, PODS, REPLICASETS
 from protocols.selectors import map_selector
-from tests.actors.objects import pod
+from tests.support.objects import running_pod
 
 WEB = {"app": "web"}
 OTHER = {"app": "other"}
@@ -49,33 +49,37 @@ DELETING = owner(deletionTimestamp="2026-01-01T00:00:00Z")
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"]}
 # what is claimed, the owner, what becomes of it
 PLANS = {
-    "a matching orphan is adopted": (pod("p", labels=WEB), WEB_RS, "adopted"),
-    "an orphan that does not match is left alone": (pod("p", labels=OTHER), WEB_RS, None),
-    "an orphan without labels is left alone": (pod("p"), WEB_RS, None),
-    "an orphan of another namespace is left alone": (pod("p", labels=WEB, namespace="far"), WEB_RS, None),
+    "a matching orphan is adopted": (running_pod("p", labels=WEB), WEB_RS, "adopted"),
+    "an orphan that does not match is left alone": (running_pod("p", labels=OTHER), WEB_RS, None),
+    "an orphan without labels is left alone": (running_pod("p"), WEB_RS, None),
+    "an orphan of another namespace is left alone": (running_pod("p", labels=WEB, namespace="far"), WEB_RS, None),
     "a cluster-scoped owner adopts in any namespace": (
-        pod("p", labels=WEB, namespace="far"),
+        running_pod("p", labels=WEB, namespace="far"),
         owner(namespace=""),
         "adopted",
     ),
-    "an orphan that is being deleted is left alone": (pod("p", labels=WEB, **GONE), WEB_RS, None),
-    "an owner that is being deleted adopts nothing": (pod("p", labels=WEB), DELETING, None),
-    "what matches is kept": (pod("p", labels=WEB, owner=reference(WEB_RS)), WEB_RS, "kept"),
-    "what matches is kept while it is deleted": (pod("p", labels=WEB, owner=reference(WEB_RS), **GONE), WEB_RS, "kept"),
+    "an orphan that is being deleted is left alone": (running_pod("p", labels=WEB, metadata=GONE), WEB_RS, None),
+    "an owner that is being deleted adopts nothing": (running_pod("p", labels=WEB), DELETING, None),
+    "what matches is kept": (running_pod("p", labels=WEB, owner=reference(WEB_RS)), WEB_RS, "kept"),
+    "what matches is kept while it is deleted": (
+        running_pod("p", labels=WEB, owner=reference(WEB_RS), metadata=GONE),
+        WEB_RS,
+        "kept",
+    ),
     "what matches is kept while the owner is deleted": (
-        pod("p", labels=WEB, owner=reference(WEB_RS)),
+        running_pod("p", labels=WEB, owner=reference(WEB_RS)),
         DELETING,
         "kept",
     ),
-    "what matches no longer is released": (pod("p", labels=OTHER, owner=reference(WEB_RS)), WEB_RS, "released"),
+    "what matches no longer is released": (running_pod("p", labels=OTHER, owner=reference(WEB_RS)), WEB_RS, "released"),
     "an owner that is being deleted releases nothing": (
-        pod("p", labels=OTHER, owner=reference(WEB_RS)),
+        running_pod("p", labels=OTHER, owner=reference(WEB_RS)),
         DELETING,
         None,
     ),
-    "what another owns is left alone": (pod("p", labels=WEB, owner=reference(owner("api"))), WEB_RS, None),
+    "what another owns is left alone": (running_pod("p", labels=WEB, owner=reference(owner("api"))), WEB_RS, None),
     "a namesake of the owner is another": (
-        pod("p", labels=WEB, owner={**reference(WEB_RS), "uid": "former"}),
+        running_pod("p", labels=WEB, owner={**reference(WEB_RS), "uid": "former"}),
         WEB_RS,
         None,
     ),
@@ -90,7 +94,7 @@ def test_what_becomes_of_a_candidate(candidate, claiming, expected):
 
 
 def test_a_further_condition_is_asked_besides_the_selector():
-    bench = Bench({PODS: [pod(name, labels=WEB, owner=reference(WEB_RS)) for name in ("web-0", "stranger")]})
+    bench = Bench({PODS: [running_pod(name, labels=WEB, owner=reference(WEB_RS)) for name in ("web-0", "stranger")]})
     plan = plan_claim(
         bench.tables[PODS].entries(),
         owner=WEB_RS,
@@ -102,7 +106,7 @@ def test_a_further_condition_is_asked_besides_the_selector():
 
 
 def test_the_selector_is_asked_once_for_labels_that_pods_share():
-    bench = Bench({PODS: [pod(f"p{i}", labels=WEB) for i in range(5)] + [pod("q", labels=OTHER)]})
+    bench = Bench({PODS: [running_pod(f"p{i}", labels=WEB) for i in range(5)] + [running_pod("q", labels=OTHER)]})
     asked = []
     plan_claim(bench.tables[PODS].entries(), owner=WEB_RS, matches=lambda labels: bool(asked.append(labels)))
     assert sorted(labels["app"] for labels in asked) == ["other", "web"]
@@ -128,20 +132,23 @@ def claiming(pods, live=WEB_RS, of=WEB_RS, **options):
 
 
 def test_the_owner_is_read_live_once_before_all_adoptions():
-    bench, claimer, answer = claiming([pod("a", labels=WEB), pod("b", labels=WEB)])
+    bench, claimer, answer = claiming([running_pod("a", labels=WEB), running_pod("b", labels=WEB)])
     driven = drive(claimer, "default/web", answer, tables=bench.tables)
     assert [[type(command) for command in batch] for batch in driven.batches] == [[Get], [Patch, Patch]]
     assert claimer.kept == ["default/a", "default/b"]
 
 
 def test_an_adopted_object_is_handed_on_as_it_is_after_the_adoption():
-    bench, claimer, answer = claiming([pod("a", labels=WEB)])
+    bench, claimer, answer = claiming([running_pod("a", labels=WEB)])
     drive(claimer, "default/web", answer, tables=bench.tables)
     assert [entry.key for entry in bench.tables[PODS].entries_owned_by("uid-of-web")] == claimer.kept == ["default/a"]
 
 
 def test_nothing_is_read_live_when_nothing_is_adopted():
-    pods = [pod("a", labels=WEB, owner=reference(WEB_RS)), pod("b", labels=OTHER, owner=reference(WEB_RS))]
+    pods = [
+        running_pod("a", labels=WEB, owner=reference(WEB_RS)),
+        running_pod("b", labels=OTHER, owner=reference(WEB_RS)),
+    ]
     bench, claimer, answer = claiming(pods)
     driven = drive(claimer, "default/web", answer, tables=bench.tables)
     assert [type(command) for command in driven.commands] == [Patch]
@@ -150,7 +157,10 @@ def test_nothing_is_read_live_when_nothing_is_adopted():
 
 
 def test_the_patches_are_those_of_upstream_with_finalizers():
-    pods = [pod("a", labels=WEB), pod("b", labels=OTHER, owner=reference(WEB_RS), finalizers=["example.com/track"])]
+    pods = [
+        running_pod("a", labels=WEB),
+        running_pod("b", labels=OTHER, owner=reference(WEB_RS), metadata={"finalizers": ["example.com/track"]}),
+    ]
     bench, claimer, answer = claiming(pods, finalizers=["example.com/track"])
     driven = drive(claimer, "default/web", answer, tables=bench.tables)
     reference_to_us = {
@@ -184,7 +194,7 @@ def test_the_patches_are_those_of_upstream_with_finalizers():
 
 
 def test_without_finalizers_the_patches_name_none():
-    pods = [pod("a", labels=WEB), pod("b", labels=OTHER, owner=reference(WEB_RS))]
+    pods = [running_pod("a", labels=WEB), running_pod("b", labels=OTHER, owner=reference(WEB_RS))]
     bench, claimer, answer = claiming(pods)
     patches = bodies(drive(claimer, "default/web", answer, tables=bench.tables), Patch)
     assert [list(body["metadata"]) for body in patches] == [["ownerReferences", "uid"], ["uid", "ownerReferences"]]
@@ -204,7 +214,7 @@ OBSTACLES = {
 
 @pytest.mark.parametrize(("live", "why"), OBSTACLES.values(), ids=OBSTACLES)
 def test_nothing_is_adopted_for_an_owner_that_may_be_gone_but_releases_go_on(live, why):
-    pods = [pod("a", labels=WEB), pod("b", labels=OTHER, owner=reference(WEB_RS))]
+    pods = [running_pod("a", labels=WEB), running_pod("b", labels=OTHER, owner=reference(WEB_RS))]
     bench, claimer, answer = claiming(pods, live=live)
     driven = drive(claimer, "default/web", answer, tables=bench.tables, raises=CommandFailed)
     assert str(driven.error) == f"can't adopt Pod default/a (uid-of-a): {why}"
@@ -227,7 +237,7 @@ PATCH_OUTCOMES = [
 
 @pytest.mark.parametrize(("adopting", "outcome", "fails"), PATCH_OUTCOMES)
 def test_which_outcomes_of_a_patch_fail_the_sync(adopting, outcome, fails):
-    candidate = pod("a", labels=WEB) if adopting else pod("a", labels=OTHER, owner=reference(WEB_RS))
+    candidate = running_pod("a", labels=WEB) if adopting else running_pod("a", labels=OTHER, owner=reference(WEB_RS))
     bench, claimer, answer = claiming([candidate])
     drive(
         claimer,
@@ -240,7 +250,7 @@ def test_which_outcomes_of_a_patch_fail_the_sync(adopting, outcome, fails):
 
 
 def test_all_patches_are_tried_and_all_failures_told():
-    bench, claimer, answer = claiming([pod(name, labels=WEB) for name in ("a", "b", "c")])
+    bench, claimer, answer = claiming([running_pod(name, labels=WEB) for name in ("a", "b", "c")])
     refusals = {"default/a": Forbidden("a: no"), "default/c": Conflict("c: no")}
     driven = drive(
         claimer,

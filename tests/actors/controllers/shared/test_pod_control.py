@@ -28,7 +28,8 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import decode_object, encode_object
 from protocols.resources import PODS, REPLICASETS
-from tests.actors.objects import NAMESPACE_TERMINATING, QUOTA_EXCEEDED, pod
+from tests.support.objects import running_pod
+from tests.support.refusals import NAMESPACE_TERMINATING, QUOTA_EXCEEDED
 
 OWNER = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "7"}}
 TEMPLATE = {
@@ -283,7 +284,7 @@ def test_a_terminating_namespace_is_known_by_the_causes_of_the_status(failure, t
 
 
 def deleting(names, answer=None):
-    bench = Bench({PODS: [pod(name) for name in names]})
+    bench = Bench({PODS: [running_pod(name) for name in names]})
     entries = [bench.tables[PODS].entry(f"default/{name}") for name in names]
     running = Running(delete_pods(entries, owner=OWNER, owners=REPLICASETS))
     driven = drive(running, "", answer or bench.accept, tables=bench.tables)

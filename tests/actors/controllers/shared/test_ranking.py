@@ -11,14 +11,14 @@ from actors.controllers.shared.ranking import (
 from actors.simulation.driving import NOW, Bench
 from protocols.pods import DELETION_COST_ANNOTATION
 from protocols.resources import PODS
-from tests.actors.objects import pod
+from tests.support.objects import running_pod
 
 HOUR = 3600.0
 UNASSIGNED = {"node": "", "phase": "Pending", "ready": False}
 
 
 def with_restarts(count, sidecar=None, **options):
-    made = pod("p", **options)
+    made = running_pod("p", **options)
     made["status"]["containerStatuses"] = [{"name": "c", "restartCount": count}]
     if sidecar is not None:
         made["spec"]["initContainers"] = [{"name": "s", "restartPolicy": "Always"}]
@@ -36,19 +36,19 @@ def entries_of(pods):
 
 
 IN_ORDER = [
-    pod("p", phase="Pending", node="", ready=False),
-    pod("p", phase="Pending", ready=False),
-    pod("p", phase="Unknown", ready=False),
-    pod("p", ready=False),
-    pod("p", ready_since=None, created=NOW),
-    pod("p", ready_since=NOW, created=NOW),
+    running_pod("p", phase="Pending", node="", ready=False),
+    running_pod("p", phase="Pending", ready=False),
+    running_pod("p", phase="Unknown", ready=False),
+    running_pod("p", ready=False),
+    running_pod("p", ready_since=None, created=NOW),
+    running_pod("p", ready_since=NOW, created=NOW),
     with_restarts(200, ready_since=NOW - HOUR),
     with_restarts(100, ready_since=NOW - HOUR),
     with_restarts(10, sidecar=10, ready_since=NOW - HOUR),
     with_restarts(10, sidecar=5, ready_since=NOW - HOUR),
-    pod("p", ready_since=NOW - HOUR, created=None),
-    pod("p", ready_since=NOW - HOUR, created=NOW - 2 * HOUR),
-    pod("p", ready_since=NOW - HOUR, created=NOW - 3 * HOUR),
+    running_pod("p", ready_since=NOW - HOUR, created=None),
+    running_pod("p", ready_since=NOW - HOUR, created=NOW - 2 * HOUR),
+    running_pod("p", ready_since=NOW - HOUR, created=NOW - 3 * HOUR),
 ]
 
 
@@ -61,41 +61,46 @@ def test_the_deletion_order_holds_between_any_two_pods():
 # name → (goes first, its rank, goes second, its rank); the first of the two has the greater uid, so that ties show
 RANKED = {
     "an unassigned pod before a pending one of higher rank": (
-        pod("p", **UNASSIGNED),
+        running_pod("p", **UNASSIGNED),
         1,
-        pod("p", phase="Pending", ready=False),
+        running_pod("p", phase="Pending", ready=False),
         2,
     ),
     "a ready one of higher rank before one whose ready time is unknown": (
-        pod("p", ready_since=NOW),
+        running_pod("p", ready_since=NOW),
         2,
-        pod("p", ready_since=None),
+        running_pod("p", ready_since=None),
         1,
     ),
-    "a higher rank before more restarts": (pod("p"), 2, with_restarts(200), 1),
-    "an unknown ready time before a known one": (pod("p", ready_since=None), 1, pod("p", ready_since=NOW), 1),
-    "a lower deletion cost before a higher rank": (
-        pod("p", annotations={DELETION_COST_ANNOTATION: "10"}),
+    "a higher rank before more restarts": (running_pod("p"), 2, with_restarts(200), 1),
+    "an unknown ready time before a known one": (
+        running_pod("p", ready_since=None),
         1,
-        pod("p", annotations={DELETION_COST_ANNOTATION: "100"}),
+        running_pod("p", ready_since=NOW),
+        1,
+    ),
+    "a lower deletion cost before a higher rank": (
+        running_pod("p", metadata={"annotations": {DELETION_COST_ANNOTATION: "10"}}),
+        1,
+        running_pod("p", metadata={"annotations": {DELETION_COST_ANNOTATION: "100"}}),
         2,
     ),
     "a negative deletion cost before none": (
-        pod("p", annotations={DELETION_COST_ANNOTATION: "-1"}),
+        running_pod("p", metadata={"annotations": {DELETION_COST_ANNOTATION: "-1"}}),
         1,
-        pod("p"),
+        running_pod("p"),
         2,
     ),
     "a pod that is not ready before a low deletion cost": (
-        pod("p", ready=False),
+        running_pod("p", ready=False),
         1,
-        pod("p", annotations={DELETION_COST_ANNOTATION: "-100"}),
+        running_pod("p", metadata={"annotations": {DELETION_COST_ANNOTATION: "-100"}}),
         1,
     ),
     "a pod ready for 2 h before one ready for 5 h": (
-        pod("p", ready_since=NOW - 2 * HOUR),
+        running_pod("p", ready_since=NOW - 2 * HOUR),
         1,
-        pod("p", ready_since=NOW - 5 * HOUR),
+        running_pod("p", ready_since=NOW - 5 * HOUR),
         1,
     ),
     "more restarts before fewer": (with_restarts(3), 1, with_restarts(2), 1),
@@ -107,12 +112,17 @@ RANKED = {
     ),
     "more restarts before more sidecar restarts": (with_restarts(3, sidecar=0), 1, with_restarts(2, sidecar=9), 1),
     "an unassigned pod of 2 h before one of 5 h": (
-        pod("p", **UNASSIGNED, created=NOW - 2 * HOUR),
+        running_pod("p", **UNASSIGNED, created=NOW - 2 * HOUR),
         1,
-        pod("p", **UNASSIGNED, created=NOW - 5 * HOUR),
+        running_pod("p", **UNASSIGNED, created=NOW - 5 * HOUR),
         1,
     ),
-    "an unknown creation time before a known one": (pod("p", created=None), 1, pod("p", created=NOW), 1),
+    "an unknown creation time before a known one": (
+        running_pod("p", created=None),
+        1,
+        running_pod("p", created=NOW),
+        1,
+    ),
 }
 
 
@@ -129,8 +139,8 @@ def test_the_ranked_deletion_order(first, rank, second, other_rank):
 
 
 SAME_BUCKET = [
-    (pod("p", ready_since=NOW - 5 * HOUR), pod("p", ready_since=NOW - 8 * HOUR)),
-    (pod("p", **UNASSIGNED, created=NOW - 5 * HOUR), pod("p", **UNASSIGNED, created=NOW - 8 * HOUR)),
+    (running_pod("p", ready_since=NOW - 5 * HOUR), running_pod("p", ready_since=NOW - 8 * HOUR)),
+    (running_pod("p", **UNASSIGNED, created=NOW - 5 * HOUR), running_pod("p", **UNASSIGNED, created=NOW - 8 * HOUR)),
 ]
 
 
@@ -151,24 +161,28 @@ def test_different_ready_times_of_one_magnitude_end_the_comparison():
 
 
 def test_equal_pods_stay_in_their_order_whatever_their_uids():
-    entries = entries_of([pod("p", uid=uid) for uid in "bca"])
+    entries = entries_of([running_pod("p", metadata={"uid": uid}) for uid in "bca"])
     assert ranked_deletion_order(entries, on_node={}, now=NOW) == entries
 
 
 def test_a_pod_from_the_future_is_younger_than_all_but_those_without_a_time():
     future, fresh, unknown = entries_of(
-        [pod("p", ready_since=NOW + 60), pod("p", ready_since=NOW - 1), pod("p", ready_since=None)]
+        [
+            running_pod("p", ready_since=NOW + 60),
+            running_pod("p", ready_since=NOW - 1),
+            running_pod("p", ready_since=None),
+        ]
     )
     assert ranked_deletion_order([fresh, future, unknown], on_node={}, now=NOW) == [unknown, future, fresh]
 
 
 def test_only_active_pods_crowd_a_node():
     pods = [
-        pod("p", node="n1"),
-        pod("p", node="n1", phase="Pending"),
-        pod("p", node="n1", phase="Succeeded"),
-        pod("p", node="n2", deletionTimestamp="2026-01-01T00:00:00Z"),
-        pod("p", **UNASSIGNED),
+        running_pod("p", node="n1"),
+        running_pod("p", node="n1", phase="Pending"),
+        running_pod("p", node="n1", phase="Succeeded"),
+        running_pod("p", node="n2", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        running_pod("p", **UNASSIGNED),
     ]
     assert related_on_nodes(entries_of(pods)) == {"n1": 2, "": 1}
 
@@ -183,11 +197,11 @@ RATIOS = {
 
 @pytest.mark.parametrize(("ages", "count", "ratios"), RATIOS.values(), ids=RATIOS)
 def test_the_age_ratios_of_pods_to_be_deleted(ages, count, ratios):
-    entries = entries_of([pod("p", created=NOW - age) for age in ages])
+    entries = entries_of([running_pod("p", created=NOW - age) for age in ages])
     assert deletion_age_ratios(entries, count, now=NOW) == ratios
 
 
 def test_pods_that_are_not_ready_have_no_age_ratio():
-    assert deletion_age_ratios(entries_of([pod("p", ready=False, created=NOW - 1)]), 1, now=NOW) == []
-    entries = entries_of([pod("p", ready=False, created=NOW - 1), pod("p", created=NOW - 10)])
+    assert deletion_age_ratios(entries_of([running_pod("p", ready=False, created=NOW - 1)]), 1, now=NOW) == []
+    entries = entries_of([running_pod("p", ready=False, created=NOW - 1), running_pod("p", created=NOW - 10)])
     assert deletion_age_ratios(entries, 2, now=NOW) == [1.0]

@@ -5,7 +5,7 @@ from actors.simulation.driving import NOW
 from protocols.pods import is_available, pod_facts
 from protocols.times import format_time
 from runtime.tables.frozen import freeze
-from tests.actors.objects import pod
+from tests.support.objects import running_pod
 
 WEB = {"app": "web"}
 
@@ -22,12 +22,12 @@ def counted(*pods, min_ready_seconds=0, terminating=0):
 
 def test_pods_are_counted_by_labels_readiness_and_availability():
     pods = [
-        pod("a", labels=WEB),
-        pod("b", labels={**WEB, "more": "yes"}),
-        pod("c", labels={"other": "label"}),
-        pod("d", labels=WEB, ready=False),
-        pod("e", labels=WEB, ready_since=NOW - 5),
-        pod("f", labels=WEB, ready_since=None),
+        running_pod("a", labels=WEB),
+        running_pod("b", labels={**WEB, "more": "yes"}),
+        running_pod("c", labels={"other": "label"}),
+        running_pod("d", labels=WEB, ready=False),
+        running_pod("e", labels=WEB, ready_since=NOW - 5),
+        running_pod("f", labels=WEB, ready_since=None),
     ]
     assert counted(*pods, min_ready_seconds=10, terminating=7) == Counts(
         replicas=6, fully_labeled=5, ready=5, available=3, terminating=7
@@ -35,7 +35,7 @@ def test_pods_are_counted_by_labels_readiness_and_availability():
 
 
 def test_a_template_without_labels_fits_every_pod():
-    counts = count_pods(facts(pod("a")), template_labels={}, min_ready_seconds=0, now=NOW, terminating=None)
+    counts = count_pods(facts(running_pod("a")), template_labels={}, min_ready_seconds=0, now=NOW, terminating=None)
     assert (counts.fully_labeled, counts.terminating) == (1, None)
 
 
@@ -43,7 +43,7 @@ def test_a_template_without_labels_fits_every_pod():
 @pytest.mark.parametrize("ready_since", [None, NOW, NOW - 9, NOW - 10, NOW - 11, NOW + 1])
 @pytest.mark.parametrize("ready", [True, False])
 def test_what_counts_as_available_is_available(min_ready_seconds, ready_since, ready):
-    one = pod("a", ready=ready, ready_since=ready_since)
+    one = running_pod("a", ready=ready, ready_since=ready_since)
     expected = is_available(pod_facts(one), min_ready_seconds=min_ready_seconds, now=NOW)
     assert counted(one, min_ready_seconds=min_ready_seconds).available == expected
 
@@ -139,13 +139,17 @@ def test_the_next_status(status, change, expected):
 # ready since, minReadySeconds, seconds until available
 NEXT = {
     "no pods": ([], 10, None),
-    "not ready": ([pod("a", ready=False)], 10, None),
-    "no minReadySeconds": ([pod("a", ready_since=NOW + 5)], 0, None),
-    "an unknown ready time": ([pod("a", ready_since=None)], 10, None),
-    "available already": ([pod("a", ready_since=NOW - 10)], 10, None),
-    "just ready": ([pod("a", ready_since=NOW)], 1, 1.0),
-    "ready for 20 s of 30": ([pod("a", ready_since=NOW - 20)], 30, 10.0),
-    "the one that is next": ([pod("a", ready_since=NOW - 3), pod("b", ready_since=NOW - 7), pod("c")], 10, 3.0),
+    "not ready": ([running_pod("a", ready=False)], 10, None),
+    "no minReadySeconds": ([running_pod("a", ready_since=NOW + 5)], 0, None),
+    "an unknown ready time": ([running_pod("a", ready_since=None)], 10, None),
+    "available already": ([running_pod("a", ready_since=NOW - 10)], 10, None),
+    "just ready": ([running_pod("a", ready_since=NOW)], 1, 1.0),
+    "ready for 20 s of 30": ([running_pod("a", ready_since=NOW - 20)], 30, 10.0),
+    "the one that is next": (
+        [running_pod("a", ready_since=NOW - 3), running_pod("b", ready_since=NOW - 7), running_pod("c")],
+        10,
+        3.0,
+    ),
 }
 
 
@@ -158,5 +162,5 @@ def test_when_a_pod_becomes_available(pods, min_ready_seconds, seconds):
 
 @pytest.mark.parametrize(("later", "seconds"), [(4.0, 6.0), (10.0, 0.0), (60.0, 0.0)])
 def test_a_pod_that_became_available_since_it_was_counted_is_looked_at_now(later, seconds):
-    pods = facts(pod("a", ready_since=NOW))
+    pods = facts(running_pod("a", ready_since=NOW))
     assert seconds_to_next_availability(pods, min_ready_seconds=10, counted=NOW, now=NOW + later) == seconds

@@ -1,46 +1,53 @@
 """A ReplicaSet, its pods and the reconciler, to be driven by hand."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from actors.simulation.driving import Bench, drive
-from protocols.objects import owner_reference
+from protocols.objects import Object, owner_reference
 from protocols.resources import PODS, REPLICASETS
-from tests.actors.objects import pod
+from tests.support.objects import WEB, replica_set, running_pod
 
 KEY = "default/web"
-WEB = {"app": "web"}
 DELETING = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["foregroundDeletion"]}
 CONTROLLER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "uid-of-d", "controller": True}
 
 
-def replica_set(replicas=2, *, name="web", labels=WEB, status=None, generation=1, meta=None, **spec):
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": f"uid-of-{name}",
-            "generation": generation,
-            **(meta or {}),
-        },
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": dict(labels)},
-            "template": {"metadata": {"labels": dict(labels)}, "spec": {"containers": [{"name": "c"}]}},
-            **spec,
-        },
-        "status": status or {"replicas": 0},
-    }
+def web_replica_set(
+    replicas: Any = 2,
+    *,
+    name: str = "web",
+    labels: Mapping[str, Any] = WEB,
+    status: Object | None = None,
+    generation: int = 1,
+    meta: Object | None = None,
+    **spec: Any,
+) -> Object:
+    """A ReplicaSet as its controller finds it: with a uid, a generation and a status. meta: further metadata."""
+    return replica_set(
+        name,
+        replicas=replicas,
+        labels=labels,
+        metadata={"uid": f"uid-of-{name}", "generation": generation, **(meta or {})},
+        spec=spec,
+        status=status or {"replicas": 0},
+    )
 
 
-def owned(name, owner=None, **options):
-    reference = owner_reference(owner or replica_set(), api_version="apps/v1", kind="ReplicaSet")
-    return pod(name, **{"labels": WEB, "owner": reference, **options})
+def owned(name: str, owner: Object | None = None, **options: Any) -> Object:
+    """A running pod of ReplicaSet web, or of another one. options: as of `running_pod`."""
+    reference = owner_reference(owner or web_replica_set(), api_version="apps/v1", kind="ReplicaSet")
+    return running_pod(name, **{"labels": WEB, "owner": reference, **options})
 
 
 class Scene:
-    """A ReplicaSet, its pods, and the reconciler; `ratios` is what its metric was told."""
+    """A ReplicaSet, its pods, and the reconciler; `ratios`: what its metric observed."""
 
     def __init__(self, log, *replica_sets, pods=(), **options):
-        self.bench = Bench({REPLICASETS: replica_sets or [replica_set()], PODS: pods})
+        self.bench = Bench({REPLICASETS: replica_sets or [web_replica_set()], PODS: pods})
         self.clock, self.accept = self.bench.clock, self.bench.accept
         self.ratios = []
         self._arguments = {"clock": self.clock, "log": log, "observe_age_ratio": self.ratios.append, **options}

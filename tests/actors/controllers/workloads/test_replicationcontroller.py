@@ -8,7 +8,7 @@ from actors.simulation.driving import Bench, bodies, deleted_keys, drive
 from protocols.messages.commands import Create, Delete
 from protocols.objects import encode_object, owner_reference
 from protocols.resources import PODS, REPLICATION_CONTROLLERS
-from tests.actors.objects import pod
+from tests.support.objects import running_pod
 
 WEB = {"app": "web"}
 CONTROLLER = {"apiVersion": "v1", "kind": "Anything", "name": "x", "uid": "x", "controller": True}
@@ -56,7 +56,7 @@ def test_it_does_not_count_terminating_pods(log):
     _, status = sync(
         log,
         replication_controller(1),
-        [pod("a", labels=WEB, owner=REFERENCE), pod("b", labels=WEB, owner=REFERENCE, **going)],
+        [running_pod("a", labels=WEB, owner=REFERENCE), running_pod("b", labels=WEB, owner=REFERENCE, metadata=going)],
     )
     assert status == {
         "replicas": 1,
@@ -69,9 +69,9 @@ def test_it_does_not_count_terminating_pods(log):
 
 def test_crowded_nodes_do_not_matter(log):
     pods = [
-        pod("a", labels=WEB, owner=REFERENCE, node="n1", ready_since=1_700_000_000),
-        pod("b", labels=WEB, owner=REFERENCE, node="n2", ready_since=1_799_999_999),
-        pod("c", labels=WEB, owner=REFERENCE, node="n1", ready_since=1_700_000_000),
+        running_pod("a", labels=WEB, owner=REFERENCE, node="n1", ready_since=1_700_000_000),
+        running_pod("b", labels=WEB, owner=REFERENCE, node="n2", ready_since=1_799_999_999),
+        running_pod("c", labels=WEB, owner=REFERENCE, node="n1", ready_since=1_700_000_000),
     ]
     driven, _ = sync(log, replication_controller(2), pods)
     assert deleted_keys(driven) == ["default/b"]
@@ -94,7 +94,9 @@ def test_a_malformed_selector_is_refused(selector, why):
 def test_an_orphan_wakes_those_that_match_it():
     tables = Bench({REPLICATION_CONTROLLERS: [replication_controller()], PODS: []}).tables
     for labels, keys in ((WEB, ["default/web"]), ({"app": "other"}, [])):
-        change = Change(type="ADDED", key="default/p", raw=encode_object(pod("p", labels=labels)), controller=None)
+        change = Change(
+            type="ADDED", key="default/p", raw=encode_object(running_pod("p", labels=labels)), controller=None
+        )
         woken = [
             key
             for watch in watches(REPLICATION_CONTROLLER)

@@ -1,17 +1,24 @@
 """Deployments and ReplicaSets as small as the decisions about them allow."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 from actors.simulation.driving import NOW
-from protocols.objects import owner_reference
+from protocols.objects import Object, owner_reference
+from protocols.percentages import IntOrString
 from protocols.times import format_time
+from tests.support.objects import WEB, deployment, pod_template, replica_set
 
-LABELS = {"app": "web"}
-
-
-def template(image="web:1", **labels):
-    return {"metadata": {"labels": {**LABELS, **labels}}, "spec": {"containers": [{"name": "web", "image": image}]}}
+LABELS = WEB
 
 
-def strategy(max_surge=0, max_unavailable=0):
+def template(image: str = "web:1", **labels: str) -> Object:
+    return pod_template(labels={**LABELS, **labels}, image=image)
+
+
+def strategy(max_surge: IntOrString = 0, max_unavailable: IntOrString = 0) -> Object:
     return {
         "type": "RollingUpdate",
         "rollingUpdate": {"maxSurge": max_surge, "maxUnavailable": max_unavailable},
@@ -21,43 +28,48 @@ def strategy(max_surge=0, max_unavailable=0):
 RECREATE = {"type": "Recreate"}
 
 
-def deployment(replicas=3, *, max_surge=0, max_unavailable=0, annotations=None, status=None, meta=None, **spec):
+def web_deployment(
+    replicas: int = 3,
+    *,
+    max_surge: IntOrString = 0,
+    max_unavailable: IntOrString = 0,
+    annotations: Mapping[str, str] | None = None,
+    status: Object | None = None,
+    meta: Object | None = None,
+    **spec: Any,
+) -> Object:
     """A Deployment web that rolls. spec: further fields of its spec; meta: of its metadata."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {
-            "name": "web",
-            "namespace": "default",
-            "uid": "uid-of-web",
-            "annotations": annotations or {},
-            **(meta or {}),
-        },
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": LABELS},
-            "template": template(),
-            "strategy": strategy(max_surge, max_unavailable),
-            **spec,
-        },
-        "status": status or {},
+        "status": {},
+        **deployment(
+            replicas=replicas,
+            labels=LABELS,
+            metadata={"uid": "uid-of-web", "annotations": annotations or {}, **(meta or {})},
+            spec={"template": template(), "strategy": strategy(max_surge, max_unavailable), **spec},
+            status=status,
+        ),
     }
 
 
-def replica_set(
-    name,
-    replicas=0,
+def web_replica_set(
+    name: str,
+    replicas: int = 0,
     *,
-    age=0,
-    revision=None,
-    sized_for=None,
-    image="web:1",
-    annotations=None,
-    status=None,
-    owner=None,
-    **meta,
-):
-    """age: seconds since its creation. sized_for: (desired, max) of its annotations. owner: a Deployment."""
+    age: float = 0,
+    revision: int | str | None = None,
+    sized_for: tuple[int, int] | None = None,
+    image: str = "web:1",
+    annotations: Mapping[str, str] | None = None,
+    status: Object | None = None,
+    owner: Object | None = None,
+    **meta: Any,
+) -> Object:
+    """A ReplicaSet of Deployment web.
+
+    age: seconds since its creation. sized_for: (desired, max) of its annotations. owner: a Deployment.
+    """
     noted = dict(annotations or {})
     if revision is not None:
         noted["deployment.kubernetes.io/revision"] = str(revision)
@@ -65,31 +77,35 @@ def replica_set(
         noted["deployment.kubernetes.io/desired-replicas"] = str(sized_for[0])
         noted["deployment.kubernetes.io/max-replicas"] = str(sized_for[1])
     metadata = {
-        "name": name,
-        "namespace": "default",
         "uid": f"uid-of-{name}",
         "creationTimestamp": format_time(NOW - age),
         "labels": LABELS,
         "annotations": noted,
         **meta,
     }
-    if owner is not None:
-        metadata["ownerReferences"] = [owner_reference(owner, api_version="apps/v1", kind="Deployment")]
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
-        "metadata": metadata,
-        "spec": {"replicas": replicas, "selector": {"matchLabels": LABELS}, "template": template(image)},
-        "status": status or {},
+        "status": {},
+        **replica_set(
+            name,
+            replicas=replicas,
+            labels=LABELS,
+            owner=None if owner is None else owner_reference(owner, api_version="apps/v1", kind="Deployment"),
+            metadata=metadata,
+            spec={"template": template(image)},
+            status=status,
+        ),
     }
 
 
-def with_available(name, replicas, available, **options):
+def with_available(name: str, replicas: int, available: int, **options: Any) -> Object:
     """A ReplicaSet whose status says that so many of its pods are available."""
-    return replica_set(name, replicas, status={"replicas": replicas, "availableReplicas": available}, **options)
+    return web_replica_set(name, replicas, status={"replicas": replicas, "availableReplicas": available}, **options)
 
 
-def progressing(reason="", status="True", *, updated_at=NOW, changed_at=NOW):
+def progressing(reason: str = "", status: str = "True", *, updated_at: float = NOW, changed_at: float = NOW) -> Object:
+    """A condition Progressing."""
     return {
         "type": "Progressing",
         "status": status,

@@ -8,7 +8,7 @@ from actors.controllers.workloads.deployment.arithmetic import (
     new_replica_set_size,
     resolve_fenceposts,
 )
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_what_is_neither_number_nor_percentage_is_an_error(surge, unavailable):
 
 def test_the_error_names_the_deployment_and_the_field():
     with pytest.raises(ValueError, match=r"default/web: spec\.strategy\.rollingUpdate: .*oops"):
-        max_surge(deployment(max_surge="oops"))
+        max_surge(web_deployment(max_surge="oops"))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_error_names_the_deployment_and_the_field():
     ],
 )
 def test_how_many_pods_there_may_be_above_and_below_the_wished_number(changes, surge, unavailable):
-    d = deployment(**{"replicas": 10, **changes})
+    d = web_deployment(**{"replicas": 10, **changes})
     assert (max_surge(d), max_unavailable(d)) == (surge, unavailable)
 
 
@@ -68,13 +68,13 @@ def test_how_many_pods_there_may_be_above_and_below_the_wished_number(changes, s
     ],
 )
 def test_the_new_replica_set_fills_what_room_there_is(changes, total, size, wanted):
-    assert new_replica_set_size(deployment(**changes), total=total, size=size) == wanted
+    assert new_replica_set_size(web_deployment(**changes), total=total, size=size) == wanted
 
 
 @pytest.mark.parametrize("type", ["", "Canary"])
 def test_an_unknown_strategy_is_an_error(type):
     with pytest.raises(ValueError, match=f"default/web: unexpected deployment strategy type: {type}"):
-        new_replica_set_size(deployment(strategy={"type": type}), total=0, size=0)
+        new_replica_set_size(web_deployment(strategy={"type": type}), total=0, size=0)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_unknown_strategy_is_an_error(type):
 )
 def test_a_field_of_a_wrong_type_is_named(spec, complaint):
     with pytest.raises(ValueError, match=f"default/web: {complaint}"):
-        max_unavailable(deployment(**spec))
+        max_unavailable(web_deployment(**spec))
 
 
 percentages = st.integers(0, 200).map("{}%".format)

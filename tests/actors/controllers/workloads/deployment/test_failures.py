@@ -19,8 +19,8 @@ from protocols.messages.outcomes import (
 from protocols.objects import decode_object, encode_object, name_of
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
-from tests.actors.controllers.workloads.deployment.objects import deployment, replica_set
-from tests.actors.objects import NAMESPACE_TERMINATING
+from tests.actors.controllers.workloads.deployment.objects import web_deployment, web_replica_set
+from tests.support.refusals import NAMESPACE_TERMINATING
 
 QUOTA = Forbidden('replicasets.apps "web-x" is forbidden: exceeded quota: small')
 
@@ -141,9 +141,9 @@ def test_what_the_cache_still_shows_under_that_name_is_no_collision(web):
 def test_another_replica_set_of_that_name_is_a_collision_and_the_next_name_is_another(web, ours):
     name = name_of(new_replica_set(web.deployment, []))
     if ours:  # owned by us and selected, but of another template
-        squatter = replica_set(name, image="web:0", owner=web.deployment)
+        squatter = web_replica_set(name, image="web:0", owner=web.deployment)
     else:
-        squatter = replica_set(name, labels={"app": "other"})
+        squatter = web_replica_set(name, labels={"app": "other"})
     del squatter["metadata"]["uid"]
     web.must(Create(REPLICASETS.id, "default", encode_object(squatter)))
     driven = web.sync(raises=CommandFailed)
@@ -217,31 +217,34 @@ def looked_at(*deployments, replica_sets=()):
     return bench, reconciler
 
 
-OTHER = deployment(meta={"name": "other", "uid": "uid-of-other"})
+OTHER = web_deployment(meta={"name": "other", "uid": "uid-of-other"})
 
 
 @pytest.mark.parametrize(
     "malformed, complaint",
     [
-        (deployment(max_surge="oops"), "default/web: spec.strategy.rollingUpdate: .*'oops'"),
-        (deployment(max_unavailable=[]), "default/web: spec.strategy.rollingUpdate: "),
-        (deployment(strategy={"type": "Canary"}), "default/web: unexpected deployment strategy type: Canary"),
-        (deployment(strategy=None), "default/web: unexpected deployment strategy type: $"),
+        (web_deployment(max_surge="oops"), "default/web: spec.strategy.rollingUpdate: .*'oops'"),
+        (web_deployment(max_unavailable=[]), "default/web: spec.strategy.rollingUpdate: "),
+        (web_deployment(strategy={"type": "Canary"}), "default/web: unexpected deployment strategy type: Canary"),
+        (web_deployment(strategy=None), "default/web: unexpected deployment strategy type: $"),
         (
-            deployment(selector={"matchExpressions": [{"key": "app", "operator": "Like", "values": ["w%"]}]}),
+            web_deployment(selector={"matchExpressions": [{"key": "app", "operator": "Like", "values": ["w%"]}]}),
             "deployment default/web has invalid label selector: 'Like' is not a valid label selector operator",
         ),
-        (deployment(selector=None), "deployment default/web has invalid label selector: None"),
-        (deployment(selector="app=web"), "deployment default/web has invalid label selector: 'app=web'"),
+        (web_deployment(selector=None), "deployment default/web has invalid label selector: None"),
+        (web_deployment(selector="app=web"), "deployment default/web has invalid label selector: 'app=web'"),
         (
-            deployment(selector={"matchLabels": {"app": "other"}}),
+            web_deployment(selector={"matchLabels": {"app": "other"}}),
             "deployment default/web: its selector does not match its template's labels",
         ),
-        (deployment(replicas="three"), "default/web: spec.replicas is not a whole number: 'three'"),
-        (deployment(template=[]), "default/web: spec.template is not a pod template"),
-        (deployment(progressDeadlineSeconds="soon"), "default/web: spec.progressDeadlineSeconds is not a whole number"),
-        ({**deployment(), "spec": 7}, "default/web: spec is not an object: 7"),
-        ({**deployment(), "status": "fine"}, "default/web: status is not an object: 'fine'"),
+        (web_deployment(replicas="three"), "default/web: spec.replicas is not a whole number: 'three'"),
+        (web_deployment(template=[]), "default/web: spec.template is not a pod template"),
+        (
+            web_deployment(progressDeadlineSeconds="soon"),
+            "default/web: spec.progressDeadlineSeconds is not a whole number",
+        ),
+        ({**web_deployment(), "spec": 7}, "default/web: spec is not an object: 7"),
+        ({**web_deployment(), "status": "fine"}, "default/web: status is not an object: 'fine'"),
     ],
 )
 def test_a_malformed_deployment_is_named_makes_nothing_and_troubles_no_other(malformed, complaint):
@@ -255,9 +258,9 @@ def test_a_malformed_deployment_is_named_makes_nothing_and_troubles_no_other(mal
 
 
 def test_a_malformed_replica_set_is_named():
-    malformed = replica_set("web-1", owner=deployment())
+    malformed = web_replica_set("web-1", owner=web_deployment())
     malformed["spec"]["replicas"] = "many"
-    bench, reconciler = looked_at(deployment(), replica_sets=[malformed])
+    bench, reconciler = looked_at(web_deployment(), replica_sets=[malformed])
     driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables, raises=ValueError)
     assert str(driven.error) == "default/web-1: spec.replicas is not a whole number: 'many'"
 
@@ -265,12 +268,12 @@ def test_a_malformed_replica_set_is_named():
 @pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, {"matchExpressions": []}])
 @pytest.mark.parametrize("generation, observed, told", [(0, 0, False), (2, 1, True), (2, 2, False)])
 def test_a_deployment_that_selects_everything_is_warned_of_and_left_alone(selector, generation, observed, told):
-    all_selecting = deployment(
+    all_selecting = web_deployment(
         selector=selector,
         meta={"generation": generation},
         status={"observedGeneration": observed, "replicas": 7},
     )
-    bench, reconciler = looked_at(all_selecting, replica_sets=[replica_set("web-1", owner=all_selecting)])
+    bench, reconciler = looked_at(all_selecting, replica_sets=[web_replica_set("web-1", owner=all_selecting)])
     driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables)
     text = "This deployment is selecting all pods. A non-empty selector is required."
     assert driven.events == [("Warning", "SelectingAll", text)]

@@ -2,15 +2,15 @@ import pytest
 
 from actors.controllers.workloads.deployment.history import history_to_delete
 from protocols.objects import name_of
-from tests.actors.controllers.workloads.deployment.objects import deployment, replica_set
+from tests.actors.controllers.workloads.deployment.objects import web_deployment, web_replica_set
 
 
 def old(name, replicas=0, reported=0, **options):
-    return replica_set(name, replicas, status={"replicas": reported}, **options)
+    return web_replica_set(name, replicas, status={"replicas": reported}, **options)
 
 
 def deleted(limit, sets):
-    return [name_of(each) for each in history_to_delete(deployment(revisionHistoryLimit=limit), sets)]
+    return [name_of(each) for each in history_to_delete(web_deployment(revisionHistoryLimit=limit), sets)]
 
 
 THREE = [old("v1", age=3), old("v2", age=2), old("v3", age=1)]
@@ -30,7 +30,7 @@ def test_what_has_pods_or_is_to_have_them_stays():
 
 
 def test_what_its_controller_has_not_seen_stays():
-    unseen = replica_set("v1", generation=2, status={"observedGeneration": 1})
+    unseen = web_replica_set("v1", generation=2, status={"observedGeneration": 1})
     assert deleted(0, [unseen]) == []
 
 

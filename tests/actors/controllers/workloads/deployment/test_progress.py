@@ -11,7 +11,7 @@ from actors.controllers.workloads.deployment.progress import (
 from actors.simulation.driving import NOW
 from protocols.conditions import find_condition
 from protocols.times import format_time, parse_time
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, progressing, replica_set
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, progressing, web_deployment, web_replica_set
 
 INFINITE = 2147483647
 BEFORE = NOW - 7200
@@ -28,7 +28,7 @@ def counts(replicas=0, updated=0, ready=0, available=0):
 
 def rolling(deadline, replicas, status, *conditions):
     spec = {} if deadline is None else {"progressDeadlineSeconds": deadline}
-    return deployment(replicas, strategy=RECREATE, status={**status, "conditions": list(conditions)}, **spec)
+    return web_deployment(replicas, strategy=RECREATE, status={**status, "conditions": list(conditions)}, **spec)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_progress_is_more_new_pods_or_fewer_old_ones(before, after, progress):
     ],
 )
 def test_complete_is_all_updated_and_available_and_nothing_else(replicas, status, complete):
-    assert is_complete(deployment(replicas), counts(*status)) is complete
+    assert is_complete(web_deployment(replicas), counts(*status)) is complete
 
 
 def test_a_status_of_an_older_spec_completes_nothing():
-    d = deployment(5, meta={"generation": 2})
+    d = web_deployment(5, meta={"generation": 2})
     assert not is_complete(d, {**counts(5, 5, 5, 5), "observedGeneration": 1})
     assert is_complete(d, {**counts(5, 5, 5, 5), "observedGeneration": 2})
 
@@ -124,7 +124,7 @@ UPDATED = progressing("ReplicaSetUpdated", updated_at=BEFORE, changed_at=BEFORE)
 
 
 def reporting(name, replicas, reported, available):
-    return replica_set(name, replicas, status={**counts(reported, 0, available), "availableReplicas": available})
+    return web_replica_set(name, replicas, status={**counts(reported, 0, available), "availableReplicas": available})
 
 
 ONE_OLD = reporting("bar", 0, 1, 1)
@@ -189,11 +189,11 @@ FAILURE = {
 
 
 def test_a_replica_failure_is_passed_on_and_ends_with_its_cause():
-    failing = replica_set("old", 1, status={"conditions": [FAILURE]})
-    told = rollout_status(deployment(), None, [failing], now=NOW)
+    failing = web_replica_set("old", 1, status={"conditions": [FAILURE]})
+    told = rollout_status(web_deployment(), None, [failing], now=NOW)
     found = find_condition(told["conditions"], "ReplicaFailure")
     assert found == {**FAILURE, "lastUpdateTime": FAILURE["lastTransitionTime"]}
-    after = rollout_status(deployment(status=told), None, [], now=NOW)
+    after = rollout_status(web_deployment(status=told), None, [], now=NOW)
     assert find_condition(after["conditions"], "ReplicaFailure") is None
 
 

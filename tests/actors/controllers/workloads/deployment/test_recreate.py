@@ -2,10 +2,10 @@ import pytest
 
 from actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
 from actors.controllers.workloads.deployment.scaling import Resize
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
 
-NEW = replica_set("new", 1)
-OLD = replica_set("old", 0, age=1)
+NEW = web_replica_set("new", 1)
+OLD = web_replica_set("old", 0, age=1)
 
 
 @pytest.mark.parametrize(
@@ -30,18 +30,18 @@ def test_without_a_new_replica_set_all_pods_are_old():
 
 
 def test_an_old_replica_set_that_reports_pods_has_them():
-    assert old_pods_running(NEW, [replica_set("old", 0, status={"replicas": 1})], {})
+    assert old_pods_running(NEW, [web_replica_set("old", 0, status={"replicas": 1})], {})
 
 
 def test_an_old_replica_set_whose_controller_has_not_seen_the_end_may_be_making_pods():
-    unseen = replica_set("old", 0, generation=2, status={"observedGeneration": 1})
-    seen = replica_set("old", 0, generation=2, status={"observedGeneration": 2})
+    unseen = web_replica_set("old", 0, generation=2, status={"observedGeneration": 1})
+    seen = web_replica_set("old", 0, generation=2, status={"observedGeneration": 2})
     assert old_pods_running(NEW, [unseen], {})
     assert not old_pods_running(NEW, [seen], {})
 
 
 def test_all_old_ones_are_stopped_and_then_the_new_one_started_at_full_size():
-    d = deployment(3, strategy=RECREATE)
-    assert stop_plan([OLD, replica_set("v2", 2), replica_set("v1", 1)]) == [Resize("v2", 0), Resize("v1", 0)]
+    d = web_deployment(3, strategy=RECREATE)
+    assert stop_plan([OLD, web_replica_set("v2", 2), web_replica_set("v1", 1)]) == [Resize("v2", 0), Resize("v1", 0)]
     assert start_plan(d, NEW) == [Resize("new", 3)]
-    assert start_plan(d, replica_set("new", 3)) == []
+    assert start_plan(d, web_replica_set("new", 3)) == []

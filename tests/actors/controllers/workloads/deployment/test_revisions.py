@@ -17,13 +17,13 @@ from actors.controllers.workloads.deployment.revisions import (
     synced_replica_set,
 )
 from protocols.objects import annotations_of, name_of
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set, template
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, template, web_deployment, web_replica_set
 
 REVISION, HISTORY = "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
 
 
 def of(pod_template):
-    return deployment(template=pod_template)
+    return web_deployment(template=pod_template)
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,19 @@ def test_templates_are_compared_by_meaning_and_without_the_hash(one, other, same
 
 
 def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have():
-    newest, old, twin = replica_set("v3", age=1), replica_set("v1", age=9, image="web:0"), replica_set("v2", age=2)
-    assert split_new_and_old(deployment(), [newest, old, twin]) == (twin, [old, newest])
-    assert split_new_and_old(deployment(template=template("web:9")), [newest, old]) == (None, [old, newest])
-    assert split_new_and_old(deployment(), []) == (None, [])
+    newest, old, twin = (
+        web_replica_set("v3", age=1),
+        web_replica_set("v1", age=9, image="web:0"),
+        web_replica_set("v2", age=2),
+    )
+    assert split_new_and_old(web_deployment(), [newest, old, twin]) == (twin, [old, newest])
+    assert split_new_and_old(web_deployment(template=template("web:9")), [newest, old]) == (None, [old, newest])
+    assert split_new_and_old(web_deployment(), []) == (None, [])
 
 
 def test_remembered_templates_are_those_of_the_objects_as_they_are_now():
     templates = Templates()
-    known, changed = replica_set("v1", image="web:1"), replica_set("v1", image="web:2")
+    known, changed = web_replica_set("v1", image="web:1"), web_replica_set("v1", image="web:2")
     assert known["metadata"]["uid"] == changed["metadata"]["uid"]
     for each in (known, known, changed, known):
         assert templates.comparable(each) == comparable(each)
@@ -63,24 +67,24 @@ def test_remembered_templates_are_those_of_the_objects_as_they_are_now():
 
 def test_templates_remember_no_more_than_a_bounded_number():
     templates = Templates()
-    many = [replica_set(f"v{number}", image=f"web:{number}") for number in range(2 * Templates.MOST)]
+    many = [web_replica_set(f"v{number}", image=f"web:{number}") for number in range(2 * Templates.MOST)]
     assert [templates.comparable(each) for each in many] == [comparable(each) for each in many]
     assert len(templates) <= Templates.MOST
 
 
 def test_of_the_same_second_the_first_by_name_is_the_new_one():
-    first, second = replica_set("v1"), replica_set("v2")
-    assert split_new_and_old(deployment(), [second, first]) == (first, [second])
+    first, second = web_replica_set("v1"), web_replica_set("v2")
+    assert split_new_and_old(web_deployment(), [second, first]) == (first, [second])
 
 
 @pytest.mark.parametrize("text, revision", [("7", 7), (None, 0), ("", 0), ("two", None), ("1.0", None)])
 def test_a_revision_is_a_number_and_0_where_there_is_none(text, revision):
     annotations = {} if text is None else {REVISION: text}
-    assert revision_of(replica_set("v1", annotations=annotations)) == revision
+    assert revision_of(web_replica_set("v1", annotations=annotations)) == revision
 
 
 def numbered(*revisions):
-    return [replica_set(f"v{i}", revision=revision) for i, revision in enumerate(revisions)]
+    return [web_replica_set(f"v{i}", revision=revision) for i, revision in enumerate(revisions)]
 
 
 @pytest.mark.parametrize(
@@ -102,23 +106,23 @@ def test_the_next_revision_is_above_the_highest_and_the_last_is_the_second_highe
 
 
 def test_a_replica_set_that_is_rolled_back_to_gets_the_next_revision_and_remembers_its_former_ones():
-    new = replica_set("v1", revision=1)
+    new = web_replica_set("v1", revision=1)
     for revision, history in [(3, "1"), (5, "1,3"), (8, "1,3,5")]:
-        new = synced_replica_set(deployment(), new, revision)
+        new = synced_replica_set(web_deployment(), new, revision)
         assert annotations_of(new) == {REVISION: str(revision), HISTORY: history}
 
 
 @pytest.mark.parametrize("own", [3, 4])
 def test_a_revision_is_never_lowered(own):
-    assert synced_replica_set(deployment(), replica_set("v1", revision=own), 3) is None
+    assert synced_replica_set(web_deployment(), web_replica_set("v1", revision=own), 3) is None
 
 
 def test_a_first_revision_has_no_history():
-    assert annotations_of(synced_replica_set(deployment(), replica_set("v1"), 1)) == {REVISION: "1"}
+    assert annotations_of(synced_replica_set(web_deployment(), web_replica_set("v1"), 1)) == {REVISION: "1"}
 
 
 def test_an_unreadable_revision_is_left_alone():
-    assert synced_replica_set(deployment(annotations={"a": "b"}), replica_set("v1", revision="two"), 3) is None
+    assert synced_replica_set(web_deployment(annotations={"a": "b"}), web_replica_set("v1", revision="two"), 3) is None
 
 
 def test_annotations_of_the_deployment_are_copied_and_none_is_taken_away():
@@ -130,18 +134,18 @@ def test_annotations_of_the_deployment_are_copied_and_none_is_taken_away():
         "deprecated.deployment.rollback.to": "9",
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
     }
-    new = replica_set("v1", revision=1, annotations={"kept": "1", "changed": "1"})
-    synced = synced_replica_set(deployment(annotations={"changed": "2", "added": "2", **own}), new, 1)
+    new = web_replica_set("v1", revision=1, annotations={"kept": "1", "changed": "1"})
+    synced = synced_replica_set(web_deployment(annotations={"changed": "2", "added": "2", **own}), new, 1)
     assert annotations_of(synced) == {"kept": "1", "changed": "2", "added": "2", REVISION: "1"}
     assert annotations_of(new) == {"kept": "1", "changed": "1", REVISION: "1"}
 
 
 def test_min_ready_seconds_are_copied():
-    new = replica_set("v1", revision=1)
-    synced = synced_replica_set(deployment(minReadySeconds=5), new, 1)
+    new = web_replica_set("v1", revision=1)
+    synced = synced_replica_set(web_deployment(minReadySeconds=5), new, 1)
     assert synced["spec"] == {**new["spec"], "minReadySeconds": 5}
-    assert synced_replica_set(deployment(minReadySeconds=5), synced, 1) is None
-    assert synced_replica_set(deployment(), synced, 1)["spec"]["minReadySeconds"] == 0
+    assert synced_replica_set(web_deployment(minReadySeconds=5), synced, 1) is None
+    assert synced_replica_set(web_deployment(), synced, 1)["spec"]["minReadySeconds"] == 0
 
 
 def test_history_gets_no_longer_than_it_may():
@@ -159,7 +163,7 @@ def test_history_keeps_the_latest_and_stays_within_its_length(revisions, latest,
 
 
 def test_the_replica_set_that_is_created():
-    d = deployment(
+    d = web_deployment(
         3,
         max_surge=1,
         annotations={"note": "x", REVISION: "7"},
@@ -169,7 +173,7 @@ def test_the_replica_set_that_is_created():
             "matchExpressions": [{"key": "app", "operator": "Exists"}],
         },
     )
-    made = new_replica_set(d, [replica_set("v1", 2, revision=7)])
+    made = new_replica_set(d, [web_replica_set("v1", 2, revision=7)])
     hash = made["metadata"]["labels"]["pod-template-hash"]
     assert made == {
         "apiVersion": "apps/v1",
@@ -212,11 +216,11 @@ def test_the_name_follows_from_template_and_collisions():
     names = {
         name_of(new_replica_set(each, []))
         for each in (
-            deployment(3),
-            deployment(5, strategy=RECREATE),
-            deployment(3, status={"collisionCount": 0}),
-            deployment(3, status={"collisionCount": 1}),
-            deployment(3, template=template("web:2")),
+            web_deployment(3),
+            web_deployment(5, strategy=RECREATE),
+            web_deployment(3, status={"collisionCount": 0}),
+            web_deployment(3, status={"collisionCount": 1}),
+            web_deployment(3, template=template("web:2")),
         )
     }
     assert len(names) == 4
@@ -228,8 +232,8 @@ def test_a_long_name_is_cut(length, kept):
 
 
 def test_a_replica_set_of_that_name_is_ours_if_we_own_it_and_it_has_our_template():
-    d = deployment()
-    assert is_ours(d, replica_set("v1", owner=d))
-    assert not is_ours(d, replica_set("v1"))
-    assert not is_ours(d, replica_set("v1", owner=d, image="web:2"))
-    assert not is_ours(d, replica_set("v1", owner=deployment(meta={"uid": "another"})))
+    d = web_deployment()
+    assert is_ours(d, web_replica_set("v1", owner=d))
+    assert not is_ours(d, web_replica_set("v1"))
+    assert not is_ours(d, web_replica_set("v1", owner=d, image="web:2"))
+    assert not is_ours(d, web_replica_set("v1", owner=web_deployment(meta={"uid": "another"})))

@@ -2,18 +2,18 @@ import pytest
 
 from actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
 from protocols.objects import annotations_of
-from tests.actors.controllers.workloads.deployment.objects import deployment, replica_set, template
+from tests.actors.controllers.workloads.deployment.objects import template, web_deployment, web_replica_set
 
 REQUEST = "deprecated.deployment.rollback.to"
 NOT_FOUND = "DeploymentRollbackRevisionNotFound"
 
 
 def asking(revision, **annotations):
-    return deployment(template=template("web:2"), annotations={REQUEST: revision, **annotations})
+    return web_deployment(template=template("web:2"), annotations={REQUEST: revision, **annotations})
 
 
-FIRST = replica_set("web-1", revision=1, annotations={"kubernetes.io/change-cause": "create"})
-SECOND = replica_set("web-2", revision=2, image="web:2")
+FIRST = web_replica_set("web-1", revision=1, annotations={"kubernetes.io/change-cause": "create"})
+SECOND = web_replica_set("web-2", revision=2, image="web:2")
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ SECOND = replica_set("web-2", revision=2, image="web:2")
     [("3", 3), ("0", 0), ("-1", -1), ("+2", 2), ("", None), ("last", None), ("1.5", None), (None, None)],
 )
 def test_the_request_is_a_whole_number(text, revision):
-    assert requested_revision(deployment(annotations={} if text is None else {REQUEST: text})) == revision
+    assert requested_revision(web_deployment(annotations={} if text is None else {REQUEST: text})) == revision
 
 
 @pytest.mark.parametrize("revision", [0, 1])

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from actors.controllers.workloads.deployment.arithmetic import max_surge, max_unavailable
 from actors.controllers.workloads.deployment.rolling import growth_plan, shrink_plan, spread_plan, unavailable_plan
 from actors.controllers.workloads.deployment.scaling import Resize
-from tests.actors.controllers.workloads.deployment.objects import deployment, with_available
+from tests.actors.controllers.workloads.deployment.objects import web_deployment, with_available
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from tests.actors.controllers.workloads.deployment.objects import deployment, wi
     [(0, 10, 0, None), (2, 10, 0, 2), (2, 5, 0, 7), (2, 10, 2, None), (2, 2, 11, 10), (2, 0, 10, None)],
 )
 def test_the_new_replica_set_grows_into_the_room_and_shrinks_to_the_wished_number(surge, old, new, wanted):
-    d = deployment(10, max_surge=surge, max_unavailable=0)
+    d = web_deployment(10, max_surge=surge, max_unavailable=0)
     plan = growth_plan(d, with_available("new", new, 0), [with_available("old", old, old)])
     assert plan == ([] if wanted is None else [Resize("new", wanted)])
 
@@ -33,7 +33,7 @@ def test_the_new_replica_set_grows_into_the_room_and_shrinks_to_the_wished_numbe
 def test_old_replica_sets_shrink_as_far_as_pods_may_be_missing(
     unavailable, old, old_available, new, new_available, sizes
 ):
-    d = deployment(10, max_surge=0, max_unavailable=unavailable)
+    d = web_deployment(10, max_surge=0, max_unavailable=unavailable)
     plan = shrink_plan(d, with_available("new", new, new_available), [with_available("old", old, old_available)])
     assert plan == [Resize("old", size) for size in sizes]
 
@@ -49,7 +49,7 @@ def test_old_replica_sets_shrink_as_far_as_pods_may_be_missing(
 )
 def test_pods_that_a_replica_set_is_losing_are_not_counted_on(new, old, sizes):
     """A rollback to a ReplicaSet that was scaled down just now, and whose status is from before."""
-    d = deployment(5, max_surge=0, max_unavailable=1)
+    d = web_deployment(5, max_surge=0, max_unavailable=1)
     plan = shrink_plan(d, with_available("new", *new), [with_available("old", *old)])
     assert plan == [Resize("old", size) for size in sizes]
 
@@ -67,7 +67,7 @@ def test_a_replica_set_that_is_just_being_scaled_down_stops_what_comes_after_it(
         with_available("v3", 3, 0, age=1),
     )
     assert unavailable_plan([first, lagging, last], 9) == ([Resize("v1", 1)], False)
-    d = deployment(3, max_unavailable=3)
+    d = web_deployment(3, max_unavailable=3)
     assert shrink_plan(d, with_available("new", 0, 0), [last, lagging, first]) == [Resize("v1", 1)]
 
 
@@ -82,7 +82,7 @@ def test_available_pods_are_removed_only_where_enough_stay(unavailable, availabl
 
 def test_the_oldest_go_first_and_each_is_emptied_before_the_next():
     old = [with_available("v2", 4, 4, age=1), with_available("v1", 3, 3, age=2)]
-    plan = shrink_plan(deployment(10, max_unavailable=5), with_available("new", 2, 2), old)
+    plan = shrink_plan(web_deployment(10, max_unavailable=5), with_available("new", 2, 2), old)
     assert plan == [Resize("v1", 0), Resize("v2", 3)]
 
 
@@ -95,7 +95,7 @@ late = st.tuples(st.integers(0, 12), st.integers(0, 12))  # likewise; pods beyon
 @given(late, st.lists(pods, max_size=3), st.integers(0, 12), st.integers(0, 4), st.integers(0, 4))
 def test_a_step_keeps_to_both_limits(new, old, desired, surge, unavailable):
     """The new ReplicaSet grows no higher than surge allows; no available pod goes where they are too few."""
-    d = deployment(desired, max_surge=surge, max_unavailable=unavailable)
+    d = web_deployment(desired, max_surge=surge, max_unavailable=unavailable)
     the_new = with_available("new", *new)
     the_old = [with_available(f"v{i}", *each, age=9 - i) for i, each in enumerate(old)]
     total = new[0] + sum(size for size, _ in old)

@@ -13,7 +13,12 @@ from actors.controllers.workloads.deployment.scaling import (
     scale_plan,
 )
 from protocols.objects import annotations_of, name_of
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set, with_available
+from tests.actors.controllers.workloads.deployment.objects import (
+    RECREATE,
+    web_deployment,
+    web_replica_set,
+    with_available,
+)
 
 DESIRED, MAX = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
 
@@ -52,7 +57,7 @@ def sets_of(sizes, *, sized_for):
 def test_a_new_size_is_spread_by_the_sizes_there_are(before, after, new, old, sizes):
     sets = sets_of({**new, **old}, sized_for=(before, before))
     the_new, the_old = (sets[0], sets[1:]) if new else (None, sets)
-    assert sizes_after(scale_plan(deployment(after), the_new, the_old), sets) == sizes
+    assert sizes_after(scale_plan(web_deployment(after), the_new, the_old), sets) == sizes
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,7 @@ def test_a_new_size_is_spread_by_the_sizes_there_are(before, after, new, old, si
 )
 def test_surge_pods_have_their_share_too(before, surge_before, after, surge_after, sizes, wanted):
     new, old = sets_of(sizes, sized_for=(before, before + surge_before))
-    plan = scale_plan(deployment(after, max_surge=surge_after), new, [old])
+    plan = scale_plan(web_deployment(after, max_surge=surge_after), new, [old])
     assert sizes_after(plan, [new, old]) == wanted
 
 
@@ -73,8 +78,8 @@ def test_a_new_size_that_reached_only_some_is_brought_to_the_others():
     new = with_available("v3", 2, 2, sized_for=(5, 5))
     middle = with_available("v2", 1, 1, age=1, sized_for=(3, 3))
     oldest = with_available("v1", 1, 1, age=2, sized_for=(5, 5))
-    assert is_scaling_event(deployment(5), [oldest, middle, new])
-    assert sizes_after(scale_plan(deployment(5), new, [oldest, middle]), [new, middle, oldest]) == {
+    assert is_scaling_event(web_deployment(5), [oldest, middle, new])
+    assert sizes_after(scale_plan(web_deployment(5), new, [oldest, middle]), [new, middle, oldest]) == {
         "v3": 2,
         "v2": 2,
         "v1": 1,
@@ -84,25 +89,25 @@ def test_a_new_size_that_reached_only_some_is_brought_to_the_others():
 def test_what_is_left_over_takes_no_more_than_there_is():
     """Annotations that were tampered with give no shares, so that all is left over."""
     sets = sets_of({"v2": 2, "v1": 2}, sized_for=(0, 0))
-    assert sizes_after(scale_plan(deployment(1, max_unavailable=1), None, sets), sets) == {"v2": 2, "v1": 0}
+    assert sizes_after(scale_plan(web_deployment(1, max_unavailable=1), None, sets), sets) == {"v2": 2, "v1": 0}
 
 
 def test_a_full_new_replica_set_that_is_not_available_does_not_cost_old_pods():
     new = with_available("v2", 2, 0, sized_for=(2, 3))
     old = with_available("v1", 1, 1, age=1, sized_for=(2, 3))
-    plan = scale_plan(deployment(2, max_surge=1, max_unavailable=1), new, [old])
+    plan = scale_plan(web_deployment(2, max_surge=1, max_unavailable=1), new, [old])
     assert sizes_after(plan, [new, old]) == {"v2": 2, "v1": 1}
 
 
 def test_a_saturated_new_replica_set_replaces_all_old_ones():
     new = with_available("v2", 2, 2, sized_for=(2, 2))
     old = [with_available("v1", 1, 1, age=1), with_available("v0", 0, 0, age=2)]
-    assert scale_plan(deployment(2), new, old) == [Resize("v1", 0)]
+    assert scale_plan(web_deployment(2), new, old) == [Resize("v1", 0)]
 
 
 def test_recreate_does_not_spread():
     new, old = with_available("v2", 2, 0), with_available("v1", 1, 1, age=1)
-    assert scale_plan(deployment(9, strategy=RECREATE), new, [old]) == []
+    assert scale_plan(web_deployment(9, strategy=RECREATE), new, [old]) == []
 
 
 def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits():
@@ -110,7 +115,7 @@ def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits():
     for: the old ReplicaSet has the new size, and the note that it was sized for another.
     """
     old, new = with_available("v1", 2, 2, age=1, sized_for=(3, 3)), with_available("v2", 0, 0, sized_for=(3, 3))
-    smaller = deployment(2, max_surge=0, max_unavailable=1)
+    smaller = web_deployment(2, max_surge=0, max_unavailable=1)
     assert is_scaling_event(smaller, [old, new])
     [(name, size)] = scale_plan(smaller, new, [old])
     noted = resized(old, size, smaller)
@@ -121,9 +126,9 @@ def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits():
 
 def test_every_share_is_written_so_that_the_annotations_are_refreshed():
     new, old = sets_of({"v2": 3, "v1": 3}, sized_for=(6, 6))
-    plan = scale_plan(deployment(5, max_surge=1), new, [old])
+    plan = scale_plan(web_deployment(5, max_surge=1), new, [old])
     assert sorted(plan) == [("v1", 3), ("v2", 3)]
-    refreshed = resized(new, 3, deployment(5, max_surge=1))
+    refreshed = resized(new, 3, web_deployment(5, max_surge=1))
     assert annotations_of(refreshed) == {DESIRED: "5", MAX: "6"}
 
 
@@ -145,8 +150,8 @@ def test_every_share_is_written_so_that_the_annotations_are_refreshed():
 )
 def test_a_replica_set_keeps_its_fraction_of_the_maximum(desired, status, surge, size, annotation, change):
     annotations = {} if annotation is None else {MAX: annotation}
-    d = deployment(desired, max_surge=surge, max_unavailable=1, status={"replicas": status})
-    assert fraction(replica_set("v1", size, annotations=annotations), d) == change
+    d = web_deployment(desired, max_surge=surge, max_unavailable=1, status={"replicas": status})
+    assert fraction(web_replica_set("v1", size, annotations=annotations), d) == change
 
 
 @pytest.mark.parametrize(
@@ -154,22 +159,24 @@ def test_a_replica_set_keeps_its_fraction_of_the_maximum(desired, status, surge,
     [("10", 3, False), ("9", 3, True), ("9", 0, False), ("9x", 3, False), ("-9", 3, False), ("", 3, False)],
 )
 def test_a_changed_size_shows_in_the_annotation_of_a_replica_set_with_pods(annotation, size, event):
-    assert is_scaling_event(deployment(10), [replica_set("v1", size, annotations={DESIRED: annotation})]) is event
+    assert (
+        is_scaling_event(web_deployment(10), [web_replica_set("v1", size, annotations={DESIRED: annotation})]) is event
+    )
 
 
 @pytest.mark.parametrize("annotation", ["2147483648", "99999999999999999999999", "+3", "3.0"])
 def test_an_annotation_that_no_int32_holds_says_nothing(annotation):
-    assert not is_scaling_event(deployment(10), [replica_set("v1", 3, annotations={DESIRED: annotation})])
+    assert not is_scaling_event(web_deployment(10), [web_replica_set("v1", 3, annotations={DESIRED: annotation})])
 
 
 def test_without_pods_the_latest_is_scaled_and_with_one_that_has_pods_that_one():
-    young, old, oldest = (replica_set(f"v{age}", age=age) for age in (1, 2, 3))
+    young, old, oldest = (web_replica_set(f"v{age}", age=age) for age in (1, 2, 3))
     assert active_or_latest(None, []) is None
     assert active_or_latest(None, [oldest, young, old]) is young
     assert active_or_latest(oldest, [young, old]) is oldest
-    only = replica_set("v9", 1, age=9)
+    only = web_replica_set("v9", 1, age=9)
     assert active_or_latest(young, [only, old]) is only
-    assert active_or_latest(replica_set("v8", 1), [only, old]) is None
+    assert active_or_latest(web_replica_set("v8", 1), [only, old]) is None
 
 
 @pytest.mark.parametrize(
@@ -177,22 +184,22 @@ def test_without_pods_the_latest_is_scaled_and_with_one_that_has_pods_that_one()
     [(3, "3", 3, True), (2, "3", 3, False), (3, "2", 3, False), (3, "3", 2, False), (3, "", 3, False)],
 )
 def test_saturated_is_full_and_sized_for_it_and_available(size, sized_for, available, saturated):
-    new = replica_set("v1", size, annotations={DESIRED: sized_for}, status={"availableReplicas": available})
-    assert is_saturated(deployment(3), new) is saturated
-    assert not is_saturated(deployment(3), None)
+    new = web_replica_set("v1", size, annotations={DESIRED: sized_for}, status={"availableReplicas": available})
+    assert is_saturated(web_deployment(3), new) is saturated
+    assert not is_saturated(web_deployment(3), None)
 
 
 def test_a_size_that_is_right_and_noted_is_not_written_again():
-    d = deployment(3, max_surge=1)
-    assert resized(replica_set("v1", 3, sized_for=(3, 4)), 3, d) is None
-    assert resized(replica_set("v1", 2, sized_for=(3, 4)), 3, d)["spec"]["replicas"] == 3
-    assert annotations_of(resized(replica_set("v1", 3, sized_for=(3, 3)), 3, d))[MAX] == "4"
+    d = web_deployment(3, max_surge=1)
+    assert resized(web_replica_set("v1", 3, sized_for=(3, 4)), 3, d) is None
+    assert resized(web_replica_set("v1", 2, sized_for=(3, 4)), 3, d)["spec"]["replicas"] == 3
+    assert annotations_of(resized(web_replica_set("v1", 3, sized_for=(3, 3)), 3, d))[MAX] == "4"
 
 
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(1, 120), st.integers(0, 20))
 def test_proportional_scaling_ends_exactly_at_the_size_that_is_allowed(sizes, after, surge):
     sets = sets_of({f"v{9 - i}": size for i, size in enumerate(sizes)}, sized_for=(sum(sizes), sum(sizes)))
-    d = deployment(after, max_surge=surge, max_unavailable=1)
+    d = web_deployment(after, max_surge=surge, max_unavailable=1)
     planned = sizes_after(scale_plan(d, None, sets), sets)
     assert min(planned.values()) >= 0
     assert sum(planned.values()) == after + max_surge(d)
@@ -206,7 +213,7 @@ def test_proportional_scaling_ends_exactly_at_the_size_that_is_allowed(sizes, af
 )
 def test_growth_ends_exactly_at_the_size_that_is_allowed_whatever_the_annotations_say(sizes, more, surge, before):
     sets = sets_of({f"v{9 - i}": size for i, size in enumerate(sizes)}, sized_for=(before, before))
-    d = deployment(sum(sizes) + more, max_surge=surge, max_unavailable=1)
+    d = web_deployment(sum(sizes) + more, max_surge=surge, max_unavailable=1)
     planned = sizes_after(scale_plan(d, None, sets), sets)
     assert min(planned.values()) >= 0
     assert sum(planned.values()) == sum(sizes) + more + max_surge(d)

@@ -3,7 +3,7 @@ import pytest
 from actors.controllers.workloads.deployment.status import calculated_status, replica_failure, same_status
 from actors.simulation.driving import NOW
 from protocols.conditions import find_condition
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
 
 
 def reporting(name, replicas, *, reported=0, ready=0, available=0, terminating=None, observed=1, **more):
@@ -16,11 +16,11 @@ def reporting(name, replicas, *, reported=0, ready=0, available=0, terminating=N
     }
     if terminating is not None:
         status["terminatingReplicas"] = terminating
-    return replica_set(name, replicas, status=status)
+    return web_replica_set(name, replicas, status=status)
 
 
 def test_counts_are_sums_and_updated_is_the_new_ones():
-    d = deployment(10, meta={"generation": 4}, status={"collisionCount": 2, "readyReplicas": 99, "unheardOf": 1})
+    d = web_deployment(10, meta={"generation": 4}, status={"collisionCount": 2, "readyReplicas": 99, "unheardOf": 1})
     new = reporting("v2", 4, reported=3, ready=2, available=1, terminating=1)
     old = [reporting("v1", 7, reported=6, ready=5, available=4, terminating=2)]
     status = calculated_status(d, new, old, now=NOW)
@@ -39,7 +39,7 @@ def test_counts_are_sums_and_updated_is_the_new_ones():
 
 
 def test_more_available_pods_than_wished_for_leave_none_unavailable():
-    status = calculated_status(deployment(1), reporting("v1", 1, reported=3, ready=3, available=3), [], now=NOW)
+    status = calculated_status(web_deployment(1), reporting("v1", 1, reported=3, ready=3, available=3), [], now=NOW)
     assert "unavailableReplicas" not in status
 
 
@@ -53,7 +53,7 @@ def test_more_available_pods_than_wished_for_leave_none_unavailable():
     ],
 )
 def test_terminating_pods_are_told_only_if_all_are_known(sets, terminating):
-    before = deployment(status={"terminatingReplicas": 7})
+    before = web_deployment(status={"terminatingReplicas": 7})
     assert calculated_status(before, None, sets, now=NOW).get("terminatingReplicas") == terminating
 
 
@@ -70,7 +70,7 @@ def test_terminating_pods_are_told_only_if_all_are_known(sets, terminating):
     ],
 )
 def test_available_is_all_but_those_that_may_be_missing(changes, available, status):
-    d = deployment(**{"replicas": 10, **changes})
+    d = web_deployment(**{"replicas": 10, **changes})
     conditions = calculated_status(d, reporting("v1", 10, available=available), [], now=NOW)["conditions"]
     reason, message = {
         "True": ("MinimumReplicasAvailable", "Deployment has minimum availability."),
@@ -81,8 +81,8 @@ def test_available_is_all_but_those_that_may_be_missing(changes, available, stat
 
 
 def test_calculating_a_status_again_changes_nothing():
-    first = calculated_status(deployment(3), None, [], now=NOW)
-    again = calculated_status(deployment(3, status=first), None, [], now=NOW + 60)
+    first = calculated_status(web_deployment(3), None, [], now=NOW)
+    again = calculated_status(web_deployment(3, status=first), None, [], now=NOW + 60)
     assert again == first
     assert same_status(again, first)
 
@@ -104,13 +104,13 @@ def test_a_count_of_0_is_stored_as_none_but_where_0_says_something(one, other, s
 
 def failing(name, message):
     condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
-    return replica_set(name, status={"conditions": [{"type": "Other"}, condition]})
+    return web_replica_set(name, status={"conditions": [{"type": "Other"}, condition]})
 
 
 def test_the_new_replica_sets_failure_comes_before_those_of_old_ones():
-    old = [replica_set("v0"), failing("v1", "one"), failing("v2", "two")]
+    old = [web_replica_set("v0"), failing("v1", "one"), failing("v2", "two")]
     assert replica_failure(failing("v3", "three"), old)["message"] == "three"
-    assert replica_failure(replica_set("v3"), old)["message"] == "one"
+    assert replica_failure(web_replica_set("v3"), old)["message"] == "one"
     assert replica_failure(None, old)["message"] == "one"
     assert replica_failure(None, []) is None
     assert find_condition([replica_failure(None, old)], "ReplicaFailure")["reason"] == "FailedCreate"

@@ -8,10 +8,10 @@ from actors.simulation.driving import Bench
 from protocols.messages.watching import EventType
 from protocols.objects import controller_of, encode_object, key_of, owner_reference
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
-from tests.actors.controllers.workloads.deployment.objects import RECREATE, deployment, replica_set
-from tests.actors.objects import pod
+from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
+from tests.support.objects import running_pod
 
-WEB = deployment()
+WEB = web_deployment()
 
 
 def change(type, obj, old=None):
@@ -26,7 +26,7 @@ def change(type, obj, old=None):
 
 
 def named(name, **selector):
-    return deployment(
+    return web_deployment(
         meta={"name": name, "uid": f"uid-of-{name}"},
         selector=selector or {"matchLabels": {"app": name}},
     )
@@ -38,8 +38,8 @@ def woken(changed, *, deployments=(WEB,)):
 
 
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-OWNED = replica_set("web-1", owner=WEB)
-ORPHAN = replica_set("web-1")
+OWNED = web_replica_set("web-1", owner=WEB)
+ORPHAN = web_replica_set("web-1")
 OTHER = named("other")
 
 
@@ -47,16 +47,16 @@ OTHER = named("other")
     "type, new, old, keys",
     [
         (EventType.ADDED, OWNED, None, ["default/web"]),
-        (EventType.ADDED, replica_set("web-1", owner=WEB, **GOING), None, ["default/web"]),
+        (EventType.ADDED, web_replica_set("web-1", owner=WEB, **GOING), None, ["default/web"]),
         (EventType.ADDED, ORPHAN, None, ["default/web"]),
-        (EventType.ADDED, replica_set("web-1", **GOING), None, []),
-        (EventType.ADDED, replica_set("web-1", labels={}), None, []),
-        (EventType.ADDED, replica_set("web-1", labels={"app": "none"}), None, []),
+        (EventType.ADDED, web_replica_set("web-1", **GOING), None, []),
+        (EventType.ADDED, web_replica_set("web-1", labels={}), None, []),
+        (EventType.ADDED, web_replica_set("web-1", labels={"app": "none"}), None, []),
         (EventType.MODIFIED, OWNED, OWNED, ["default/web"]),
         (EventType.MODIFIED, ORPHAN, OWNED, ["default/web"]),
         (EventType.MODIFIED, ORPHAN, ORPHAN, []),
-        (EventType.MODIFIED, ORPHAN, replica_set("web-1", labels={"app": "none"}), ["default/web"]),
-        (EventType.MODIFIED, replica_set("web-1", owner=OTHER), OWNED, ["default/other", "default/web"]),
+        (EventType.MODIFIED, ORPHAN, web_replica_set("web-1", labels={"app": "none"}), ["default/web"]),
+        (EventType.MODIFIED, web_replica_set("web-1", owner=OTHER), OWNED, ["default/other", "default/web"]),
         (EventType.DELETED, OWNED, OWNED, ["default/web"]),
         (EventType.DELETED, ORPHAN, ORPHAN, []),
     ],
@@ -77,7 +77,7 @@ def test_an_orphan_wakes_all_that_select_it_but_not_who_selects_everything_or_no
 
 
 def test_a_namesake_of_the_owner_is_not_woken():
-    stranger = deployment(meta={"uid": "another"})
+    stranger = web_deployment(meta={"uid": "another"})
     assert woken(change(EventType.MODIFIED, OWNED, OWNED), deployments=[stranger]) == []
 
 
@@ -85,9 +85,9 @@ def owner_of_pods(owner):
     return owner_reference(owner, api_version="apps/v1", kind="ReplicaSet")
 
 
-RECREATED = deployment(strategy=RECREATE)
-FIRST, SECOND = replica_set("web-1", owner=RECREATED), replica_set("web-2", owner=RECREATED)
-GONE = pod("gone", owner=owner_of_pods(FIRST))
+RECREATED = web_deployment(strategy=RECREATE)
+FIRST, SECOND = web_replica_set("web-1", owner=RECREATED), web_replica_set("web-2", owner=RECREATED)
+GONE = running_pod("gone", owner=owner_of_pods(FIRST))
 
 
 @pytest.mark.parametrize(
@@ -95,30 +95,30 @@ GONE = pod("gone", owner=owner_of_pods(FIRST))
     [
         (EventType.DELETED, GONE, RECREATED, [], ["default/web"]),
         (EventType.MODIFIED, GONE, RECREATED, [], []),
-        (EventType.DELETED, GONE, RECREATED, [pod("left", owner=owner_of_pods(FIRST))], []),
-        (EventType.DELETED, GONE, RECREATED, [pod("left", owner=owner_of_pods(SECOND))], []),
-        (EventType.DELETED, GONE, RECREATED, [pod("orphan")], ["default/web"]),
+        (EventType.DELETED, GONE, RECREATED, [running_pod("left", owner=owner_of_pods(FIRST))], []),
+        (EventType.DELETED, GONE, RECREATED, [running_pod("left", owner=owner_of_pods(SECOND))], []),
+        (EventType.DELETED, GONE, RECREATED, [running_pod("orphan")], ["default/web"]),
         (
             EventType.DELETED,
             GONE,
             RECREATED,
-            [pod("evicted", owner=owner_of_pods(FIRST), phase="Failed")],
+            [running_pod("evicted", owner=owner_of_pods(FIRST), phase="Failed")],
             ["default/web"],
         ),
         (EventType.DELETED, GONE, WEB, [], []),
-        (EventType.DELETED, GONE, deployment(strategy=RECREATE, meta={"uid": "another"}), [], []),
+        (EventType.DELETED, GONE, web_deployment(strategy=RECREATE, meta={"uid": "another"}), [], []),
         (EventType.DELETED, GONE, None, [], []),
-        (EventType.DELETED, pod("gone"), RECREATED, [], []),
-        (EventType.DELETED, pod("gone", owner=owner_of_pods(replica_set("web-9"))), RECREATED, [], []),
-        (EventType.DELETED, pod("gone", owner={**owner_of_pods(FIRST), "uid": "another"}), RECREATED, [], []),
-        (EventType.DELETED, pod("gone", owner={**owner_of_pods(FIRST), "kind": "Job"}), RECREATED, [], []),
-        (EventType.DELETED, pod("gone", owner=owner_of_pods(replica_set("loose"))), RECREATED, [], []),
+        (EventType.DELETED, running_pod("gone"), RECREATED, [], []),
+        (EventType.DELETED, running_pod("gone", owner=owner_of_pods(web_replica_set("web-9"))), RECREATED, [], []),
+        (EventType.DELETED, running_pod("gone", owner={**owner_of_pods(FIRST), "uid": "another"}), RECREATED, [], []),
+        (EventType.DELETED, running_pod("gone", owner={**owner_of_pods(FIRST), "kind": "Job"}), RECREATED, [], []),
+        (EventType.DELETED, running_pod("gone", owner=owner_of_pods(web_replica_set("loose"))), RECREATED, [], []),
     ],
 )
 def test_only_the_last_pod_of_a_recreated_deployment_wakes_it(type, gone, the_deployment, left, keys):
     deployments = [] if the_deployment is None else [the_deployment]
     tables = Bench(
-        {DEPLOYMENTS: deployments, REPLICASETS: [FIRST, SECOND, replica_set("loose")], PODS: left},
+        {DEPLOYMENTS: deployments, REPLICASETS: [FIRST, SECOND, web_replica_set("loose")], PODS: left},
     ).tables
     assert list(emptied_recreate(change(type, gone), tables)) == keys
 

@@ -7,8 +7,8 @@ from actors.reconciliation import Change
 from actors.simulation.driving import Bench
 from protocols.objects import controller_of, encode_object, name_of
 from protocols.resources import PODS, REPLICASETS
-from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, WEB, owned, replica_set
-from tests.actors.objects import pod
+from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, WEB, owned, web_replica_set
+from tests.support.objects import running_pod
 
 
 def keys_of(change, *replica_sets, resource=PODS):
@@ -29,11 +29,11 @@ def changed(new, old=None, *, type=None):
     )
 
 
-TWO = [replica_set(), replica_set(name="wide"), replica_set(name="api", labels={"app": "api"})]
-ORPHAN = pod("p", labels=WEB, uid="p")
-OTHER_ORPHAN = pod("p", labels={"app": "api"}, uid="p")
-OURS = owned("p", uid="p")
-THEIRS = owned("p", TWO[2], uid="p")
+TWO = [web_replica_set(), web_replica_set(name="wide"), web_replica_set(name="api", labels={"app": "api"})]
+ORPHAN = running_pod("p", labels=WEB, metadata={"uid": "p"})
+OTHER_ORPHAN = running_pod("p", labels={"app": "api"}, metadata={"uid": "p"})
+OURS = owned("p", metadata={"uid": "p"})
+THEIRS = owned("p", TWO[2], metadata={"uid": "p"})
 # the change → the keys
 CHANGES = {
     "a pod is added": (changed(OURS), ["default/web"]),
@@ -41,8 +41,11 @@ CHANGES = {
     "a pod is deleted": (changed(OURS, type="DELETED"), ["default/web"]),
     "a pod changes hands": (changed(THEIRS, OURS), ["default/api", "default/web"]),
     "a pod is released": (changed(OTHER_ORPHAN, OURS), ["default/api", "default/web"]),
-    "a pod of another kind of owner": (changed(pod("p", labels=WEB, owner=CONTROLLER)), []),
-    "a pod of a namesake": (changed(pod("p", owner={**OURS["metadata"]["ownerReferences"][0], "uid": "former"})), []),
+    "a pod of another kind of owner": (changed(running_pod("p", labels=WEB, owner=CONTROLLER)), []),
+    "a pod of a namesake": (
+        changed(running_pod("p", owner={**OURS["metadata"]["ownerReferences"][0], "uid": "former"})),
+        [],
+    ),
     "an orphan is added": (changed(ORPHAN), ["default/web", "default/wide"]),
     "an orphan is relabelled": (changed(ORPHAN, OTHER_ORPHAN), ["default/web", "default/wide"]),
     "an orphan is changed": (changed(ORPHAN, ORPHAN), []),
@@ -50,10 +53,10 @@ CHANGES = {
         changed(ORPHAN, {**ORPHAN, "metadata": {**ORPHAN["metadata"], "uid": "q"}}),
         ["default/web", "default/wide"],
     ),
-    "an orphan is being deleted": (changed(pod("p", labels=WEB, **DELETING)), []),
+    "an orphan is being deleted": (changed(running_pod("p", labels=WEB, metadata=DELETING)), []),
     "an orphan is deleted": (changed(ORPHAN, type="DELETED"), []),
-    "an orphan without labels": (changed(pod("p")), []),
-    "an orphan that nobody wants": (changed(pod("p", labels={"app": "x"})), []),
+    "an orphan without labels": (changed(running_pod("p")), []),
+    "an orphan that nobody wants": (changed(running_pod("p", labels={"app": "x"})), []),
 }
 
 
@@ -63,12 +66,15 @@ def test_which_replica_sets_a_changed_pod_concerns(change, keys):
 
 
 def test_a_malformed_replica_set_does_not_keep_an_orphan_from_others():
-    broken = [replica_set(name="broken", labels={"app": 1}), {"metadata": {"name": "empty", "namespace": "default"}}]
+    broken = [
+        web_replica_set(name="broken", labels={"app": 1}),
+        {"metadata": {"name": "empty", "namespace": "default"}},
+    ]
     assert keys_of(changed(ORPHAN), *broken, TWO[0]) == ["default/web"]
 
 
 def test_a_changed_replica_set_concerns_itself():
-    assert keys_of(changed(replica_set()), resource=REPLICASETS) == ["default/web"]
+    assert keys_of(changed(web_replica_set()), resource=REPLICASETS) == ["default/web"]
 
 
 def test_pods_of_an_owner_that_is_not_known_yet_concern_it():

@@ -8,8 +8,8 @@ from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed, Done, ServerFailure
 from protocols.objects import encode_object
 from protocols.resources import REPLICASETS
-from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, replica_set
-from tests.actors.objects import pod
+from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, web_replica_set
+from tests.support.objects import running_pod
 
 # How many pods.
 
@@ -22,15 +22,25 @@ REPLICAS = {
     "none wished for": (0, [owned("a"), owned("b")], 0, 2),
     "replicas not said is one": (None, [], 1, 0),
     "failed and succeeded pods do not count": (2, [owned("a", phase="Failed"), owned("b", phase="Succeeded")], 2, 0),
-    "pods that are being deleted do not count": (1, [owned("a", deletionTimestamp="2026-01-01T00:00:00Z")], 1, 0),
-    "pods of another controller do not count, whatever their labels": (2, [owned("a", replica_set(name="api"))], 2, 0),
+    "pods that are being deleted do not count": (
+        1,
+        [owned("a", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
+        1,
+        0,
+    ),
+    "pods of another controller do not count, whatever their labels": (
+        2,
+        [owned("a", web_replica_set(name="api"))],
+        2,
+        0,
+    ),
     "pods that wait for a node count": (1, [owned("a", phase="Pending", node="", ready=False)], 0, 0),
 }
 
 
 @pytest.mark.parametrize(("replicas", "pods", "created", "deleted"), REPLICAS.values(), ids=REPLICAS)
 def test_missing_pods_are_created_and_surplus_ones_deleted(scene, replicas, pods, created, deleted):
-    driven = scene(replica_set(replicas), pods=pods).sync()
+    driven = scene(web_replica_set(replicas), pods=pods).sync()
     assert (len(driven.of(Create)), len(driven.of(Delete))) == (created, deleted)
     assert driven.result is None
 
@@ -41,21 +51,21 @@ def test_a_replica_set_that_is_gone_has_nothing_done(scene):
 
 @pytest.mark.parametrize(("replicas", "have", "bursts"), [(12, 0, [5, 5, 2]), (2, 14, [5, 5, 2])])
 def test_a_sync_creates_or_deletes_no_more_than_a_burst(scene, replicas, have, bursts):
-    one = scene(replica_set(replicas), pods=[owned(f"p{i}") for i in range(have)], burst=5)
+    one = scene(web_replica_set(replicas), pods=[owned(f"p{i}") for i in range(have)], burst=5)
     for burst in bursts:
         assert len(one.sync().of(Create, Delete)) == burst
     assert one.sync().of(Create, Delete) == []
 
 
 def test_a_burst_is_500(scene):
-    assert len(scene(replica_set(501)).sync().of(Create)) == 500
+    assert len(scene(web_replica_set(501)).sync().of(Create)) == 500
 
 
 def test_each_change_to_the_cluster_is_logged_once(scene, logs):
-    one = scene(replica_set(2))
+    one = scene(web_replica_set(2))
     for _ in range(3):
         one.sync()
-    one.bench.show(REPLICASETS, replica_set(0))
+    one.bench.show(REPLICASETS, web_replica_set(0))
     for _ in range(3):
         one.sync()
     said = [(entry["event"], entry["key"], entry["count"]) for entry in logs.entries]
@@ -69,7 +79,7 @@ def test_events_tell_of_created_and_deleted_pods(scene):
         (record.api_version, record.kind, record.namespace, record.name, record.uid) for record in driven.records
     }
     assert about == ("apps/v1", "ReplicaSet", "default", "web", "uid-of-web")
-    driven = scene(replica_set(0), pods=[owned("a")]).sync()
+    driven = scene(web_replica_set(0), pods=[owned("a")]).sync()
     assert driven.events == [("Normal", "SuccessfulDelete", "Deleted pod: a")]
 
 
@@ -77,7 +87,7 @@ def test_events_tell_of_created_and_deleted_pods(scene):
 
 
 def test_matching_orphans_are_adopted_and_counted(scene):
-    one = scene(pods=[pod("a", labels=WEB), pod("b", labels={"app": "other"})])
+    one = scene(pods=[running_pod("a", labels=WEB), running_pod("b", labels={"app": "other"})])
     driven = one.sync()
     assert [command.key for command in driven.of(Patch)] == ["default/a"]
     assert len(driven.of(Create)) == 1
@@ -85,19 +95,19 @@ def test_matching_orphans_are_adopted_and_counted(scene):
 
 
 def test_pods_that_match_no_longer_are_released_and_replaced(scene):
-    one = scene(replica_set(1), pods=[owned("a", labels={"app": "debug"})])
+    one = scene(web_replica_set(1), pods=[owned("a", labels={"app": "debug"})])
     driven = one.sync()
     assert bodies(driven, Patch)[0]["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": "uid-of-web"}]
     assert len(driven.of(Create)) == 1
 
 
 def test_terminal_pods_are_neither_adopted_nor_released(scene):
-    pods = [pod("a", labels=WEB, phase="Failed"), owned("b", labels={"app": "debug"}, phase="Succeeded")]
-    assert scene(replica_set(0), pods=pods).sync().of(Patch, Get) == []
+    pods = [running_pod("a", labels=WEB, phase="Failed"), owned("b", labels={"app": "debug"}, phase="Succeeded")]
+    assert scene(web_replica_set(0), pods=pods).sync().of(Patch, Get) == []
 
 
 def test_a_failed_adoption_ends_the_sync_before_all_else(scene):
-    one = scene(pods=[pod("a", labels=WEB)])
+    one = scene(pods=[running_pod("a", labels=WEB)])
     driven = one.sync(
         lambda command: ServerFailure("no") if isinstance(command, Patch) else one.accept(command), raises=CommandFailed
     )
@@ -105,15 +115,15 @@ def test_a_failed_adoption_ends_the_sync_before_all_else(scene):
 
 
 def test_a_replica_set_that_is_being_deleted_only_counts_its_pods(scene):
-    one = scene(replica_set(5, meta=DELETING), pods=[owned("a"), pod("b", labels=WEB)])
+    one = scene(web_replica_set(5, meta=DELETING), pods=[owned("a"), running_pod("b", labels=WEB)])
     driven = one.sync()
     assert [type(command) for command in driven.commands] == [Update]
     assert one.status()["replicas"] == 1
 
 
 def test_a_replica_set_that_is_deleted_without_our_knowing_adopts_nothing(scene):
-    one = scene(pods=[pod("a", labels=WEB)])
-    live = Done(encode_object(replica_set(meta={**DELETING, "resourceVersion": "900"})))
+    one = scene(pods=[running_pod("a", labels=WEB)])
+    live = Done(encode_object(web_replica_set(meta={**DELETING, "resourceVersion": "900"})))
     driven = one.sync(lambda command: live if isinstance(command, Get) else one.accept(command), raises=CommandFailed)
     assert [type(command) for command in driven.commands] == [Get]
 
@@ -131,16 +141,16 @@ def test_the_pods_that_go_first_are_deleted(scene):
     ]
     gone = []
     for replicas in range(4, 0, -1):
-        one = scene(replica_set(replicas), pods=pods)
+        one = scene(web_replica_set(replicas), pods=pods)
         gone.append(set(deleted_keys(one.sync())))
     first, *others = [keys - before for keys, before in zip(gone, [set(), *gone], strict=False)]
     assert [first, *others] == [{"default/unassigned"}, {"default/pending"}, {"default/unready"}, {"default/fresh"}]
 
 
 SIBLINGS = [
-    replica_set(1, meta={"ownerReferences": [CONTROLLER]}),
-    replica_set(3, name="old", labels={"app": "old"}, meta={"ownerReferences": [CONTROLLER]}),
-    replica_set(3, name="stranger", labels={"app": "stranger"}),
+    web_replica_set(1, meta={"ownerReferences": [CONTROLLER]}),
+    web_replica_set(3, name="old", labels={"app": "old"}, meta={"ownerReferences": [CONTROLLER]}),
+    web_replica_set(3, name="stranger", labels={"app": "stranger"}),
 ]
 CROWDS = [
     owned("a", node="n1"),
@@ -170,10 +180,10 @@ def test_without_a_controller_siblings_do_not_matter(scene):
 
 def test_the_ages_of_deleted_pods_are_measured(scene):
     pods = [owned("a", created=NOW - 100, ready_since=NOW - 10), owned("b", created=NOW - 50, ready_since=NOW - 9000)]
-    one = scene(replica_set(1), pods=pods)
+    one = scene(web_replica_set(1), pods=pods)
     assert deleted_keys(one.sync()) == ["default/a"]
     assert one.ratios == [2.0]
-    one = scene(replica_set(0), pods=pods)
+    one = scene(web_replica_set(0), pods=pods)
     one.sync()
     assert one.ratios == []  # none was chosen: all go
 
@@ -182,7 +192,9 @@ def test_the_ages_of_deleted_pods_are_measured(scene):
 
 
 def test_the_status_counts_the_pods_from_before_the_sync(scene):
-    one = scene(replica_set(3, generation=4), pods=[owned("a"), owned("b", labels={**WEB, "more": "yes"}, ready=False)])
+    one = scene(
+        web_replica_set(3, generation=4), pods=[owned("a"), owned("b", labels={**WEB, "more": "yes"}, ready=False)]
+    )
     one.sync()
     assert one.status() == {
         "replicas": 2,
@@ -195,14 +207,18 @@ def test_the_status_counts_the_pods_from_before_the_sync(scene):
 
 
 def test_an_unchanged_status_is_not_written(scene):
-    one = scene(replica_set(1), pods=[owned("a")])
+    one = scene(web_replica_set(1), pods=[owned("a")])
     assert [type(command) for command in one.sync().commands] == [Update]
     assert one.sync().commands == []
 
 
 def test_only_terminating_pods_that_match_are_counted(scene):
-    pods = [owned("a", **DELETING), owned("b", labels={"app": "x"}, **DELETING), owned("c", phase="Failed", **DELETING)]
-    one = scene(replica_set(0), pods=pods)
+    pods = [
+        owned("a", metadata=DELETING),
+        owned("b", labels={"app": "x"}, metadata=DELETING),
+        owned("c", phase="Failed", metadata=DELETING),
+    ]
+    one = scene(web_replica_set(0), pods=pods)
     one.sync()
     assert one.status()["terminatingReplicas"] == 1
 
@@ -227,7 +243,7 @@ def test_a_replica_set_is_looked_at_again_when_a_pod_becomes_available(scene, mi
         if age is not None:  # to the tenth of a second, which objects of a real server do not say
             condition["lastTransitionTime"] = f"2027-01-15T07:59:{60 - age:06.3f}Z" if age else "2027-01-15T08:00:00Z"
         pods.append(one)
-    driven = scene(replica_set(len(ages), minReadySeconds=min_ready_seconds), pods=pods).sync()
+    driven = scene(web_replica_set(len(ages), minReadySeconds=min_ready_seconds), pods=pods).sync()
     if seconds is None:
         assert driven.result is None
     else:
@@ -263,6 +279,6 @@ def test_a_malformed_replica_set_is_refused_with_the_name_of_the_field(parts, wh
 
 
 def test_nothing_is_done_for_a_malformed_replica_set(scene):
-    one = scene(replica_set(replicas="three"), pods=[pod("a", labels=WEB)])
+    one = scene(web_replica_set(replicas="three"), pods=[running_pod("a", labels=WEB)])
     driven = one.sync(raises=ValueError)
     assert driven.commands == []

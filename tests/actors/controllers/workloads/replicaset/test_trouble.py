@@ -20,14 +20,15 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import decode_object, encode_object, name_of
 from protocols.resources import PODS, REPLICASETS
-from tests.actors.controllers.workloads.replica_sets import CONTROLLER, KEY, owned, replica_set
-from tests.actors.objects import NAMESPACE_TERMINATING, QUOTA_EXCEEDED, pod
+from tests.actors.controllers.workloads.replica_sets import CONTROLLER, KEY, owned, web_replica_set
+from tests.support.objects import running_pod
+from tests.support.refusals import NAMESPACE_TERMINATING, QUOTA_EXCEEDED
 
 # Own writes, seen late.
 
 
 def test_no_pod_is_made_twice_while_the_watch_is_late(scene):
-    one = scene(replica_set(30))
+    one = scene(web_replica_set(30))
     assert len(one.sync().of(Create)) == 30
     assert one.sync().of(Create, Delete) == []
     one.clock.advance(360)
@@ -37,7 +38,7 @@ def test_no_pod_is_made_twice_while_the_watch_is_late(scene):
 
 
 def test_the_status_is_written_while_the_watch_is_late(scene):
-    one = scene(replica_set(3))
+    one = scene(web_replica_set(3))
     one.sync()
     driven = one.sync()
     assert [type(command) for command in driven.commands] == [Update]
@@ -46,14 +47,14 @@ def test_the_status_is_written_while_the_watch_is_late(scene):
 
 
 def test_no_second_pod_is_deleted_while_the_watch_is_late(scene):
-    one = scene(replica_set(1), pods=[owned("a"), owned("b"), owned("c")])
+    one = scene(web_replica_set(1), pods=[owned("a"), owned("b"), owned("c")])
     assert len(one.sync().of(Delete)) == 2
     one.clock.advance(360)
     assert one.sync().of(Create, Delete) == []
 
 
 def test_a_pod_that_is_deleted_gracefully_is_counted_as_terminating(scene):
-    one = scene(replica_set(1), pods=[owned("a"), owned("b")])
+    one = scene(web_replica_set(1), pods=[owned("a"), owned("b")])
 
     def gracefully(command):
         if isinstance(command, Delete):
@@ -92,7 +93,7 @@ class Server:
 @pytest.mark.parametrize("batches", range(1, 6))
 def test_killed_after_any_batch_a_sync_that_starts_anew_makes_no_pod_twice(scene, batches):
     """Nothing of the first one is known to the second: neither its outcomes nor, by the late watch, its pods."""
-    one = scene(replica_set(10))
+    one = scene(web_replica_set(10))
     server = Server(one)
     one.sync(server, stop_after=batches)
     one.start()
@@ -103,7 +104,7 @@ def test_killed_after_any_batch_a_sync_that_starts_anew_makes_no_pod_twice(scene
 
 
 def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene):
-    one = scene(replica_set(3))
+    one = scene(web_replica_set(3))
     server, lost = Server(one), []
 
     def losing_the_third(command):
@@ -129,7 +130,7 @@ def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene):
 
 @pytest.mark.parametrize("nothing_said", [Refused("connection refused"), Forbidden("no"), ServerFailure("later")])
 def test_while_nobody_says_who_has_a_name_it_is_asked_for_again(scene, nothing_said):
-    one = scene(replica_set(1))
+    one = scene(web_replica_set(1))
     server = Server(one)
     (name,) = created_names(one.sync(server, stop_after=1))
     one.start()
@@ -144,7 +145,7 @@ def test_while_nobody_says_who_has_a_name_it_is_asked_for_again(scene, nothing_s
 
 @pytest.mark.parametrize("never_heard", [Create, Get])
 def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(scene, never_heard):
-    one = scene(replica_set(2))
+    one = scene(web_replica_set(2))
     server = Server(one)
     if never_heard is Get:
         one.sync(server, stop_after=1)
@@ -155,7 +156,7 @@ def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(
         return Unknown("timed out") if isinstance(command, never_heard) else outcome
 
     first = one.sync(silent, raises=CommandFailed)
-    one.bench.show(REPLICASETS, replica_set(3, resourceVersion="77"))
+    one.bench.show(REPLICASETS, web_replica_set(3, resourceVersion="77"))
     second = one.sync(server)
     assert created_names(second)[0] == created_names(first)[0]
     assert len(server.pods) == 3
@@ -163,9 +164,11 @@ def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(
 
 
 def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene):
-    one = scene(replica_set(1))
+    one = scene(web_replica_set(1))
     (name,) = created_names(one.sync(stop_after=1))
-    stranger = Done(encode_object(pod(name, uid="strange", resourceVersion="500", owner=CONTROLLER)))
+    stranger = Done(
+        encode_object(running_pod(name, owner=CONTROLLER, metadata={"uid": "strange", "resourceVersion": "500"}))
+    )
 
     def answer(command):
         match command:
@@ -181,7 +184,7 @@ def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene):
 
 
 def test_a_pod_that_is_deleted_gets_a_successor_of_another_name(scene):
-    one = scene(replica_set(2))
+    one = scene(web_replica_set(2))
     names = created_names(one.sync())
     one.sync()
     one.bench.catch_up()
@@ -194,7 +197,7 @@ def test_a_pod_that_is_deleted_gets_a_successor_of_another_name(scene):
 
 
 def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene):
-    one = scene(replica_set(100))
+    one = scene(web_replica_set(100))
     driven = one.sync(failing(after=10, outcome=QUOTA_EXCEEDED, to=Create, otherwise=one.accept), raises=CommandFailed)
     assert len(driven.of(Create)) == 15
     assert [event for event in driven.events if event[0] == "Warning"] == [
@@ -214,7 +217,7 @@ def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene):
 
 
 def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene):
-    one = scene(replica_set(0), pods=[owned("a"), owned("b")])
+    one = scene(web_replica_set(0), pods=[owned("a"), owned("b")])
     driven = one.sync(
         lambda command: (
             Forbidden("no") if isinstance(command, Delete) and command.key == "default/a" else one.accept(command)
@@ -259,7 +262,7 @@ def test_a_failed_status_hides_a_failed_creation(scene):
 
 
 def test_a_failed_status_is_tried_once_more_on_the_live_object(scene):
-    one = scene(replica_set(0, generation=2))
+    one = scene(web_replica_set(0, generation=2))
     driven = one.sync(
         failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=one.accept), raises=CommandFailed
     )
@@ -270,7 +273,7 @@ def test_a_failed_status_is_tried_once_more_on_the_live_object(scene):
 
 
 def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene):
-    one = scene(replica_set(1))
+    one = scene(web_replica_set(1))
     made, began = [], one.clock.uptime
     while one.clock.uptime - began < 600:
         driven = one.sync()
@@ -286,7 +289,7 @@ def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene):
 
 
 def test_pods_that_fail_at_once_are_warned_of_once(scene, logs):
-    one = scene(replica_set(2), pods=[owned("dead", phase="Failed")])
+    one = scene(web_replica_set(2), pods=[owned("dead", phase="Failed")])
     first = one.sync()
     one.bench.catch_up()
     one.fail_pods(created_keys(first))
@@ -299,7 +302,7 @@ def test_pods_that_fail_at_once_are_warned_of_once(scene, logs):
 
 
 def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene):
-    one = scene(replica_set(3), pods=[owned("a"), owned("b"), owned("dead", phase="Failed")])
+    one = scene(web_replica_set(3), pods=[owned("a"), owned("b"), owned("dead", phase="Failed")])
     first = one.sync()
     one.bench.catch_up()
     one.fail_pods(created_keys(first))
@@ -312,7 +315,7 @@ def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene):
 
 
 def test_a_pod_that_fails_after_a_while_is_replaced_at_once(scene):
-    one = scene(replica_set(1), pods=[owned("dead", phase="Failed")])
+    one = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
     for _ in range(5):
         driven = one.sync()
         assert len(driven.of(Create)) == 1
@@ -322,22 +325,22 @@ def test_a_pod_that_fails_after_a_while_is_replaced_at_once(scene):
 
 
 def test_a_replica_set_made_anew_under_its_name_starts_clean(scene):
-    one = scene(replica_set(1), pods=[owned("dead", phase="Failed")])
+    one = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
     first = one.sync()
     one.bench.catch_up()
     one.fail_pods(created_keys(first))
     assert one.sync().of(Create) == []
-    one.bench.show(REPLICASETS, replica_set(1, meta={"uid": "new"}))
+    one.bench.show(REPLICASETS, web_replica_set(1, meta={"uid": "new"}))
     assert len(one.sync().of(Create)) == 1
 
 
 def test_what_is_remembered_of_a_replica_set_goes_with_it(scene):
-    one = scene(replica_set(1), pods=[owned("dead", phase="Failed")])
+    one = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
     first = one.sync()
     one.bench.catch_up()
     one.fail_pods(created_keys(first))
     assert one.sync().of(Create) == []
     one.bench.hide(REPLICASETS, KEY)
     one.sync()
-    one.bench.show(REPLICASETS, replica_set(1))
+    one.bench.show(REPLICASETS, web_replica_set(1))
     assert len(one.sync().of(Create)) == 1
