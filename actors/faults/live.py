@@ -1,4 +1,4 @@
-"""A fault plan in a running system: what stands between it and the world, and what happens at a time of its own."""
+"""A fault plan in a running system: faulty transport, clock and spawner, and faults that begin and end at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOOK_AGAIN = 2.0  # seconds after which nodes that have come meanwhile fall sile
 
 
 class LiveFaults:
-    """transport, clock, spawner and gate are what a ControllerSystem is given in place of the plain ones."""
+    """transport, clock, spawner, gate: a ControllerSystem takes these instead of the plain ones."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class LiveFaults:
         self._stopped = False
 
     def way_to(self, cloud: CloudCalls) -> CloudCalls:
-        """What a ControllerSystem is given in place of the plain way to a cloud."""
+        """A ControllerSystem takes this instead of the plain way to a cloud."""
         return FaultyCalls(cloud, self.strikes.strike, clock=self._real_clock)
 
     def begin(self) -> None:
-        """Enter what lasts for a time into the clock."""
+        """Set alarms for the faults that begin or end at a time."""
         self._log.warning("faults are injected into this run", faults=[str(fault) for fault in self.strikes.faults])
         for fault in self.strikes.faults:
             self._at(fault.start, fault, "begins", self._beginning(fault))
@@ -61,7 +61,7 @@ class LiveFaults:
                 self._at(fault.until, fault, "ends", self._ending(fault))
 
     def stop(self) -> None:
-        """Nothing more happens, and silent nodes speak again."""
+        """Inject nothing more, and let silent nodes speak again."""
         self._stopped = True
         for name in sorted(self._silenced):
             self._say(name, silent=False)

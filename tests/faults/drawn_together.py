@@ -118,16 +118,10 @@ def _time(chance: random.Random, seconds: float) -> float:
     return round(chance.uniform(5.0, seconds), 2)
 
 
-def _spell(at: float, end: float, *, ends: bool) -> Spell:
-    spell = Spell.__new__(Spell)
-    spell.at, spell.end, spell.ends = at, end, ends
-    return spell
-
-
 def _outage(chance: random.Random, names: Sequence[str], seconds: float, *, for_good: bool = False) -> Iterable[Action]:
     at = _time(chance, seconds)
     end = at if for_good else at + chance.choice(WHILES)
-    return all_fall_silent(names, _spell(at, end, ends=not for_good))
+    return all_fall_silent(names, Spell(at, end, ends=not for_good))
 
 
 def _happening(chance: random.Random, what: str, machine: HollowNode, seconds: float) -> Iterator[Action]:
@@ -151,7 +145,7 @@ def _happening(chance: random.Random, what: str, machine: HollowNode, seconds: f
         case "deleted":
             yield delete(at, NODES, name)
         case "anew":
-            yield from register_anew(machine, _spell(at, end, ends=True))
+            yield from register_anew(machine, Spell(at, end, ends=True))
         case "cordoned":
             yield merge(at, NODES, name, {"spec": {"unschedulable": True}})
             if ends:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.nodes import NodesOfTheCloudStay
-from actors.simulation.trials.nodes.actions import Spell
+from actors.simulation.trials.nodes.actions import draw_spell
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.settings import fake_cloud
 from actors.simulation.trials.silence import silenced
@@ -24,11 +24,13 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     if chance.random() < 0.3 and (name := pool.take()) is not None:
         yield from _shut_down(scenario, chance, name)
     if chance.random() < 0.3 and (name := pool.take(removed=True)) is not None:
-        yield Action(Spell(scenario, chance).at, f"the machine of {name} is gone", lambda c: terminate_machine(c, name))
+        yield Action(
+            draw_spell(scenario, chance).at, f"the machine of {name} is gone", lambda c: terminate_machine(c, name)
+        )
 
 
 def _shut_down(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
-    spell = Spell(scenario, chance)
+    spell = draw_spell(scenario, chance)
     yield Action(spell.at, f"{name} is switched off", lambda cluster: switch_machine(cluster, name, on=False))
     if spell.ends:
         yield Action(spell.end, f"{name} is switched on", lambda cluster: switch_machine(cluster, name, on=True))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.nodes import RoutesOfNodesStay, pod_ranges
-from actors.simulation.trials.nodes.actions import Spell, remove
+from actors.simulation.trials.nodes.actions import draw_spell, remove
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.settings import fake_cloud, options_of
 from actors.simulation.trials.trial import Trial
@@ -20,7 +20,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     """A node is deleted: its route leads nowhere."""
     chance = scenario.chance("node route actions")
     if chance.random() < 0.3 and (name := scenario.nodes.take(removed=True)) is not None:
-        yield from remove(name, Spell(scenario, chance))
+        yield from remove(name, draw_spell(scenario, chance))
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

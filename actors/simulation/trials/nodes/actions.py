@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.hollow.fleet import HollowNode
 from actors.hollow.node_objects import new_node
@@ -20,13 +20,18 @@ WHILES = (10.0, 25.0, 40.0, 60.0)  # seconds that something lasts
 FIRST = 5.0  # seconds: before that all nodes are well
 
 
-class Spell:
-    """When something happens to a node, when it ends, and whether it ends at all."""
+class Spell(NamedTuple):
+    """When something happens to a node, and when it ends, if it ends at all."""
 
-    def __init__(self, scenario: Scenario, chance: random.Random) -> None:
-        [self.at] = scenario.times(chance, 1, first=FIRST)
-        self.end = self.at + chance.choice(WHILES)
-        self.ends = chance.random() < 0.5
+    at: float
+    end: float
+    ends: bool
+
+
+def draw_spell(scenario: Scenario, chance: random.Random) -> Spell:
+    """It ends in every other case."""
+    [at] = scenario.times(chance, 1, first=FIRST)
+    return Spell(at, at + chance.choice(WHILES), chance.random() < 0.5)
 
 
 def fall_silent(name: str, spell: Spell) -> Iterable[Action]:

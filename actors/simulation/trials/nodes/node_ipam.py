@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.nodes import RangesAreUnique, pod_ranges
-from actors.simulation.trials.nodes.actions import Spell, register_anew
+from actors.simulation.trials.nodes.actions import draw_spell, register_anew
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.trial import Trial
 from protocols.objects import name_of
@@ -17,7 +17,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     """A node is deleted, and registers again: its range is free, and it needs one."""
     chance = scenario.chance("node ipam actions")
     if chance.random() < 0.5 and (name := scenario.nodes.take(removed=True)) is not None:
-        yield from register_anew(scenario.nodes.machines[name], Spell(scenario, chance))
+        yield from register_anew(scenario.nodes.machines[name], draw_spell(scenario, chance))
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

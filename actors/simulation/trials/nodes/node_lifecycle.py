@@ -11,7 +11,7 @@ from typing import Any
 from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.evictions import TaintsWithinTheRate
-from actors.simulation.trials.nodes.actions import Spell, all_fall_silent, cordon, fall_silent
+from actors.simulation.trials.nodes.actions import all_fall_silent, cordon, draw_spell, fall_silent
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.settings import rates_of
 from actors.simulation.trials.silence import is_silent
@@ -26,16 +26,14 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     chance, pool = scenario.chance("node lifecycle actions"), scenario.nodes
     outage = chance.random()
     if outage < 0.15:
-        spell = Spell(scenario, chance)
-        spell.ends = True  # else no workload is ever as its spec says
-        yield from all_fall_silent(pool.take_all(), spell)
+        # For a while: else no workload is ever as its spec says.
+        yield from all_fall_silent(pool.take_all(), draw_spell(scenario, chance)._replace(ends=True))
     elif outage < 0.5:
-        spell = Spell(scenario, chance)
-        spell.ends = chance.random() < 0.7
+        spell = draw_spell(scenario, chance)._replace(ends=chance.random() < 0.7)
         yield from all_fall_silent(pool.take_zone(chance.choice(list(pool.zones))), spell)
     for happens, share in ((fall_silent, 0.5), (cordon, 0.25)):
         if chance.random() < share and (name := pool.take()) is not None:
-            yield from happens(name, Spell(scenario, chance))
+            yield from happens(name, draw_spell(scenario, chance))
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

@@ -13,7 +13,7 @@ from actors.hollow.behaviour import RUN_SECONDS
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.nodes import OnlyGarbageIsRemoved
 from actors.simulation.trials.actions import merge
-from actors.simulation.trials.nodes.actions import FIRST, Spell, bare_pod, set_taint
+from actors.simulation.trials.nodes.actions import FIRST, bare_pod, draw_spell, set_taint
 from actors.simulation.trials.nodes.taints import tolerations
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.settings import options_of
@@ -35,7 +35,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         tolerated = tolerations(15, maintenance=None)
         yield bare_pod(at, f"short-{number}", tolerations=tolerated, annotations={RUN_SECONDS: "1"})
     if chance.random() < 0.3 and (name := scenario.nodes.take()) is not None:
-        spell = Spell(scenario, chance)
+        spell = draw_spell(scenario, chance)
         yield merge(spell.at, NODES, name, silenced(True), "falls silent")
         yield set_taint(spell.end, name, OUT_OF_SERVICE_TAINT, there=True)
 
