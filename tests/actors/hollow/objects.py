@@ -1,4 +1,4 @@
-"""Nodes, pods and what a server answers, as the tests of hollow nodes want them."""
+"""Nodes and pods of a hollow cluster."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from actors.reconciliation.derived import PODS_BY_NODE
 from actors.simulation.driving import NOW, Bench
 from protocols.objects import Object
 from protocols.resources import NODES, PODS
+from tests.support.objects import owned_by, pod
 
 FLEET = make_fleet(nodes=3, zones=2)
 
 
-def node(name: str = "hollow-node-0", *, fleet: Mapping[str, HollowNode] = FLEET, **changes: Any) -> Object:
+def hollow_node(name: str = "hollow-node-0", *, fleet: Mapping[str, HollowNode] = FLEET, **changes: Any) -> Object:
     """A node as it registers itself. changes: annotations and labels (added), spec, allocatable (replaced in parts)."""
     made = new_node(fleet[name], now=NOW - 3600)
     made["metadata"]["annotations"].update(changes.get("annotations", {}))
@@ -26,24 +27,22 @@ def node(name: str = "hollow-node-0", *, fleet: Mapping[str, HollowNode] = FLEET
 
 
 def nodes(fleet: Mapping[str, HollowNode] = FLEET) -> list[Object]:
-    return [node(name, fleet=fleet) for name in fleet]
+    return [hollow_node(name, fleet=fleet) for name in fleet]
 
 
 def unassigned(name: str = "web", *, requests: Mapping[str, str] | None = None, **spec: Any) -> Object:
     """A new pod with one container. spec: further fields; annotations and owner (a uid) go into its metadata."""
-    metadata: Object = {"name": name, "namespace": "default", "annotations": spec.pop("annotations", {})}
     owner = spec.pop("owner", None)
-    if owner is not None:
-        reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": owner, "controller": True}
-        metadata["ownerReferences"] = [reference]
     container: Object = {"name": "web", "image": "nginx"}
     if requests is not None:
         container["resources"] = {"requests": dict(requests)}
-    return {
-        "metadata": metadata,
-        "spec": {"containers": [container], "restartPolicy": "Always", **spec},
-        "status": {"phase": "Pending"},
-    }
+    return pod(
+        name,
+        owner=None if owner is None else owned_by(owner),
+        metadata={"annotations": spec.pop("annotations", {})},
+        spec={"containers": [container], "restartPolicy": "Always", **spec},
+        status={"phase": "Pending"},
+    )
 
 
 def bound(name: str = "web", *, to: str = "hollow-node-0", **spec: Any) -> Object:
@@ -54,7 +53,7 @@ def bound(name: str = "web", *, to: str = "hollow-node-0", **spec: Any) -> Objec
 
 
 def deleted(pod: Object, *, grace: int = 30, **metadata: Any) -> Object:
-    """The pod, when its deletion was asked for."""
+    """The pod after its deletion was requested."""
     stamps = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": grace, **metadata}
     return {**pod, "metadata": {**pod["metadata"], **stamps}}
 

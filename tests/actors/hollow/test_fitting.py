@@ -20,7 +20,7 @@ from actors.hollow.fitting import (
     node_view,
     nodes_to_find,
 )
-from tests.actors.hollow.objects import node, unassigned
+from tests.actors.hollow.objects import hollow_node, unassigned
 
 GI = 2**30
 ROOM = {"cpu": 4000, "memory": 8 * GI, "pods": 10}
@@ -120,7 +120,9 @@ def test_what_scheduling_sees_of_a_node():
         {"key": "c", "effect": "NoExecute"},
         {"key": "d", "effect": "PreferNoSchedule"},
     ]
-    seen = node_view(node(spec={"taints": taints, "unschedulable": True}, allocatable={"cpu": "1500m", "x": "none"}))
+    seen = node_view(
+        hollow_node(spec={"taints": taints, "unschedulable": True}, allocatable={"cpu": "1500m", "x": "none"})
+    )
     assert (seen.name, seen.zone) == ("hollow-node-0", "zone-a")
     assert seen.taints == (Taint("a", "b", "NoSchedule"), Taint("c", "", "NoExecute"))
     assert seen.unschedulable
@@ -129,7 +131,7 @@ def test_what_scheduling_sees_of_a_node():
 
 
 def test_a_heartbeat_does_not_change_what_scheduling_sees():
-    before, after = node(), node()
+    before, after = hollow_node(), hollow_node()
     after["status"]["conditions"][0]["lastHeartbeatTime"] = "2027-01-15T09:00:00Z"
     assert node_view(before) == node_view(after)
 

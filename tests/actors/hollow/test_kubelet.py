@@ -8,7 +8,7 @@ from protocols.messages.commands import Delete, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Unknown
 from protocols.objects import encode_object, name_of
 from protocols.resources import NODES, PODS
-from tests.actors.hollow.objects import FLEET, bench, bound, deleted, node, nodes, unassigned
+from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned
 
 KEY = "default/web"
 SILENT = {behaviour.SILENT: "true"}
@@ -55,11 +55,11 @@ def test_a_running_pod_is_left_alone():
 LEFT_ALONE = {
     "not bound": (unassigned(), nodes()),
     "bound to a node that is not hollow": (bound(to="n1"), nodes()),
-    "bound to a hollow node that does not exist": (bound(to="hollow-node-2"), [node("hollow-node-0")]),
-    "on a silent node": (bound(), [node(annotations=SILENT)]),
+    "bound to a hollow node that does not exist": (bound(to="hollow-node-2"), [hollow_node("hollow-node-0")]),
+    "on a silent node": (bound(), [hollow_node(annotations=SILENT)]),
     "over": ({**bound(), "status": {"phase": "Succeeded"}}, nodes()),
-    "deleted, on a silent node": (deleted(bound()), [node(annotations=SILENT)]),
-    "deleted, on a node that does not exist": (deleted(bound(to="hollow-node-2")), [node("hollow-node-0")]),
+    "deleted, on a silent node": (deleted(bound()), [hollow_node(annotations=SILENT)]),
+    "deleted, on a node that does not exist": (deleted(bound(to="hollow-node-2")), [hollow_node("hollow-node-0")]),
 }
 
 
@@ -71,7 +71,7 @@ def test_pods_of_others_and_of_the_silent_are_left_alone(case):
 
 
 def test_pods_of_a_node_that_flaps_wait_until_it_speaks():
-    world = World(bound(), on=[node(annotations={behaviour.FLAP: "60"})])
+    world = World(bound(), on=[hollow_node(annotations={behaviour.FLAP: "60"})])
     clock = world.bench.clock
     clock.advance(60 - clock.now() % 60 + (0 if clock.now() // 60 % 2 == 0 else 60))
     driven = world.drive()
@@ -131,7 +131,7 @@ def test_pods_of_a_node_have_addresses_of_their_own():
 
 
 def test_a_node_with_a_pod_cidr_uses_that():
-    there = [node(spec={"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"]})]
+    there = [hollow_node(spec={"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"]})]
     world = World(bound(), on=there)
     world.drive()
     assert world.pod()["status"]["podIPs"] == [{"ip": "10.244.3.2"}, {"ip": "fd00:3::2"}]
@@ -161,7 +161,7 @@ def test_a_write_that_failed_is_repeated_with_the_same_address():
 
 
 def test_the_address_of_a_pod_that_is_over_or_gone_is_free_again():
-    small = [node(spec={"podCIDR": "10.0.0.0/29"})]  # room for five pods
+    small = [hollow_node(spec={"podCIDR": "10.0.0.0/29"})]  # room for five pods
     world = World(*(bound(name) for name in "abcdefg"), on=small)
     for name in "abcde":
         world.drive(f"default/{name}")
@@ -186,7 +186,7 @@ def test_a_new_kubelet_does_not_keep_the_addresses_of_pods_that_are_over():
 
 
 def test_a_pod_that_only_finalizers_hold_has_given_its_address_back():
-    world = World(bound(), bound("next"), on=[node(spec={"podCIDR": "10.0.0.0/30"})])  # room for one
+    world = World(bound(), bound("next"), on=[hollow_node(spec={"podCIDR": "10.0.0.0/30"})])  # room for one
     world.drive()
     world.ask_to_delete(grace=0, finalizers=["example.com/hold"])
     world.drive()
@@ -262,7 +262,7 @@ def test_a_namesake_is_given_its_own_time():
 
 
 def test_all_pods_of_a_slow_node_are_slow_to_stop():
-    world = World(bound(), on=[node(annotations={behaviour.TERMINATE_AFTER: "9"})])
+    world = World(bound(), on=[hollow_node(annotations={behaviour.TERMINATE_AFTER: "9"})])
     world.drive()
     world.ask_to_delete()
     assert world.drive().result.seconds == 9
@@ -304,17 +304,27 @@ def woken(world, resource, type, new, old=None):
 
 
 NODE_EVENTS = {
-    "a node that comes": ("ADDED", node(), None, ["default/a", "default/b"]),
-    "a heartbeat": ("MODIFIED", node(labels={"x": "y"}), node(), []),
-    "a node that falls silent": ("MODIFIED", node(annotations=SILENT), node(), ["default/a", "default/b"]),
-    "a node that speaks again": ("MODIFIED", node(), node(annotations=SILENT), ["default/a", "default/b"]),
-    "a node that begins to flap": (
+    "a node that comes": ("ADDED", hollow_node(), None, ["default/a", "default/b"]),
+    "a heartbeat": ("MODIFIED", hollow_node(labels={"x": "y"}), hollow_node(), []),
+    "a node that falls silent": (
         "MODIFIED",
-        node(annotations={behaviour.FLAP: "60"}),
-        node(),
+        hollow_node(annotations=SILENT),
+        hollow_node(),
         ["default/a", "default/b"],
     ),
-    "a node that goes": ("DELETED", node(), node(), []),
+    "a node that speaks again": (
+        "MODIFIED",
+        hollow_node(),
+        hollow_node(annotations=SILENT),
+        ["default/a", "default/b"],
+    ),
+    "a node that begins to flap": (
+        "MODIFIED",
+        hollow_node(annotations={behaviour.FLAP: "60"}),
+        hollow_node(),
+        ["default/a", "default/b"],
+    ),
+    "a node that goes": ("DELETED", hollow_node(), hollow_node(), []),
 }
 
 

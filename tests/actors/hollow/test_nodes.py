@@ -12,7 +12,7 @@ from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, 
 from protocols.objects import encode_object
 from protocols.resources import LEASES, NODES
 from protocols.times import format_micro_time
-from tests.actors.hollow.objects import FLEET, node, nodes
+from tests.actors.hollow.objects import FLEET, hollow_node, nodes
 
 NAME = "hollow-node-0"
 LEASE = f"kube-node-lease/{NAME}"
@@ -63,7 +63,7 @@ def test_a_server_that_ignores_the_status_of_new_nodes_is_given_it_afterwards():
 
     def forgetful(command):
         if isinstance(command, Create) and command.resource == NODES.id:
-            bare = {**node(), "status": {}}
+            bare = {**hollow_node(), "status": {}}
             return world.bench.accept(Create(NODES.id, "", encode_object(bare)))
         return world.bench.accept(command)
 
@@ -73,10 +73,10 @@ def test_a_server_that_ignores_the_status_of_new_nodes_is_given_it_afterwards():
 
 
 def test_a_restarted_kubelet_finds_its_node_and_puts_its_labels_right():
-    old = node(labels={"topology.kubernetes.io/zone": "zone-z", "mine": "kept"})
+    old = hollow_node(labels={"topology.kubernetes.io/zone": "zone-z", "mine": "kept"})
     world = World(old)
     driven = world.drive()
-    assert world.node()["metadata"]["labels"] == {**node()["metadata"]["labels"], "mine": "kept"}
+    assert world.node()["metadata"]["labels"] == {**hollow_node()["metadata"]["labels"], "mine": "kept"}
     assert driven.of(Create)[0].resource == LEASES.id
 
 
@@ -88,7 +88,7 @@ def test_one_that_another_has_just_created_is_looked_at_again_soon():
 
 
 def test_the_lease_is_renewed_every_ten_seconds_and_a_little():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
     world.beat()
     for _ in range(20):
@@ -100,7 +100,7 @@ def test_the_lease_is_renewed_every_ten_seconds_and_a_little():
 
 
 def test_nothing_is_written_before_it_is_due():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
     due = world.drive().result.seconds
     world.clock.advance(due / 2)
@@ -110,7 +110,7 @@ def test_nothing_is_written_before_it_is_due():
 
 
 def test_the_status_is_written_every_five_minutes_though_nothing_changes():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
     for _ in range(31):  # until the first, which is early by chance
         world.beat()
@@ -120,9 +120,12 @@ def test_the_status_is_written_every_five_minutes_though_nothing_changes():
 
 
 def test_a_status_that_somebody_else_has_changed_is_put_right_with_the_next_heartbeat():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
-    lost = {**node(), "status": {**node()["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    lost = {
+        **hollow_node(),
+        "status": {**hollow_node()["status"], "conditions": [{"type": "Ready", "status": "Unknown"}]},
+    }
     world.bench.show(NODES, lost)
     assert world.drive().commands == []
     driven = world.beat()
@@ -147,7 +150,7 @@ def test_the_spread_is_the_same_in_every_run_and_even():
 
 
 def test_a_lease_that_was_collected_is_created_again():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
     world.bench.catch_up()
     world.bench.hide(LEASES, LEASE)
@@ -157,7 +160,7 @@ def test_a_lease_that_was_collected_is_created_again():
 
 
 def test_a_silent_node_says_nothing_until_it_speaks_again():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
     world.annotate(**SILENT)
     world.clock.advance(60)
@@ -168,7 +171,7 @@ def test_a_silent_node_says_nothing_until_it_speaks_again():
 
 
 def test_a_node_that_was_deleted_is_not_registered_again_before_a_restart():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
     world.bench.hide(NODES, NAME)
     world.clock.advance(60)
@@ -179,7 +182,7 @@ def test_a_node_that_was_deleted_is_not_registered_again_before_a_restart():
 
 
 def test_a_deleted_node_that_somebody_creates_by_hand_is_taken_up():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
     world.bench.hide(NODES, NAME)
     world.clock.advance(60)
@@ -189,19 +192,19 @@ def test_a_deleted_node_that_somebody_creates_by_hand_is_taken_up():
 
 
 def test_a_node_that_vanishes_while_it_speaks_is_no_error():
-    world = World(node())
+    world = World(hollow_node())
     answer = failing(after=0, outcome=NotFound(), to=Patch, otherwise=lambda _: NotFound())
     assert world.drive(answer=answer).result is not None
 
 
 def test_a_heartbeat_that_failed_is_still_due():
-    world = World(node())
+    world = World(hollow_node())
     world.drive(answer=lambda _: Unknown("timeout"), raises=CommandFailed)
     assert kinds(world.drive())[0] == (Patch, LEASES.id)
 
 
 def test_hollow_nodes_of_an_earlier_larger_fleet_are_deleted():
-    world = World(node("hollow-node-2"), fleet=make_fleet(nodes=2, zones=1))
+    world = World(hollow_node("hollow-node-2"), fleet=make_fleet(nodes=2, zones=1))
     (command,) = world.drive("hollow-node-2").commands
     assert isinstance(command, Delete)
     assert (command.key, command.uid) == ("hollow-node-2", "uid-of-hollow-node-2")
@@ -209,7 +212,7 @@ def test_hollow_nodes_of_an_earlier_larger_fleet_are_deleted():
 
 @pytest.mark.parametrize("outcome", [NotFound(), Conflict()])
 def test_a_left_over_node_that_is_gone_or_another_by_now_is_fine(outcome):
-    world = World(node("hollow-node-2"), fleet=make_fleet(nodes=2, zones=1))
+    world = World(hollow_node("hollow-node-2"), fleet=make_fleet(nodes=2, zones=1))
     assert world.drive("hollow-node-2", answer=lambda _: outcome).result is None
 
 
@@ -236,7 +239,7 @@ def test_nodes_of_the_fleet_are_looked_at_when_they_change_and_others_when_they_
 
 
 def test_a_node_that_flaps_says_nothing_in_every_other_turn():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
     world.annotate(**{behaviour.FLAP: "60"})
     spoken = []
@@ -249,7 +252,7 @@ def test_a_node_that_flaps_says_nothing_in_every_other_turn():
 
 
 def test_a_node_that_flaps_is_looked_at_again_when_its_turn_comes():
-    world = World(node(annotations={behaviour.FLAP: "60"}))
+    world = World(hollow_node(annotations={behaviour.FLAP: "60"}))
     world.clock.advance(60 - world.clock.now() % 60 + (0 if world.clock.now() // 60 % 2 == 0 else 60))
     driven = world.drive()
     assert driven.commands == []
@@ -259,14 +262,14 @@ def test_a_node_that_flaps_is_looked_at_again_when_its_turn_comes():
 
 
 def test_a_node_that_lags_speaks_less_often():
-    world = World(node(annotations={behaviour.HEARTBEAT: "60"}))
+    world = World(hollow_node(annotations={behaviour.HEARTBEAT: "60"}))
     world.drive()
     world.beat()
     assert 60.0 <= world.drive().result.seconds <= 60.0 * 1.04
 
 
 def test_a_node_that_is_to_speak_more_often_does_so_at_once():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
     world.beat()
     world.annotate(**{behaviour.HEARTBEAT: "1"})
@@ -274,7 +277,7 @@ def test_a_node_that_is_to_speak_more_often_does_so_at_once():
 
 
 def test_a_kubelet_that_is_not_ready_says_so_until_it_is():
-    world = World(node())
+    world = World(hollow_node())
     world.drive()
 
     def ready():

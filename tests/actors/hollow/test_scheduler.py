@@ -8,7 +8,7 @@ from protocols.messages.commands import Create, Patch
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, ServerFailure, Unknown
 from protocols.objects import decode_object, encode_object, key_of
 from protocols.resources import NODES, PODS
-from tests.actors.hollow.objects import FLEET, bench, bound, deleted, node, nodes, unassigned
+from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned
 
 KEY = "default/web"
 
@@ -118,11 +118,11 @@ def test_pods_that_run_already_count():
 
 def test_pods_that_are_over_do_not_count():
     over = {**bound("p", requests=ALL), "status": {"phase": "Succeeded"}}
-    assert World(over, unassigned(requests=ALL), on=[node()]).schedule() == "hollow-node-0"
+    assert World(over, unassigned(requests=ALL), on=[hollow_node()]).schedule() == "hollow-node-0"
 
 
 def test_a_pod_on_its_way_out_counts_until_it_is_gone():
-    world = World(deleted(bound("p", requests=ALL)), unassigned(requests=HALF), on=[node()])
+    world = World(deleted(bound("p", requests=ALL)), unassigned(requests=HALF), on=[hollow_node()])
     assert world.schedule() is None
     world.bench.hide(PODS, "default/p")
     world.drive("default/p")
@@ -131,7 +131,7 @@ def test_a_pod_on_its_way_out_counts_until_it_is_gone():
 
 
 def test_a_pod_that_another_scheduler_has_bound_counts():
-    world = World(unassigned(requests=HALF), on=[node()])
+    world = World(unassigned(requests=HALF), on=[hollow_node()])
     world.bench.show(PODS, unassigned("other", requests=ALL, schedulerName="mine"))
     world.drive("default/other")
     world.bench.show(PODS, bound("other", requests=ALL, schedulerName="mine"))
@@ -140,7 +140,7 @@ def test_a_pod_that_another_scheduler_has_bound_counts():
 
 
 def test_a_namesake_of_a_pod_we_have_bound_is_another_pod():
-    world = World(unassigned(requests=ALL), on=[node()])
+    world = World(unassigned(requests=ALL), on=[hollow_node()])
     world.drive()
     namesake = unassigned(requests=ALL)
     namesake["metadata"]["uid"] = "another"
@@ -207,9 +207,9 @@ def test_in_a_large_cluster_all_nodes_have_their_turn():
 
 def test_a_pod_that_fits_nowhere_is_told_why():
     there = [
-        node("hollow-node-0", spec={"unschedulable": True}),
-        node("hollow-node-1", spec={"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}),
-        node("hollow-node-2", allocatable={"cpu": "1"}),
+        hollow_node("hollow-node-0", spec={"unschedulable": True}),
+        hollow_node("hollow-node-1", spec={"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}),
+        hollow_node("hollow-node-2", allocatable={"cpu": "1"}),
     ]
     driven = World(unassigned(requests={"cpu": "2"}), on=there).drive()
     message = (
@@ -241,7 +241,7 @@ def test_a_cluster_without_nodes_says_so():
 
 def full():
     """A pod that does not fit on the only node, another has it all; and the scheduler has found that out."""
-    world = World(bound("p", requests=ALL), unassigned(requests=HALF), on=[node()])
+    world = World(bound("p", requests=ALL), unassigned(requests=HALF), on=[hollow_node()])
     assert world.drive().result.seconds == 1
     return world
 
@@ -259,7 +259,7 @@ def test_nothing_is_said_again_while_nothing_has_changed():
 
 def test_a_pod_is_not_tried_again_before_its_backoff_even_if_there_is_room():
     world = full()
-    world.bench.show(NODES, node("hollow-node-1"))
+    world.bench.show(NODES, hollow_node("hollow-node-1"))
     world.clock.advance(0.25)
     assert world.drive().result.seconds == 0.75
     world.clock.advance(0.75)
@@ -267,8 +267,8 @@ def test_a_pod_is_not_tried_again_before_its_backoff_even_if_there_is_room():
 
 
 CHANGES = {
-    "a node has come": lambda world: world.bench.show(NODES, node("hollow-node-1")),
-    "a node has grown": lambda world: world.bench.show(NODES, node(allocatable={"cpu": "64"})),
+    "a node has come": lambda world: world.bench.show(NODES, hollow_node("hollow-node-1")),
+    "a node has grown": lambda world: world.bench.show(NODES, hollow_node(allocatable={"cpu": "64"})),
 }
 
 
@@ -292,7 +292,7 @@ def test_each_failure_makes_the_next_try_wait_longer():
     world, waits = full(), []
     for index in range(6):
         world.clock.advance(10)
-        world.bench.show(NODES, node(labels={"turn": str(index)}))
+        world.bench.show(NODES, hollow_node(labels={"turn": str(index)}))
         waits.append(world.drive().result.seconds)
     assert waits == [2, 4, 8, 10, 10, 10]
 
@@ -301,11 +301,11 @@ def test_the_condition_is_written_only_when_it_says_something_new():
     world = full()
     since = world.scheduled_condition()["lastTransitionTime"]
     world.clock.advance(10)
-    world.bench.show(NODES, node(labels={"x": "y"}))
+    world.bench.show(NODES, hollow_node(labels={"x": "y"}))
     driven = world.drive()
     assert (driven.commands, len(driven.records)) == ([], 1)
     world.clock.advance(10)
-    world.bench.show(NODES, node(spec={"unschedulable": True}))
+    world.bench.show(NODES, hollow_node(spec={"unschedulable": True}))
     world.drive()
     assert world.scheduled_condition()["message"].endswith("1 node(s) were unschedulable.")
     assert world.scheduled_condition()["lastTransitionTime"] == since
@@ -316,7 +316,7 @@ def test_the_condition_is_written_only_when_it_says_something_new():
 
 @pytest.mark.parametrize("outcome", [NotFound(), Conflict("is already assigned")])
 def test_a_pod_that_is_gone_or_assigned_by_another_is_fine(outcome):
-    world = World(unassigned(requests=ALL), unassigned("next", requests=ALL), on=[node()])
+    world = World(unassigned(requests=ALL), unassigned("next", requests=ALL), on=[hollow_node()])
     driven = world.drive(answer=lambda _: outcome)
     assert (driven.records, driven.result) == ([], None)
     assert world.schedule("next") == "hollow-node-0"
@@ -324,7 +324,7 @@ def test_a_pod_that_is_gone_or_assigned_by_another_is_fine(outcome):
 
 @pytest.mark.parametrize("outcome", [Unknown("timeout"), ServerFailure("down")])
 def test_a_binding_that_failed_is_tried_again(outcome):
-    world = World(unassigned(requests=ALL), on=[node()])
+    world = World(unassigned(requests=ALL), on=[hollow_node()])
     assert world.drive(answer=lambda _: outcome, raises=CommandFailed).records == []
     assert world.schedule() == "hollow-node-0"
 
@@ -345,16 +345,22 @@ OVER = {**bound("c"), "status": {"phase": "Succeeded"}}
 EVENTS = {
     "a pod that changes wakes itself": (PODS, "MODIFIED", bound("c"), None, ["default/c"]),
     "a pod that goes makes room": (PODS, "DELETED", bound("c"), None, [*WAITING, "default/c"]),
-    "a node that comes": (NODES, "ADDED", node(), None, WAITING),
-    "a heartbeat": (NODES, "MODIFIED", node(), {**node(), "status": {**node()["status"], "conditions": []}}, []),
+    "a node that comes": (NODES, "ADDED", hollow_node(), None, WAITING),
+    "a heartbeat": (
+        NODES,
+        "MODIFIED",
+        hollow_node(),
+        {**hollow_node(), "status": {**hollow_node()["status"], "conditions": []}},
+        [],
+    ),
     "a taint that goes": (
         NODES,
         "MODIFIED",
-        node(),
-        node(spec={"taints": [{"key": "a", "effect": "NoSchedule"}]}),
+        hollow_node(),
+        hollow_node(spec={"taints": [{"key": "a", "effect": "NoSchedule"}]}),
         WAITING,
     ),
-    "a node that goes": (NODES, "DELETED", node(), node(), []),
+    "a node that goes": (NODES, "DELETED", hollow_node(), hollow_node(), []),
 }
 
 

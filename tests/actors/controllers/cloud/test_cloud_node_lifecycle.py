@@ -16,6 +16,7 @@ from runtime.cloud.fake import INSTANCE, FakeCloud, FakeInstances
 from runtime.cloud.provider import InstanceMetadata, Instances, NotSupportedError
 from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.fleet import options_of
+from tests.support.objects import node
 
 NOT_THERE = "Deleting node n1 because it does not exist in the cloud provider"
 PERIOD = 5.0
@@ -65,12 +66,6 @@ def cluster(cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]) -> Simu
     return cluster
 
 
-def node(ready: str | None, *, name: str = "n1", taints: tuple[Object, ...] = ()) -> Object:
-    """ready: status of its condition Ready; None without conditions."""
-    conditions = [] if ready is None else [{"type": "Ready", "status": ready, "reason": "R"}]
-    return {"metadata": {"name": name}, "spec": {"taints": list(taints)}, "status": {"conditions": conditions}}
-
-
 def taints_of(cluster: SimulatedCluster, name: str = "n1") -> list[tuple[str, str]]:
     there = cluster.get(NODES, name)
     assert there is not None
@@ -86,8 +81,8 @@ def test_a_node_that_is_not_ready_and_not_in_the_cloud_is_deleted(
     ready: str | None, cluster: SimulatedCluster, cloud: Cloud
 ) -> None:
     cloud.machines.terminate("n1")
-    cluster.create(NODES, node(ready))
-    cluster.create(NODES, node(ready, name="n2"))
+    cluster.create(NODES, node(ready=ready))
+    cluster.create(NODES, node(ready=ready, name="n2"))
     cluster.run_for(2.0)
     assert [name_of(each) for each in cluster.list(NODES)] == ["n2"]
     assert events(cluster) == [("Normal", "DeletingNode", NOT_THERE)]
@@ -95,7 +90,7 @@ def test_a_node_that_is_not_ready_and_not_in_the_cloud_is_deleted(
 
 def test_a_node_that_is_ready_is_not_asked_for(cluster: SimulatedCluster, cloud: Cloud) -> None:
     cloud.machines.terminate("n1")
-    cluster.create(NODES, node("True"))
+    cluster.create(NODES, node(ready="True"))
     cluster.run_for(60.0)
     assert cluster.get(NODES, "n1") is not None
     assert cloud.asked == []
@@ -106,7 +101,7 @@ def test_a_node_whose_cloud_has_an_error_is_kept_and_asked_for_every_period(
 ) -> None:
     cloud.machines.terminate("n1")
     cloud.exists_error = RuntimeError("the cloud is in the rain")
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     cluster.run_for(3 * PERIOD + 1)
     assert cluster.get(NODES, "n1") is not None
     assert len(cloud.asked) == 4
@@ -116,7 +111,7 @@ def test_a_node_whose_cloud_has_an_error_is_kept_and_asked_for_every_period(
 
 
 def test_changes_of_a_node_do_not_have_it_asked_for_more_often(cluster: SimulatedCluster, cloud: Cloud) -> None:
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     for count in range(40):
         cluster.merge(NODES, "n1", {"metadata": {"annotations": {"count": str(count)}}})
         cluster.run_for(PERIOD / 10)
@@ -126,13 +121,13 @@ def test_changes_of_a_node_do_not_have_it_asked_for_more_often(cluster: Simulate
 def test_a_node_that_is_shut_down_is_tainted_until_it_is_ready(cluster: SimulatedCluster, cloud: Cloud) -> None:
     cloud.machines.shut_down("n1")
     other = {"key": "mine", "effect": "NoSchedule"}
-    cluster.create(NODES, node("False", taints=(other,)))
+    cluster.create(NODES, node(ready="False", taints=(other,)))
     cluster.run_for(2.0)
     assert taints_of(cluster) == [("mine", "NoSchedule"), (SHUTDOWN, "NoSchedule")]
     cloud.machines.start("n1")
     cluster.run_for(2 * PERIOD)
     assert len(taints_of(cluster)) == 2, "it is not ready yet"
-    cluster.merge(NODES, "n1", {"status": node("True")["status"]}, subresource="status")
+    cluster.merge(NODES, "n1", {"status": node(ready="True")["status"]}, subresource="status")
     cluster.run_for(2.0)
     assert taints_of(cluster) == [("mine", "NoSchedule")]
     assert events(cluster) == []
@@ -144,7 +139,7 @@ def test_a_cloud_that_does_not_know_whether_a_machine_is_shut_down_taints_nothin
 ) -> None:
     cloud.machines.shut_down("n1")
     cloud.shut_down_error = error
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     cluster.run_for(2 * PERIOD + 1)
     assert taints_of(cluster) == []
     assert cluster.get(NODES, "n1") is not None
@@ -155,9 +150,9 @@ def test_an_answer_about_a_node_that_is_ready_again_counts_no_more(cluster: Simu
     assert cluster.cloud is not None
     cluster.cloud.latency = 30.0
     cloud.machines.terminate("n1")
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     cluster.run_for(10.0)
-    cluster.merge(NODES, "n1", {"status": node("True")["status"]}, subresource="status")
+    cluster.merge(NODES, "n1", {"status": node(ready="True")["status"]}, subresource="status")
     cluster.run_for(60.0)
     assert cluster.get(NODES, "n1") is not None
     assert events(cluster) == []
@@ -166,11 +161,11 @@ def test_an_answer_about_a_node_that_is_ready_again_counts_no_more(cluster: Simu
 def test_a_slow_answer_about_one_node_holds_up_no_other(cluster: SimulatedCluster, cloud: Cloud) -> None:
     assert cluster.cloud is not None
     cluster.cloud.latency = 40.0
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     cluster.run_for(2.0)
     cluster.cloud.latency = 0.1
     cloud.machines.terminate("n2")
-    cluster.create(NODES, node("False", name="n2"))
+    cluster.create(NODES, node(ready="False", name="n2"))
     cluster.run_for(2.0)
     assert cluster.get(NODES, "n2") is None
     asked = [call for _, call in cluster.cloud.made if isinstance(call, InstanceExists)]
@@ -178,7 +173,7 @@ def test_a_slow_answer_about_one_node_holds_up_no_other(cluster: SimulatedCluste
 
 
 def test_people_take_a_machine_away_with_an_annotation(cluster: SimulatedCluster) -> None:
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     cluster.run_for(2.0)
     cluster.merge(NODES, "n1", {"metadata": {"annotations": {INSTANCE: "stopped"}}})
     cluster.run_for(2 * PERIOD)
@@ -218,7 +213,7 @@ def test_whoever_fails_while_the_cloud_thinks_the_node_goes_once(
     assert cluster.cloud is not None
     cluster.cloud.latency = 4.0
     cloud.machines.terminate("n1")
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     cluster.run_for(3.0)
     cluster.world.kill(system.actors, killed)
     cluster.run_for(30.0)
@@ -230,10 +225,10 @@ def test_a_namesake_that_has_registered_meanwhile_is_another_node(cluster: Simul
     assert cluster.cloud is not None
     cluster.cloud.latency = 30.0
     cloud.machines.terminate("n1")
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     cluster.run_for(10.0)
     cluster.delete(NODES, "n1")
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     cluster.run_for(25.0)
     assert cluster.get(NODES, "n1") is not None, "the answer was about the other"
     cluster.run_for(60.0)
@@ -250,7 +245,7 @@ def test_a_deletion_that_fails_is_told_and_tried_again_next_time(
     cluster.manager(controllers=[SPEC], options=options_of("--cloud-provider=fake"))
     cloud.machines.terminate("n1")
     cluster.run_for(2.0)
-    cluster.create(NODES, node("False"))
+    cluster.create(NODES, node(ready="False"))
     cluster.run_for(3.0)
     assert ("Warning", "DeletingNodeFailed", "Failed deleting node n1: injected: InternalError") in events(cluster)
     cluster.run_for(10.0)

@@ -7,7 +7,8 @@ from actors.controllers.nodes.taint_eviction import SPEC
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object
 from protocols.resources import NODES, PODS
-from tests.actors.controllers.nodes.objects import messages, node, set_taints, writes
+from tests.actors.controllers.nodes.objects import messages, set_taints, writes
+from tests.support.objects import node
 
 NAME = "controller:taint-eviction-controller"
 MARKED, CANCELLED = "Marking for deletion Pod default/p1", "Cancelling deletion of Pod default/p1"

@@ -21,7 +21,8 @@ from actors.simulation import SimulatedCluster
 from protocols.objects import Object, name_of
 from protocols.resources import NODES, PODS
 from runtime.faults.vocabulary import Fault, FaultKind
-from tests.actors.controllers.nodes.objects import node, pod, set_phase, set_taints, taint, writes
+from tests.actors.controllers.nodes.objects import set_phase, set_taints, writes
+from tests.support.objects import node, pod, taint
 
 CLIENT = "pod-garbage-collector"
 NAME = "controller:pod-garbage-collector-controller"
@@ -68,7 +69,7 @@ def test_beyond_the_threshold_the_oldest_go_and_before_them_evicted_ones(
 ) -> None:
     cluster.create(NODES, node())
     for name, phase in phases.items():
-        cluster.create(PODS, pod(name))
+        cluster.create(PODS, pod(name, node="n1"))
         if phase == "Evicted":
             set_phase(cluster, name, "Failed", reason="Evicted", message="too much memory")
         else:
@@ -83,7 +84,7 @@ def test_beyond_the_threshold_the_oldest_go_and_before_them_evicted_ones(
 def test_pods_of_one_age_go_by_name(cluster: SimulatedCluster) -> None:
     cluster.create(NODES, node())
     for name in ("b", "c", "a"):
-        cluster.create(PODS, pod(name))
+        cluster.create(PODS, pod(name, node="n1"))
         set_phase(cluster, name, "Succeeded")
     start(cluster, 1)
     cluster.run_for(30.0)
@@ -94,7 +95,7 @@ def test_of_a_thousand_ended_pods_the_oldest_half_goes(cluster: SimulatedCluster
     cluster.create(NODES, node())
     names = [f"p{number * 7919 % 1000:03}" for number in range(1000)]  # in no order
     for name in names:
-        cluster.create(PODS, pod(name))
+        cluster.create(PODS, pod(name, node="n1"))
         set_phase(cluster, name, "Succeeded")
         cluster.clock.advance_to(cluster.clock.monotonic() + 1.0)
     start(cluster, 500, qps=-1.0)
@@ -108,7 +109,7 @@ def test_a_pod_is_deleted_without_grace_by_its_uid_and_told_in_the_log(
 ) -> None:
     cluster.create(NODES, node())
     for name in ("a", "b"):
-        cluster.create(PODS, pod(name))
+        cluster.create(PODS, pod(name, node="n1"))
         set_phase(cluster, name, "Failed")
     first = cluster.get(PODS, "default/a")
     assert first is not None
@@ -237,9 +238,9 @@ def test_a_pod_that_is_deleted_before_it_has_a_node_goes(
     cluster: SimulatedCluster, phase: str, expected: list[str]
 ) -> None:
     cluster.create(NODES, node())
-    cluster.create(PODS, pod(node="", finalizers=["test/hold"]))
-    cluster.create(PODS, pod("waits", node=""))
-    cluster.create(PODS, pod("bound"))
+    cluster.create(PODS, pod("p1", metadata={"finalizers": ["test/hold"]}))
+    cluster.create(PODS, pod("waits"))
+    cluster.create(PODS, pod("bound", node="n1"))
     set_phase(cluster, "p1", phase)
     cluster.delete(PODS, "default/p1")
     cluster.delete(PODS, "default/bound")
@@ -271,7 +272,7 @@ def test_on_a_node_that_is_out_of_service_pods_go_that_are_being_deleted(
         cluster.merge(NODES, "n1", {"status": out["status"]}, subresource="status")
     set_taints(cluster, "n1", *taints)
     for name, phase in {"going": "Running", "ended": "Succeeded", "stays": "Running"}.items():
-        cluster.create(PODS, pod(name))
+        cluster.create(PODS, pod(name, node="n1"))
         set_phase(cluster, name, phase)
     for name in ("going", "ended"):
         cluster.delete(PODS, f"default/{name}")
@@ -297,8 +298,8 @@ def test_it_looks_every_twenty_seconds_from_the_start_on(cluster: SimulatedClust
 
 def test_a_pod_with_several_reasons_is_deleted_once_in_a_pass(cluster: SimulatedCluster) -> None:
     manager = start(cluster, 1)
-    cluster.create(PODS, pod("a", node="gone", finalizers=["test/hold"]))
-    cluster.create(PODS, pod("b", node=""))
+    cluster.create(PODS, pod("a", node="gone", metadata={"finalizers": ["test/hold"]}))
+    cluster.create(PODS, pod("b"))
     for name in ("a", "b"):
         set_phase(cluster, name, "Succeeded")
     cluster.delete(PODS, "default/a")
@@ -314,7 +315,7 @@ def test_what_fails_is_counted_told_and_tried_in_the_next_pass(
     cluster = make_cluster(faults=[broken])
     cluster.create(NODES, node())
     for name in ("a", "b", "c"):
-        cluster.create(PODS, pod(name))
+        cluster.create(PODS, pod(name, node="n1"))
         set_phase(cluster, name, "Failed")
         cluster.run_for(1.0)
     manager = start(cluster, 1)
@@ -361,7 +362,7 @@ def test_the_use_of_its_rate_limit_is_shown(cluster: SimulatedCluster) -> None:
 
     cluster.create(NODES, node())
     for number in range(40):
-        cluster.create(PODS, pod(f"p{number}"))
+        cluster.create(PODS, pod(f"p{number}", node="n1"))
         set_phase(cluster, f"p{number}", "Failed")
     manager = start(cluster, 1)
     assert use() == 0

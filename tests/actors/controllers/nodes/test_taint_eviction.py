@@ -16,7 +16,8 @@ from actors.simulation import SimulatedCluster
 from protocols.objects import Object
 from protocols.resources import NODES, PODS, REPLICASETS
 from tests.actors.controllers.nodes.eviction_scene import CANCELLED, MARKED, SPEC, Scene
-from tests.actors.controllers.nodes.objects import node, pod, set_taints, taint, toleration, writes
+from tests.actors.controllers.nodes.objects import set_taints, writes
+from tests.support.objects import node, pod, taint, toleration
 
 OTHER = taint("other")
 
@@ -46,7 +47,7 @@ def test_the_shortest_of_the_tolerations_that_count_is_a_pods_time(tolerations, 
 
 @given(st.lists(st.integers(-5, 100) | st.none(), min_size=1, max_size=5))
 def test_more_taints_never_lengthen_a_pods_time(limits: list[int | None]) -> None:
-    tolerations = [toleration(str(number), seconds) for number, seconds in enumerate(limits)]
+    tolerations = [toleration(str(number), seconds=seconds) for number, seconds in enumerate(limits)]
     taints = [taint(str(number)) for number in range(len(limits))]
     times = [stay(tolerations, taints[: count + 1]).seconds for count in range(len(limits))]
     assert times == sorted(times, reverse=True)
@@ -82,7 +83,7 @@ def test_a_pod_that_comes_to_a_node_is_evicted_if_it_does_not_tolerate_its_taint
     scene: Scene, taints: Sequence[Object], tolerations: Sequence[Object], evicted: bool
 ) -> None:
     scene.create(on=node(taints=taints))
-    scene.cluster.create(PODS, pod(tolerations=tolerations))
+    scene.cluster.create(PODS, pod("p1", tolerations=tolerations, node="n1"))
     scene.run_for(50.0)
     assert scene.sent() == (["PATCH pods/p1/status", "DELETE pods/p1"] if evicted else [])
     assert scene.events() == ([MARKED] if evicted else [])
@@ -94,7 +95,7 @@ def test_a_pod_that_comes_to_a_node_is_evicted_if_it_does_not_tolerate_its_taint
 def test_a_pod_is_looked_at_once_it_is_bound_to_a_tainted_node(
     scene: Scene, tolerations: Sequence[Object], evicted: bool
 ) -> None:
-    scene.create(pod(node="", tolerations=tolerations), on=node(taints=[taint()]))
+    scene.create(pod("p1", tolerations=tolerations), on=node(taints=[taint()]))
     assert scene.sent() == []
     body = {"metadata": {"name": "p1"}, "target": {"kind": "Node", "name": "n1"}}
     assert scene.cluster.request("POST", "/api/v1/namespaces/default/pods/p1/binding", body).status == 201
@@ -115,7 +116,7 @@ def test_a_pod_is_looked_at_once_it_is_bound_to_a_tainted_node(
 def test_a_pod_is_looked_at_when_its_node_is_tainted(
     scene: Scene, taints: Sequence[Object], tolerations: Sequence[Object], evicted: bool
 ) -> None:
-    scene.create(pod(tolerations=tolerations))
+    scene.create(pod("p1", tolerations=tolerations, node="n1"))
     scene.run_for(10.0)
     assert scene.sent() == []
     scene.taint(*taints)
@@ -125,10 +126,10 @@ def test_a_pod_is_looked_at_when_its_node_is_tainted(
 
 def test_each_pod_of_a_node_leaves_when_its_own_time_is_up_to_the_second(scene: Scene) -> None:
     scene.create(
-        pod("now"),
-        pod("soon", tolerations=[toleration(seconds=1)]),
-        pod("never", tolerations=[toleration()]),
-        pod("later", tolerations=[toleration(seconds=300)]),
+        pod("now", node="n1"),
+        pod("soon", tolerations=[toleration(seconds=1)], node="n1"),
+        pod("never", tolerations=[toleration()], node="n1"),
+        pod("later", tolerations=[toleration(seconds=300)], node="n1"),
     )
     scene.taint(taint())
     scene.run_for(3600.0)
@@ -140,21 +141,25 @@ def test_each_pod_of_a_node_leaves_when_its_own_time_is_up_to_the_second(scene: 
 
 
 def test_with_a_taint_that_none_tolerates_all_leave_at_once(scene: Scene) -> None:
-    scene.create(pod("a"), pod("b", tolerations=[toleration(seconds=1)]), pod("c", tolerations=[toleration()]))
+    scene.create(
+        pod("a", node="n1"),
+        pod("b", tolerations=[toleration(seconds=1)], node="n1"),
+        pod("c", tolerations=[toleration()], node="n1"),
+    )
     scene.taint(taint(), OTHER)
     scene.run_for(60.0)
     assert scene.evictions() == dict.fromkeys("abc", pytest.approx(0, abs=0.05))
 
 
 def test_of_two_taints_the_shorter_toleration_counts(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=1), toleration("other", seconds=100)]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=1), toleration("other", seconds=100)], node="n1"))
     scene.taint(taint(), OTHER)
     scene.run_for(200.0)
     assert scene.evictions() == {"p1": pytest.approx(1, abs=0.05)}
 
 
 def test_the_condition_says_why_before_the_pod_is_deleted_by_its_uid(scene: Scene) -> None:
-    scene.create(pod(), on=node(taints=[taint()]))
+    scene.create(pod("p1", node="n1"), on=node(taints=[taint()]))
     marked, deleted = writes(scene.cluster, client="node-controller")
     found = scene.cluster.get(PODS, "default/p1")
     assert found is not None
@@ -178,7 +183,7 @@ def test_the_condition_says_why_before_the_pod_is_deleted_by_its_uid(scene: Scen
 
 
 def test_a_pod_stays_if_its_node_is_well_again_in_time(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=10)]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
     scene.taint()
@@ -188,7 +193,7 @@ def test_a_pod_stays_if_its_node_is_well_again_in_time(scene: Scene) -> None:
 
 
 def test_another_taint_or_another_time_of_the_taint_moves_nothing(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=10), toleration("other", seconds=3)]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=10), toleration("other", seconds=3)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
     scene.taint(OTHER)
@@ -201,12 +206,12 @@ def test_another_taint_or_another_time_of_the_taint_moves_nothing(scene: Scene) 
 
 @pytest.mark.parametrize("seconds", [0, 100])
 def test_a_toleration_that_changes_moves_nothing(scene: Scene, seconds: int) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=7)]), on=node(taints=[taint()]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=7)], node="n1"), on=node(taints=[taint()]))
     scene.run_for(2.0)
     found = scene.cluster.get(PODS, "default/p1")
     assert found is not None
     others = [one for one in found["spec"]["tolerations"] if one["key"] != "drain"]
-    changed = {"spec": {"tolerations": [*others, toleration(seconds=7), toleration("drain", seconds)]}}
+    changed = {"spec": {"tolerations": [*others, toleration(seconds=7), toleration("drain", seconds=seconds)]}}
     scene.cluster.merge(PODS, "default/p1", changed)
     scene.run_for(50.0)
     # From when the pod was first seen: it was made half a second before the scene began.
@@ -214,7 +219,7 @@ def test_a_toleration_that_changes_moves_nothing(scene: Scene, seconds: int) -> 
 
 
 def test_a_taint_that_is_not_tolerated_ends_the_time_at_once(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=100)]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=100)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
     scene.taint(taint(), OTHER)
@@ -224,7 +229,7 @@ def test_a_taint_that_is_not_tolerated_ends_the_time_at_once(scene: Scene) -> No
 
 
 def test_a_second_taint_gives_a_time_and_without_it_there_is_none(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(), toleration("other", seconds=60)]))
+    scene.create(pod("p1", tolerations=[toleration(), toleration("other", seconds=60)], node="n1"))
     scene.taint(taint())
     scene.run_for(100.0)
     scene.taint(taint(), OTHER)
@@ -236,7 +241,7 @@ def test_a_second_taint_gives_a_time_and_without_it_there_is_none(scene: Scene) 
 
 
 def test_a_pod_that_goes_by_itself_cancels_its_eviction(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=10)]), on=node(taints=[taint()]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"), on=node(taints=[taint()]))
     scene.cluster.delete(PODS, "default/p1", grace_seconds=0)
     scene.run_for(100.0)
     assert scene.evictions() == {}
@@ -244,12 +249,12 @@ def test_a_pod_that_goes_by_itself_cancels_its_eviction(scene: Scene) -> None:
 
 
 def test_a_pod_that_takes_the_name_of_another_has_a_time_of_its_own(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=10)]), on=node(taints=[taint()]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"), on=node(taints=[taint()]))
     scene.run_for(5.0)
     scene.manager.pause("taint-eviction-controller")  # so that it sees the two only when both are there
     scene.run_for(0.1)
     scene.cluster.delete(PODS, "default/p1", grace_seconds=0)
-    scene.cluster.create(PODS, pod(tolerations=[toleration(seconds=10)]))
+    scene.cluster.create(PODS, pod("p1", tolerations=[toleration(seconds=10)], node="n1"))
     scene.run_for(0.4)
     scene.manager.resume("taint-eviction-controller")
     scene.run_for(100.0)
@@ -258,7 +263,7 @@ def test_a_pod_that_takes_the_name_of_another_has_a_time_of_its_own(scene: Scene
 
 
 def test_a_pods_time_runs_on_when_its_node_is_deleted(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=10)]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
     scene.cluster.delete(NODES, "n1")
@@ -270,13 +275,13 @@ def test_no_pod_of_a_deleted_node_is_given_a_time(scene: Scene) -> None:
     scene.create(on=node(taints=[taint()]))
     scene.cluster.delete(NODES, "n1")
     scene.run_for(1.0)
-    scene.cluster.create(PODS, pod())
+    scene.cluster.create(PODS, pod("p1", node="n1"))
     scene.run_for(100.0)
     assert scene.evictions() == {}
 
 
 def test_a_pod_on_its_way_out_is_not_marked_again(scene: Scene) -> None:
-    scene.create(pod(), on=node(taints=[taint()]))
+    scene.create(pod("p1", node="n1"), on=node(taints=[taint()]))
     scene.run_for(5.0)
     scene.cluster.merge(PODS, "default/p1", {"metadata": {"labels": {"changed": "yes"}}})
     scene.taint(taint(), OTHER)
@@ -288,7 +293,7 @@ def test_a_pod_on_its_way_out_is_not_marked_again(scene: Scene) -> None:
 
 
 def test_a_pod_that_somebody_else_is_deleting_is_evicted_all_the_same(scene: Scene) -> None:
-    scene.create(pod())
+    scene.create(pod("p1", node="n1"))
     scene.cluster.delete(PODS, "default/p1", grace_seconds=3600)
     scene.taint(taint())
     scene.run_for(5.0)

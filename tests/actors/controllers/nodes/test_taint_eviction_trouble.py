@@ -13,7 +13,7 @@ from protocols.resources import PODS
 from runtime.client.api import Request, Response
 from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.eviction_scene import CANCELLED, MARKED, NAME, Scene
-from tests.actors.controllers.nodes.objects import node, pod, taint, toleration
+from tests.support.objects import node, pod, taint, toleration
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def scene(cluster: SimulatedCluster) -> Scene:
 
 
 def test_a_new_incarnation_gives_every_pod_its_whole_time_again(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=100)]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=100)], node="n1"))
     scene.taint(taint())
     scene.run_for(60.0)
     scene.cluster.world.kill(scene.manager.actors, NAME)
@@ -39,7 +39,7 @@ def test_a_crash_in_the_middle_of_an_eviction_neither_forgets_nor_doubles_it(
 ) -> None:
     cluster = make_cluster(latency=0.01)
     scene = Scene(cluster)
-    scene.create(pod(tolerations=[toleration(seconds=5)]), pod("p2"))
+    scene.create(pod("p1", tolerations=[toleration(seconds=5)], node="n1"), pod("p2", node="n1"))
     scene.taint(taint())
     scene.run_for(moment)
     cluster.world.kill(scene.manager.actors, NAME)
@@ -57,7 +57,10 @@ def test_the_node_is_asked_itself_before_a_pod_leaves_whose_time_is_up(
 ) -> None:
     late = Fault(kind=FaultKind.WATCH_LAGGING, start=5.0, until=40.0, resource="nodes", seconds=30.0)
     scene = Scene(make_cluster(faults=[late]))
-    scene.create(pod(tolerations=[toleration(seconds=10)]), pod("p2", tolerations=[toleration(seconds=10)]))
+    scene.create(
+        pod("p1", tolerations=[toleration(seconds=10)], node="n1"),
+        pod("p2", tolerations=[toleration(seconds=10)], node="n1"),
+    )
     scene.taint(taint())
     scene.run_for(3.0)
     scene.taint()  # which the watch does not show before the pods' time is up
@@ -69,7 +72,7 @@ def test_the_node_is_asked_itself_before_a_pod_leaves_whose_time_is_up(
 @pytest.mark.parametrize("path", ["GET", "PATCH"])
 def test_a_taint_that_goes_while_an_answer_is_on_its_way_spares_the_pod(scene: Scene, path: str) -> None:
     """Campaign, setting nodes, seed 55."""
-    scene.create(pod(tolerations=[toleration(seconds=5)]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=5)], node="n1"))
     scene.taint(taint())
 
     class Untaint:
@@ -87,7 +90,7 @@ def test_a_taint_that_goes_while_an_answer_is_on_its_way_spares_the_pod(scene: S
 
 
 def test_one_look_at_the_node_serves_many_pods(scene: Scene) -> None:
-    scene.create(*(pod(f"p{number}", tolerations=[toleration(seconds=10)]) for number in range(30)))
+    scene.create(*(pod(f"p{number}", tolerations=[toleration(seconds=10)], node="n1") for number in range(30)))
     scene.taint(taint())
     scene.run_for(60.0)
     assert len(scene.evictions()) == 30
@@ -104,7 +107,7 @@ def test_what_the_server_fails_to_do_is_tried_again_and_told_once(
 ) -> None:
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, start=3.0, until=60.0, status=500, object="default/p1")
     scene = Scene(make_cluster(faults=[broken]))
-    scene.create(pod(), pod("p2"), on=node(taints=[taint()]))
+    scene.create(pod("p1", node="n1"), pod("p2", node="n1"), on=node(taints=[taint()]))
     scene.run_for(300.0)
     assert list(scene.evictions()) == ["p2", "p1"]
     assert scene.evictions()["p1"] > 56.0
@@ -112,7 +115,7 @@ def test_what_the_server_fails_to_do_is_tried_again_and_told_once(
 
 
 def test_the_clock_on_the_wall_may_jump(scene: Scene) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=10)]))
+    scene.create(pod("p1", tolerations=[toleration(seconds=10)], node="n1"))
     scene.taint(taint())
     scene.run_for(5.0)
     scene.cluster.clock.skew = 3600.0
@@ -121,7 +124,9 @@ def test_the_clock_on_the_wall_may_jump(scene: Scene) -> None:
 
 
 def test_evictions_are_counted_and_timed(scene: Scene, logs: LogCapture) -> None:
-    scene.create(pod(tolerations=[toleration(seconds=10)]), pod("p2"), on=node(taints=[taint()]))
+    scene.create(
+        pod("p1", tolerations=[toleration(seconds=10)], node="n1"), pod("p2", node="n1"), on=node(taints=[taint()])
+    )
     scene.run_for(20.0)
     metrics = scene.manager.metrics
     assert metrics.counter(EVICTIONS).value == 2

@@ -10,7 +10,8 @@ from actors.controllers.nodes.ttl import ANNOTATION, SPEC, STEPS, step_for
 from actors.simulation import SimulatedCluster
 from protocols.objects import annotations_of, decode_object
 from protocols.resources import NODES
-from tests.actors.controllers.nodes.objects import node, writes
+from tests.actors.controllers.nodes.objects import writes
+from tests.support.objects import node
 
 
 @pytest.mark.parametrize(

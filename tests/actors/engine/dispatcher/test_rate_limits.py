@@ -8,7 +8,7 @@ from actors.controllers.nodes import ttl
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.resources import NODES
-from tests.actors.controllers.nodes.objects import node
+from tests.support.objects import node
 
 BURST, QPS = 10, 5.0
 

@@ -1,11 +1,18 @@
+"""How many pods a rollout may have, and must have."""
+
+from __future__ import annotations
+
 import pytest
 
 from actors.simulation.invariants.rollouts import Bounds, Size, View, bounds_of, size_of
+from protocols.objects import Object
+from protocols.percentages import IntOrString
+from tests.support.objects import deployment
 
 
-def deployment(replicas, surge, unavailable, type="RollingUpdate"):
-    rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
-    return {"spec": {"replicas": replicas, "strategy": {"type": type, "rollingUpdate": rolling}}}
+def rolling(replicas: int, surge: IntOrString, unavailable: IntOrString, type: str = "RollingUpdate") -> Object:
+    bounds = {"maxSurge": surge, "maxUnavailable": unavailable}
+    return deployment(replicas=replicas, spec={"strategy": {"type": type, "rollingUpdate": bounds}})
 
 
 @pytest.mark.parametrize(
@@ -21,11 +28,11 @@ def deployment(replicas, surge, unavailable, type="RollingUpdate"):
     ],
 )
 def test_surge_is_rounded_up_and_what_may_be_missing_down(replicas, surge, unavailable, bounds):
-    assert bounds_of(deployment(replicas, surge, unavailable)) == bounds
+    assert bounds_of(rolling(replicas, surge, unavailable)) == bounds
 
 
 def test_recreate_has_no_surge_and_promises_nothing():
-    assert bounds_of(deployment(3, 1, 0, type="Recreate")) == Bounds(3, 0)
+    assert bounds_of(rolling(3, 1, 0, type="Recreate")) == Bounds(3, 0)
 
 
 def test_more_pods_than_are_wanted_are_not_available():

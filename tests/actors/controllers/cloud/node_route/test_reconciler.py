@@ -20,16 +20,19 @@ from runtime.cloud.fake import FakeCloud, FakeRoutes
 from runtime.cloud.provider import CloudConflictError
 from runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.controllers.nodes.fleet import options_of
+from tests.support.objects import node
 
 CLUSTER = "kubernetes"
 CIDR = ip_network("10.120.0.0/16")
 ADDRESSES = (("InternalIP", "192.0.2.1"),)
 
 
-def node(name: str, *cidrs: str, address: str = "192.0.2.1", conditions: tuple[Object, ...] = ()) -> Object:
-    spec: Object = {"podCIDR": cidrs[0], "podCIDRs": list(cidrs)} if cidrs else {}
-    status = {"addresses": [{"type": "InternalIP", "address": address}], "conditions": list(conditions)}
-    return {"metadata": {"name": name}, "spec": spec, "status": status}
+def routed_node(name: str, *cidrs: str, address: str = "192.0.2.1", conditions: tuple[Object, ...] = ()) -> Object:
+    return node(
+        name,
+        spec={"podCIDR": cidrs[0], "podCIDRs": list(cidrs)} if cidrs else {},
+        status={"addresses": [{"type": "InternalIP", "address": address}], "conditions": list(conditions)},
+    )
 
 
 def to(node: str, destination: str, **more: object) -> Route:
@@ -64,7 +67,7 @@ def test_routes_into_the_clusters_range_are_ours(cluster: str, destination: str,
     assert is_ours(to("n", destination), [ip_network(cluster, strict=False)]) is ours
 
 
-TWO = (node("n1", "10.120.0.0/24"), node("n2", "10.120.1.0/24"))
+TWO = (routed_node("n1", "10.120.0.0/24"), routed_node("n2", "10.120.1.0/24"))
 
 
 @pytest.mark.parametrize(
@@ -86,9 +89,9 @@ TWO = (node("n1", "10.120.0.0/24"), node("n2", "10.120.1.0/24"))
             {("n1", "10.120.0.0/24")},
             (0,),
         ),
-        ((node("n1"),), (), set(), ()),
+        ((routed_node("n1"),), (), set(), ()),
         (
-            (node("n1", "10.120.0.0/24", "a00:100::/24"),),
+            (routed_node("n1", "10.120.0.0/24", "a00:100::/24"),),
             (to("n1", "10.120.0.0/24"),),
             {("n1", "a00:100::/24")},
             (),
@@ -111,7 +114,7 @@ def test_deletions_come_first_where_routes_lead_to_addresses() -> None:
 
 def test_a_node_that_has_routes_but_no_range_is_not_reachable() -> None:
     nobodys = to("", "10.2.0.0/24")
-    plan = plan_routes([node("n1"), node("n2")], [to("n1", "10.1.0.0/24"), nobodys], [CIDR])
+    plan = plan_routes([routed_node("n1"), routed_node("n2")], [to("n1", "10.1.0.0/24"), nobodys], [CIDR])
     assert plan.kept == {"n1": frozenset()}
 
 
@@ -134,7 +137,7 @@ def test_the_condition_is_written_when_its_status_or_reason_is_another(
     there: tuple[str, str] | None, routed: bool, written: tuple[str, str] | None
 ) -> None:
     known = ({"type": "NetworkUnavailable", "status": there[0], "reason": there[1]},) if there else ()
-    condition = network_condition(node("n1", conditions=known), routed=routed, now=0.0)
+    condition = network_condition(routed_node("n1", conditions=known), routed=routed, now=0.0)
     assert (None if condition is None else (condition["status"], condition["reason"])) == written
 
 
@@ -183,7 +186,7 @@ def test_each_nodes_range_is_routed_and_follows_the_node(make_cluster: Callable[
     cluster = start(make_cluster, cloud)
     first = cluster.create(NODES, TWO[0])
     cluster.create(NODES, TWO[1])
-    cluster.create(NODES, node("n3"))
+    cluster.create(NODES, routed_node("n3"))
     cluster.run_for(11.0)
     assert routes(cloud) == {("n1", "10.120.0.0/24"), ("n2", "10.120.1.0/24")}
     assert condition(cluster, "n1") == ("False", "RouteCreated", "RouteController created a route")
@@ -233,8 +236,8 @@ def test_a_failure_that_is_no_conflict_waits_for_the_next_pass(make_cluster: Cal
 def test_a_range_that_two_nodes_have_is_one_nodes(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
     cluster = start(make_cluster, cloud)
-    cluster.create(NODES, node("n1", "10.120.0.0/24"))
-    cluster.create(NODES, node("n2", "10.120.0.0/24"))
+    cluster.create(NODES, routed_node("n1", "10.120.0.0/24"))
+    cluster.create(NODES, routed_node("n2", "10.120.0.0/24"))
     cluster.run_for(11.0)
     (routed,) = routes(cloud)
     reasons = {name: (condition(cluster, name) or ("", ""))[1] for name in ("n1", "n2")}
@@ -247,7 +250,7 @@ def test_addresses_that_change_are_routed_anew(make_cluster: Callable[..., Simul
     cluster = start(make_cluster, cloud)
     cluster.create(NODES, TWO[0])
     cluster.run_for(11.0)
-    moved = node("n1", address="192.0.2.77")["status"]["addresses"]
+    moved = routed_node("n1", address="192.0.2.77")["status"]["addresses"]
     cluster.merge(NODES, "n1", {"status": {"addresses": moved}}, subresource="status")
     cluster.run_for(11.0)
     (route,) = cloud.routes.list(CLUSTER)
@@ -267,7 +270,7 @@ def test_a_namesake_of_a_routed_node_waits_for_its_own_route(make_cluster: Calla
     cluster.run_for(20.0)
     assert any(isinstance(call, CreateRoute) for _, call in cluster.cloud.made)
     cluster.delete(NODES, "n1")
-    cluster.create(NODES, node("n1", "10.120.7.0/24"))
+    cluster.create(NODES, routed_node("n1", "10.120.7.0/24"))
     cluster.run_for(8.0)
     assert condition(cluster, "n1") is None
 

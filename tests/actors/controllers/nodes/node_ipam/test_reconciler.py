@@ -17,7 +17,8 @@ from actors.simulation import SimulatedCluster
 from protocols.objects import Object
 from protocols.resources import NODES
 from runtime.faults.vocabulary import Fault, FaultKind
-from tests.actors.controllers.nodes.objects import messages, node, writes
+from tests.actors.controllers.nodes.objects import messages, writes
+from tests.support.objects import node
 
 NAME = "controller:node-ipam-controller"
 
@@ -39,7 +40,7 @@ def ranges(cluster: SimulatedCluster) -> dict[str, list[str]]:
 
 
 def holder(name: str, *networks: str, **meta: str) -> Object:
-    found = node(name, podCIDR=networks[0], podCIDRs=list(networks))
+    found = node(name, spec={"podCIDR": networks[0], "podCIDRs": list(networks)})
     found["metadata"].update(meta)
     return found
 
