@@ -1,8 +1,8 @@
-"""What nobody implements yet: upstream's controllers by name, with the flags that they will have.
+"""What is not built yet: upstream's controllers by name, with the flags that they will have.
 
 So every command line of kube-controller-manager is understood: these names may stand in --controllers, and these flags
-are accepted, checked as upstream checks them, and said to have no effect yet. Whoever builds a controller moves its
-entry to the controller's own file or folder; the list shrinks to nothing.
+are accepted, checked as upstream checks them, and reported to have no effect yet. A controller that is built takes its
+entry from here to its own file or folder; the list shrinks to nothing.
 
 Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, app/*.go, app/options/*controller.go;
 the older aliases are those of releases 1.5 to 1.11, and flags that later releases took away mean what they meant.

@@ -1,13 +1,13 @@
 """cloud-node-lifecycle-controller: deletes nodes whose machine is gone, and taints those whose machine is switched off.
 
-In: nodes; what the cloud says of the machine of one that is not ready. Out: deletions, the taint
-node.cloudprovider.kubernetes.io/shutdown, events. Key: a node's name. A node that is not ready is asked for every
---node-monitor-period; one that is ready loses the taint, and the cloud is not asked.
+In: nodes; what the cloud returns about the machine of a node that is not ready. Out: deletions, the taint
+node.cloudprovider.kubernetes.io/shutdown, events. Key: a node's name. The cloud is called for a node that is
+not ready every --node-monitor-period; a ready one loses the taint, without a call.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/nodelifecycle/node_lifecycle_controller.go.
-Differences: each node has its own time, so that a slow answer about one holds up no other; what the cloud says counts
-only if the node is still not ready by then; and a node is deleted only as the one that was asked for (its uid), not as
-another that has registered under its name since.
+Differences: each node has its own period, so that a slow call for one delays no other; the cloud's answer counts only
+if the node is still not ready by then; and the uid is a precondition of the deletion, so that no other node that was
+registered under the name since is deleted.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ MOMENT = 0.001  # seconds: a sum of floats may fall just short of the time that 
 
 
 class CloudNodeLifecycleReconciler:
-    """See the module. period: seconds between two questions about a node."""
+    """Key: a node's name. period: seconds between two calls for a node."""
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, period: float) -> None:
         self._nodes, self._clock, self._log, self._period = tables[NODES], clock, log, period
-        self._asked: dict[Key, float] = {}  # nodes that are not ready, and when the cloud was asked last, monotonic
+        self._asked: dict[Key, float] = {}  # nodes that are not ready: when the cloud was last called, monotonic
         self._can_shut_down = True
 
     def reconcile(self, key: Key) -> Reconciliation:
@@ -61,7 +61,7 @@ class CloudNodeLifecycleReconciler:
         return RequeueAfter(self._period)
 
     def _look_after(self, asked: Entry) -> Step[None]:
-        """asked: the node, not ready."""
+        """asked: the node, which is not ready."""
         exists = self._understood((yield InstanceExists(asked.raw)), asked, "whether it exists")
         if exists is None:
             return
@@ -80,7 +80,7 @@ class CloudNodeLifecycleReconciler:
                     yield from self._keep_taint(entry, shut_down=True)
 
     def _understood(self, outcome: Outcome, asked: Entry, question: str) -> bool | None:
-        """Yes, no, or None if the cloud did not say."""
+        """The cloud's answer; None if the call failed."""
         if isinstance(outcome, Done):
             return bool(orjson.loads(outcome.body))
         self._log.warning("cloud did not answer", node=asked.key, question=question, error=outcome.message)
@@ -116,9 +116,7 @@ def has_shutdown_taint(node: Object) -> bool:
 
 
 def shutdown_patch(node: Object, *, shut_down: bool, now: float) -> Object:
-    """A patch that sets or removes the taint, if the node is still the version that it was made of. now: Unix seconds,
-    its timeAdded.
-    """
+    """A patch that sets or removes the taint, with the resourceVersion as precondition. now: its timeAdded."""
     taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if not _is_shutdown(taint)]
     if shut_down:
         taints.append({"key": SHUTDOWN, "effect": NO_SCHEDULE, "timeAdded": format_time(now)})

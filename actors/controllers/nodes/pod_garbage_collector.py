@@ -1,13 +1,13 @@
-"""pod-garbage-collector-controller: removes pods that nobody else will.
+"""pod-garbage-collector-controller: deletes pods that no kubelet will.
 
-Those at their end, oldest first, beyond --terminated-pod-gc-threshold; those that are being deleted on a node that is
-out of service, or on no node at all; and those of nodes that do not exist. It looks at all pods every 20 s. Out: a pod
-that is not at its end is set to Failed, then each is deleted with no grace.
+These are terminated pods beyond --terminated-pod-gc-threshold, oldest first; terminating pods on a node that is out of
+service, or on no node; and pods of nodes that do not exist. It looks at all pods every 20 s. Out: a pod that is not
+terminated is set to Failed, then each is deleted with grace period 0.
 
 Source: kubernetes v1.36 pkg/controller/podgc/gc_controller.go. Differences:
-- A pod that several reasons apply to is deleted once in a pass, and one that is gone already is no error.
-- The deletion names the pod's uid.
-- A node that was missing, and came back, has its whole quarantine again when it is missing once more.
+- A pod to which several reasons apply is deleted once in a pass, and one that is gone already is no error.
+- The deletion has the pod's uid as precondition.
+- The quarantine of a node that came back starts over when it is missing again.
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionMeter:
-    """Both are told namespace and reason. attempted: of each pod that is to be deleted; failed: if it is not."""
+    """Called with namespace and reason. attempted: before each deletion; failed: after one that failed."""
 
     attempted: Callable[[str, Reason], None]
     failed: Callable[[str, Reason], None]
 
 
 def surplus(ended: Collection[Entry], *, threshold: int, is_evicted: Callable[[Entry], bool]) -> list[Entry]:
-    """Of the pods at their end those that are too many: first the evicted ones, then the oldest.
+    """Of the terminated pods those beyond the threshold: evicted ones first, then the oldest.
 
     threshold: how many may stay; 0 or less: all.
     """
@@ -109,7 +109,7 @@ def surplus(ended: Collection[Entry], *, threshold: int, is_evicted: Callable[[E
 
 
 def is_out_of_service(node: Object) -> bool:
-    """Somebody has said so, by a taint, and it is not ready indeed."""
+    """It has the out-of-service taint, and is not ready."""
     taints = (node.get("spec") or {}).get("taints") or ()
     if not any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints):
         return False
@@ -117,7 +117,7 @@ def is_out_of_service(node: Object) -> bool:
 
 
 class PodGarbageCollector:
-    """See the module."""
+    """Remembers which nodes are missing, and until when they are in quarantine."""
 
     def __init__(
         self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, meter: DeletionMeter, threshold: int
@@ -125,7 +125,7 @@ class PodGarbageCollector:
         self._pods, self._nodes = tables[PODS], tables[NODES]
         self._clock, self._log, self._meter = clock, log, meter
         self._threshold = threshold
-        self._missing: dict[str, float] = {}  # nodes that pods name and that are not there: when their quarantine ends
+        self._missing: dict[str, float] = {}  # missing nodes that pods are bound to: when their quarantine ends
 
     def collect(self) -> Reconciliation:
         """One pass over all pods."""
@@ -153,7 +153,7 @@ class PodGarbageCollector:
         return None
 
     def _is_evicted(self, pod: Entry) -> bool:
-        # The bytes are asked first: thousands of pods need not be decoded.
+        # The bytes are searched first, so that thousands of pods need not be decoded.
         if pod.facts.phase != "Failed" or b'"Evicted"' not in pod.raw:
             return False
         return bool(self._pods.object_of(pod)["status"].get("reason") == "Evicted")
@@ -162,7 +162,7 @@ class PodGarbageCollector:
         return OUT_OF_SERVICE_TAINT.encode() in node.raw and is_out_of_service(self._nodes.object_of(node))
 
     def _gone_nodes(self, pods: Iterable[Entry], present: Collection[str]) -> Step[set[str]]:
-        """Names of nodes that pods are on, that have been missing for long enough, and that the server knows not."""
+        """Names of nodes that pods are bound to, whose quarantine is over, and that the server does not have either."""
         now = self._clock.monotonic()
         missing = {pod.facts.node for pod in pods if pod.facts.node and pod.facts.node not in present}
         self._missing = {name: self._missing.get(name, now + QUARANTINE) for name in sorted(missing)}
@@ -198,7 +198,7 @@ class PodGarbageCollector:
         return patch_status(pod.key, obj, changes)
 
     def _together(self, pods: Sequence[Entry], commands: Sequence[Command], reason: Reason) -> Step[set[Key]]:
-        """One command for each pod. Answers the keys of those for which it did not succeed."""
+        """One command for each pod. Returns the keys of those whose command failed."""
         outcomes = yield from together(commands)
         self._note_failures(zip(pods, outcomes, strict=True), reason)
         return {pod.key for pod, outcome in zip(pods, outcomes, strict=True) if not isinstance(outcome, Done)}
@@ -207,7 +207,7 @@ class PodGarbageCollector:
         for pod, outcome in tried:
             match outcome:
                 case Done() | NotFound() | Conflict():
-                    pass  # a conflict: its name belongs to another pod, which the next pass looks at
+                    pass  # a conflict: another pod has its name now, which the next pass looks at
                 case _:
                     self._meter.failed(split_key(pod.key)[0], reason)
                     self._log.warning(

@@ -3,15 +3,15 @@
 In: nodes whose NoExecute taints change, pods on nodes that have such taints. Out: the condition DisruptionTarget, then
 the deletion; events on the pod. Key: "namespace/name" of a pod.
 
-A pod that tolerates its node's taints for a while is left its time from the moment when they were first seen here;
-neither other taints nor other tolerations change that moment, as long as all are tolerated.
+A pod that tolerates its node's taints for a while has that time from when this controller first saw them; neither
+other taints nor other tolerations change its start, as long as all are tolerated.
 
 Source: kubernetes v1.36 pkg/controller/tainteviction/{taint_eviction,timed_workers}.go. As there, a new incarnation
 gives every pod its whole time again. Differences:
-- Once the time is up the node is read live, so that nothing rests on a watch that is late.
-- A deletion that fails is tried again until it succeeds or there is no more cause for it, not five times.
+- Once the time is up the node is fetched, so that no eviction rests on a late watch.
+- A deletion that fails is retried until it succeeds or has no cause any more, not five times.
 - A pod is spared as long as its deletion has not been sent, there only until its eviction has begun.
-- The deletion names the pod's uid. A pod that is on its way out at our word is not marked again.
+- The deletion has the pod's uid as precondition. A pod that this controller is deleting already is not marked again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 NO_EXECUTE = "NoExecute"
 REASON = "DeletionByTaintManager"
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
-FRESH = 10.0  # seconds for which a live look at a node serves its other pods too
+FRESH = 10.0  # seconds for which a fetched node counts for its other pods too
 
 
 EVICTIONS = Family(
@@ -77,14 +77,14 @@ def no_execute_taints(node: Object) -> list[Mapping[str, Any]]:
 
 
 class Stay(NamedTuple):
-    """How long a pod may stay with some taints. tolerated: all of them are. seconds: from 0 on; math.inf: for ever."""
+    """How long a pod may stay with some taints. tolerated: all of them are. seconds: >= 0; math.inf for ever."""
 
     tolerated: bool
     seconds: float
 
 
 def stay(tolerations: Sequence[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]]) -> Stay:
-    """For each taint the first toleration that is for it counts, and of these the shortest."""
+    """For each taint the first toleration that matches it counts, and of these the shortest."""
     seconds = math.inf
     for taint in taints:
         toleration = find_toleration(tolerations, taint)
@@ -99,7 +99,7 @@ def stay(tolerations: Sequence[Mapping[str, Any]], taints: Iterable[Mapping[str,
 def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
     """All pods on a node that is new or whose NoExecute taints have changed in any way, their times included.
 
-    Not those on a node that is deleted: their time runs on, and others see to them.
+    Not those on a node that is deleted: their time runs on, and the pod garbage collector deletes them.
     """
     if change.deleted:
         return ()
@@ -109,11 +109,11 @@ def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def pod_in_danger(change: Change, tables: Tables) -> Iterable[Key]:
-    """A pod that is gone, or is on a node that may have NoExecute taints. The node's own change brings all others."""
+    """A pod that is gone, or is bound to a node that may have NoExecute taints. A node's change enqueues its pods."""
     pod = tables[PODS].entry(change.key)
     if pod is not None:
         node = tables[NODES].entry(pod.facts.node)
-        if node is None or b'"NoExecute"' not in node.raw:  # may be there for another reason, but is never missed
+        if node is None or b'"NoExecute"' not in node.raw:  # may match something else, but never misses a taint
             return ()
     return (change.key,)
 
@@ -130,7 +130,7 @@ WATCHES = (
 
 @dataclass(slots=True, kw_only=True)
 class _Eviction:
-    """One that is to come. due: by the monotonic clock. delayed: the pod was given time. marked: people were told."""
+    """A planned one. due: monotonic. delayed: the pod tolerates the taints for a while. marked: its event was sent."""
 
     uid: str
     node: str
@@ -140,21 +140,21 @@ class _Eviction:
 
 
 class TaintEvictionReconciler:
-    """See the module."""
+    """Key: "namespace/name" of a pod. It remembers the planned evictions."""
 
     def __init__(
         self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, evicted: Callable[[float], None]
     ) -> None:
-        """evicted: told of each pod that was deleted, how many seconds after it was due."""
+        """evicted: called for each deleted pod with how many seconds after its time it was deleted."""
         self._pods, self._nodes = tables[PODS], tables[NODES]
         self._clock, self._log, self._evicted = clock, log, evicted
         self._evictions: dict[Key, _Eviction] = {}
-        self._looked: dict[str, float] = {}  # when nodes were last read live
+        self._looked: dict[str, float] = {}  # when nodes were last fetched
 
     def reconcile(self, key: Key) -> Reconciliation:
         eviction = yield from self._judge(key)
         if eviction is not None and eviction.delayed and eviction.due <= self._clock.monotonic():
-            yield from self._look_at(eviction.node)
+            yield from self._fetch_node(eviction.node)
             eviction = yield from self._judge(key)
         if eviction is None:
             return None
@@ -162,11 +162,11 @@ class TaintEvictionReconciler:
         if seconds > 0:
             return RequeueAfter(seconds)
         yield from self._evict(key, eviction)
-        left = self._evictions.get(key)  # another one, if the taints have changed meanwhile
+        left = self._evictions.get(key)  # a new one, if the taints have changed meanwhile
         return None if left is None else RequeueAfter(left.due - self._clock.monotonic())
 
     def _judge(self, key: Key) -> Step[_Eviction | None]:
-        """What is to become of the pod, by what the tables show."""
+        """The pod's eviction, by what the tables show; None if it may stay."""
         pod = self._pods.entry(key)
         eviction = self._evictions.get(key)
         if eviction is not None and (pod is None or pod.uid != eviction.uid):
@@ -182,7 +182,7 @@ class TaintEvictionReconciler:
         if math.isinf(allowed.seconds) or (not allowed.tolerated and eviction is not None and eviction.due > now):
             yield from self._cancel(key)
             eviction = None
-        if eviction is None and math.isfinite(allowed.seconds) and not self._is_asked_to_go(pod):
+        if eviction is None and math.isfinite(allowed.seconds) and not self._is_evicted(pod):
             eviction = self._evictions[key] = _Eviction(
                 uid=pod.uid, node=node.key, due=now + allowed.seconds, delayed=allowed.seconds > 0
             )
@@ -195,8 +195,8 @@ class TaintEvictionReconciler:
         tolerations = (self._pods.object_of(pod).get("spec") or {}).get("tolerations") or ()
         return stay(tolerations, taints)
 
-    def _is_asked_to_go(self, pod: Entry) -> bool:
-        """By us, or by a predecessor."""
+    def _is_evicted(self, pod: Entry) -> bool:
+        """By this incarnation or an earlier one: it is terminating, and its condition says why."""
         if not pod.facts.deleting:
             return False
         conditions = (self._pods.object_of(pod).get("status") or {}).get("conditions")
@@ -207,8 +207,8 @@ class TaintEvictionReconciler:
         if self._evictions.pop(key, None) is not None:
             yield _event(key, f"Cancelling deletion of Pod {key}")
 
-    def _look_at(self, node: str) -> Step[None]:
-        """Read it live: the tables show it then as it is. If there is no answer, the eviction has to wait."""
+    def _fetch_node(self, node: str) -> Step[None]:
+        """The overlay then shows the node as it is. Raises CommandFailed without an answer: the eviction is retried."""
         if self._clock.monotonic() - self._looked.get(node, -math.inf) < FRESH:
             return
         yield from must(get_live(NODES, node), but=(NotFound,))
@@ -225,12 +225,12 @@ class TaintEvictionReconciler:
             pod = decode_object(found.body)
             if uid_of(pod) == eviction.uid and (yield from self._stands(key, eviction)):
                 yield from self._delete(key, pod, eviction)
-        # Else it is gone, and its event is on its way; so is that of one that took its name.
+        # Else it is gone, or another pod has its name, and the event of that is on its way.
         if self._evictions.get(key) is eviction:
             del self._evictions[key]
 
     def _stands(self, key: Key, eviction: _Eviction) -> Step[bool]:
-        """An answer may have taken long: whether the pod still has to go."""
+        """Whether the pod still has to be evicted, as the answer may have taken long."""
         return (yield from self._judge(key)) is eviction
 
     def _delete(self, key: Key, pod: Object, eviction: _Eviction) -> Step[None]:
@@ -246,7 +246,7 @@ class TaintEvictionReconciler:
 
 
 def _event(key: Key, message: str) -> Record:
-    """About the pod of this name: the uid is left open, as upstream leaves it."""
+    """About the pod of this name, without its uid, as upstream."""
     namespace, name = split_key(key)
     return Record(PODS.api_version, PODS.kind, namespace, name, "", "", "Normal", "TaintManagerEviction", message)
 

@@ -1,7 +1,8 @@
-"""ttl-controller: says on each node for how long its kubelet may keep Secrets and ConfigMaps; longer in large clusters.
+"""ttl-controller: annotates each node with how long its kubelet may cache Secrets and ConfigMaps.
 
-In: nodes. Out: patches of their annotation node.alpha.kubernetes.io/ttl, in seconds. Key: a node's name. When the
-cluster outgrows a step, a node is told at its own next change, so that not all are written at once.
+In: nodes. Out: patches of their annotation node.alpha.kubernetes.io/ttl, in seconds. Key: a node's name. The
+larger the cluster, the longer; when it outgrows a step, a node is patched at its own next change, so that not all are
+written at once.
 
 Source: kubernetes v1.36 pkg/controller/ttl/ttl_controller.go.
 """
@@ -23,7 +24,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 class Step(NamedTuple):
-    """From `least` to `most` nodes it is this many seconds. Steps overlap, so that they are not swapped to and fro."""
+    """From `least` to `most` nodes it is this many seconds. Steps overlap, so that the value does not flap."""
 
     least: int
     most: float
@@ -40,7 +41,7 @@ STEPS = (
 
 
 def step_for(nodes: int, *, current: int) -> int:
-    """Which of STEPS holds for so many nodes, when `current` did until now."""
+    """The index in STEPS for so many nodes. current: the index until now."""
     step = current
     while nodes > STEPS[step].most:
         step += 1
@@ -50,7 +51,7 @@ def step_for(nodes: int, *, current: int) -> int:
 
 
 class TtlReconciler:
-    """See the module."""
+    """Key: a node's name. It remembers the step that the cluster is in."""
 
     def __init__(self, *, tables: Tables) -> None:
         self._nodes = tables[NODES]

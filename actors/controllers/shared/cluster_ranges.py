@@ -15,7 +15,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def cluster_ranges(text: str) -> list[Network]:
-    """text: --cluster-cidr. Raises ValueError that says, in kube-controller-manager's words, what cannot be."""
+    """text: --cluster-cidr. Raises ValueError, in kube-controller-manager's words."""
     if not text.strip():
         raise ValueError("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
     clusters: list[Network] = []

@@ -21,8 +21,8 @@ NETWORK_UNAVAILABLE = "NetworkUnavailable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutePlan:
-    """kept: by node, the destinations that are routed as they should be; nodes without podCIDRs but with routes are in
-    it too, with none. deletions come before creations if in_turn.
+    """kept: by node, the destinations that are routed as they should be; nodes that have routes but no podCIDRs are in
+    it too, with none. in_turn: deletions are sent before creations.
     """
 
     kept: dict[str, frozenset[str]]
@@ -32,7 +32,7 @@ class RoutePlan:
 
 
 def plan_routes(nodes: Iterable[Object], routes: Sequence[Route], clusters: Sequence[Network]) -> RoutePlan:
-    """routes: all that the cloud has. clusters: --cluster-cidr; routes outside of it are nobody's of ours."""
+    """routes: all that the cloud has. clusters: --cluster-cidr; routes outside of it are not ours."""
     by_node: dict[str, list[Route]] = {}
     for route in routes:
         if route.node:
@@ -66,7 +66,7 @@ def plan_routes(nodes: Iterable[Object], routes: Sequence[Route], clusters: Sequ
 
 
 def is_ours(route: Route, clusters: Iterable[Network]) -> bool:
-    """Its first or last address is one of the cluster's. One whose destination cannot be read is not."""
+    """Whether its first or last address is in a range of the cluster; no if its destination is no network."""
     try:
         destination = ip_network(route.destination, strict=False)
     except ValueError:
@@ -84,7 +84,7 @@ def addresses_of(node: Object) -> frozenset[tuple[str, str]]:
 
 
 def network_condition(node: Object, *, routed: bool, now: float) -> Object | None:
-    """The condition to write; None if status and reason are what they should be. Also over another agent's reason."""
+    """The condition to write; None if status and reason are right. It replaces another agent's reason."""
     if routed:
         reason, message = "RouteCreated", "RouteController created a route"
     else:

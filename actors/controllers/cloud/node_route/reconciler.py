@@ -1,10 +1,10 @@
-"""node-route-controller: has the cloud route each node's podCIDRs to it, and says on the node whether it does.
+"""node-route-controller: has the cloud route each node's podCIDRs to it, and reports that in the node's status.
 
-In: nodes and the cloud's routes, looked at every --route-reconciliation-period (counted from the start of a pass). Out:
-routes made and deleted in the cloud; nodes' condition NetworkUnavailable; events FailedToCreateRoute.
+In: nodes and the cloud's routes, listed every --route-reconciliation-period (counted from the start of a pass). Out:
+routes created and deleted in the cloud; nodes' condition NetworkUnavailable; events FailedToCreateRoute.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/route/route_controller.go. Differences: a create
-that met a conflict is tried again at once, not after 100 ms; a cloud without routes is found out by the first pass; a
+that met a conflict is retried at once, not after 100 ms; a cloud without routes is found out by the first pass; a
 condition is written to the node as it is after the cloud's answers, if it is still the same node.
 """
 
@@ -35,7 +35,7 @@ BATCH = 200  # calls or patches sent together
 
 
 class NodeRouteReconciler:
-    """See the module. cluster: --cluster-name. clusters: --cluster-cidr. period: seconds. synced: told of each pass."""
+    """cluster: --cluster-name. clusters: --cluster-cidr. period: seconds. synced: called for each pass."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class NodeRouteReconciler:
     ) -> None:
         self._nodes, self._clock, self._log = tables[NODES], clock, log
         self._cluster, self._clusters, self._period, self._synced = cluster, clusters, period, synced
-        self._supported = True  # until the cloud says that it has no routes
+        self._supported = True  # until the cloud returns that it has no routes
 
     def reconcile_routes(self) -> Reconciliation:
         """One pass, `period` seconds after the beginning of the one before."""
@@ -72,7 +72,7 @@ class NodeRouteReconciler:
         return RequeueAfter(max(0.0, began + self._period - self._clock.monotonic()))
 
     def _pass(self, routes: Sequence[Route]) -> Step[None]:
-        unclear = yield from self._look_at_strangers(routes)
+        unclear = yield from self._fetch_former_holders(routes)
         nodes = {entry.key: self._nodes.object_of(entry) for entry in self._nodes.entries()}
         plan = plan_routes(nodes.values(), routes, self._clusters)
         plan = replace(plan, deletions=[route for route in plan.deletions if route.node not in unclear])
@@ -86,11 +86,12 @@ class NodeRouteReconciler:
         if deletions:
             self._deleted(plan, outcomes[: len(deletions)])
         made = yield from self._created(plan, nodes, creations, outcomes[len(deletions) :], began)
-        yield from self._say_on_nodes(plan, nodes, made)
+        yield from self._write_conditions(plan, nodes, made)
 
-    def _look_at_strangers(self, routes: Sequence[Route]) -> Step[set[str]]:
-        """Read live the nodes that routes of ours lead to and that do not hold them by the table, which may be late: it
-        shows them as they are from then on. Answers those of which nothing was heard.
+    def _fetch_former_holders(self, routes: Sequence[Route]) -> Step[set[str]]:
+        """Fetch the nodes that routes of ours lead to and that no longer hold them by the table, which may be late.
+
+        The overlay then shows them as they are. Returns the nodes that could not be fetched.
         """
         names = sorted(
             {
@@ -123,7 +124,7 @@ class NodeRouteReconciler:
         outcomes: Sequence[Outcome],
         began: float,
     ) -> Step[set[tuple[str, str]]]:
-        """(node, destination) of those that were made."""
+        """(node, destination) of the routes that were created."""
         made = set()
         for route, command, first in zip(plan.creations, creations, outcomes, strict=True):
             outcome, tries = first, 1
@@ -143,7 +144,7 @@ class NodeRouteReconciler:
                 made.add((route.node, route.destination))
         return made
 
-    def _say_on_nodes(self, plan: RoutePlan, nodes: dict[str, Object], made: set[tuple[str, str]]) -> Step[None]:
+    def _write_conditions(self, plan: RoutePlan, nodes: dict[str, Object], made: set[tuple[str, str]]) -> Step[None]:
         patches = []
         for name, kept in plan.kept.items():
             seen, node = nodes.get(name), self._nodes.get(name)

@@ -27,7 +27,7 @@ class Allocation:
 
 
 class CidrSet:
-    """The blocks of one range, all of one size, by index. A block is taken or free; nobody's name is on it."""
+    """The blocks of one range, all of one size, by index. A block is taken or free; whose it is, Holdings knows."""
 
     def __init__(self, cluster: Network, *, mask: int) -> None:
         """mask: prefix length of a block; not shorter than the cluster's."""
@@ -37,7 +37,7 @@ class CidrSet:
         self._host_bits = cluster.max_prefixlen - mask
         self._base = int(cluster.network_address)
         self._taken = self._reserved = 0  # one bit a block
-        self._next = 0  # where to look for a free one first: freed blocks are used again only after a whole round
+        self._next = 0  # where the search for a free one begins: freed blocks are used again only after a whole round
 
     def block(self, index: int) -> Network:
         address = self._base | index << self._host_bits
@@ -54,7 +54,7 @@ class CidrSet:
         return range(first, last + 1)
 
     def allocate(self) -> Allocation:
-        """Take the next free block, in turn. Raises RangeExhausted."""
+        """Take the next free block, round robin. Raises RangeExhausted."""
         if self.used == self.size:
             raise RangeExhausted
         free = ~self._taken & (1 << self.size) - 1
@@ -65,7 +65,7 @@ class CidrSet:
         return Allocation(self.block(index), skipped)
 
     def occupy(self, network: Network) -> int:
-        """Take all blocks that it touches; answers how many were free. Raises ValueError as span."""
+        """Take all blocks that it touches; returns how many were free. Raises ValueError as span."""
         return self._take(_bits(self.span(network)))
 
     def reserve(self, network: Network) -> int:
@@ -75,7 +75,7 @@ class CidrSet:
         return self._take(bits)
 
     def release(self, network: Network) -> int:
-        """Give its blocks back; answers how many were taken. Raises ValueError as span."""
+        """Free its blocks; returns how many were taken. Raises ValueError as span."""
         bits = _bits(self.span(network)) & self._taken & ~self._reserved
         self._taken &= ~bits
         self.used -= bits.bit_count()

@@ -1,4 +1,4 @@
-"""Which node holds which blocks: rebuilt from the nodes themselves, and ahead of them by what is being given."""
+"""Which node holds which blocks: rebuilt from the nodes, and ahead of them by the patches under way."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Range:
 
 
 class Holdings:
-    """All that nodes hold, by node. A block that two nodes hold is free only when both are gone."""
+    """The blocks of each node. A block that two nodes hold is free only when both are gone."""
 
     def __init__(self, sets: Sequence[CidrSet], *, services: Iterable[Network], metrics: Metrics) -> None:
         """services: ranges that no node may get."""
@@ -74,7 +74,7 @@ class Holdings:
         return list(self._holdings)
 
     def hold(self, node: Key, holding: Holding) -> list[Network]:
-        """The node holds these, and nothing else. Answers those that were taken, in part at least, by somebody else.
+        """The node holds exactly these. Returns those that another node holds too, at least in part.
 
         Raises ValueError, and changes nothing, if one of them is not part of the cluster's ranges.
         """
@@ -112,7 +112,7 @@ class Holdings:
         return self._holdings[node]
 
     def release(self, node: Key) -> Holding:
-        """What it held is free again; answers what that was."""
+        """Free what the node holds; returns that."""
         holding = self._holdings.pop(node, ())
         self._give_back(holding)
         return holding

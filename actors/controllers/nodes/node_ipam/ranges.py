@@ -1,4 +1,4 @@
-"""The ranges that nodes get pod addresses from, read from the flags.
+"""The ranges that nodes get pod addresses from, as the flags say.
 
 Texts and order of the checks: kubernetes v1.36 cmd/kube-controller-manager/app/core.go (startNodeIpamController,
 setNodeCIDRMaskSizes), pkg/controller/nodeipam/node_ipam_controller.go, ipam/cidrset/cidr_set.go.
@@ -31,7 +31,7 @@ class NodeRanges:
 
 
 def node_ranges(cloud: Cloud, ipam: NodeIpamOptions) -> NodeRanges:
-    """Raises ValueError that says, in kube-controller-manager's words, what cannot be."""
+    """Raises ValueError, in kube-controller-manager's words, on flags that contradict each other."""
     clusters = cluster_ranges(cloud.cluster_cidr)
     services, unreadable = _service_ranges(ipam.service_cluster_ip_range)
     masks = _masks(clusters, ipam)

@@ -1,13 +1,12 @@
-"""Gives each node that has none a range of pod addresses, out of each of the cluster's ranges.
+"""Gives each node without a range one of pod addresses, out of each of the cluster's ranges.
 
-In: nodes. Out: one patch of spec.podCIDR and spec.podCIDRs, events on the node. Key: a node's name. What nodes hold
-already counts before anything is given: they are listed live, as a table that is late may not show what a predecessor
-has given.
+In: nodes. Out: one patch of spec.podCIDR and spec.podCIDRs, events on the node. The ranges that nodes hold are counted
+before any is given: from a live list, as a late table may not show what an earlier incarnation has given.
 
 Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/range_allocator.go. Differences:
-- A node that holds what the cluster does not have keeps nobody else from being served.
-- A block that was chosen for a node stays that of its name until it is gone: a patch without an answer is tried again
-  with the same one, and no block is lost to a try that failed.
+- A node that holds a range outside of the cluster's does not keep others from being served.
+- A block that was chosen for a node stays with its name until the node is gone: a patch without an answer is retried
+  with the same block, and no block is lost to a failed try.
 - What is reserved for services stays so, and a block that two nodes hold is free only when both are gone.
 """
 
@@ -39,18 +38,18 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 PATCH_TRIES = 3
-COUNTING = 0.5  # seconds after which who waits for the count looks again
+COUNTING = 0.5  # seconds to requeue after while holdings are being counted
 
 
 class NodeIpamReconciler:
-    """See the module."""
+    """Key: a node's name. What nodes hold is counted once, by a live list, before any range is given."""
 
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger, metrics: Metrics, ranges: NodeRanges) -> None:
         self._nodes, self._log = tables[NODES], log
         self._ranges = ranges
         sets = [CidrSet(cluster, mask=mask) for cluster, mask in ranges.clusters]
         self._holdings = Holdings(sets, services=ranges.services, metrics=metrics)
-        self._counting = self._counted = False  # what the nodes hold
+        self._counting = self._counted = False  # holdings
         self._assigning: set[Key] = set()  # nodes whose patch is on its way
 
     def reconcile(self, key: Key) -> Reconciliation:
@@ -90,7 +89,7 @@ class NodeIpamReconciler:
         self._counted = True
 
     def _hold(self, node: Object) -> None:
-        """Raises ValueError if what it holds is no part of the cluster's ranges, or no range at all."""
+        """Raises ValueError if the node holds a range outside of the cluster's, or no valid range."""
         name, texts = name_of(node), pod_cidrs(node)
         if not texts:
             return
@@ -117,7 +116,7 @@ class NodeIpamReconciler:
             raise
 
     def _release_what_is_gone(self) -> None:
-        """Nodes that the live list showed, and that went before the table ever did: nobody tells us of those."""
+        """Release nodes that the live list showed and that were deleted before the table showed them."""
         for name in self._holdings.holders():
             if name not in self._assigning and self._nodes.entry(name) is None:
                 self._release(name)

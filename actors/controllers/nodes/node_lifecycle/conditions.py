@@ -1,4 +1,4 @@
-"""What the status of a silent node says: pure.
+"""The status to write for a silent node: pure.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, tryUpdateNodeHealth.
 """
@@ -9,12 +9,12 @@ from protocols.conditions import find_condition
 from protocols.objects import Object, metadata
 from protocols.times import format_time
 
-# Not NetworkUnavailable: that is the network's to say, not the kubelet's.
+# Not NetworkUnavailable, which the network sets, not the kubelet.
 KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 def silent_node(node: Object, now: float) -> Object:
-    """The node with all that its kubelet would say set to Unknown. now: Unix seconds."""
+    """The node with the conditions of its kubelet set to Unknown. now: Unix seconds."""
     status = node.get("status") or {}
     conditions = [dict(condition) for condition in status.get("conditions") or ()]
     stamp = format_time(now)

@@ -1,13 +1,13 @@
-"""Eviction without taints: this controller deletes the pods of a node that its zone's queue has let through.
+"""Eviction without taints: node-lifecycle itself deletes the pods of a node that its zone's queue has let through.
 
-With --feature-gates=TaintBasedEvictions=false, or --enable-taint-manager=false. A node waits for its queue once it has
+With --feature-gates=TaintBasedEvictions=false, or --enable-taint-manager=false. A node waits in the queue once it has
 been silent, or not ready, for longer than --pod-eviction-timeout; it is emptied once, until it is ready again. When it
 comes back its eviction ends, but what was deleted stays deleted.
 
 Source: kubernetes 1.8 pkg/controller/node/node_controller.go and util/controller_utils.go (DeletePods); of 1.3
 pkg/controller/node/deletion_utils.go (terminatePods), which later releases dropped, and with it maximumGracePeriod.
 Differences: a pod belongs to a DaemonSet if that is its controller, not if some DaemonSet's selector matches it; the
-node is read live before its pods are deleted; a conflict on one pod's status does not keep it from being deleted.
+node is fetched before its pods are deleted; a conflict on one pod's status does not keep it from being deleted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+.].*)?")
 
 
 def deletes_gracefully(kubelet: str) -> bool:
-    """Whether a kubelet of this version deletes pods by itself; False also for what is no version."""
+    """Whether a kubelet of this version deletes pods gracefully; False also for what is no version."""
     found = _VERSION.fullmatch(kubelet)
     return found is not None and tuple(int(part or 0) for part in found.groups()) >= OLDEST_GRACEFUL_KUBELET
 
 
 def lost_pod(pod: Object, node: str) -> Object:
-    """The pod, said to be lost with its node."""
+    """The pod with status.reason NodeLost."""
     status: Mapping[str, Any] = pod.get("status") or {}
     message = f"Node {node} which was running pod {name_of(pod)} is unresponsive"
     return {
@@ -58,7 +58,7 @@ def is_of_daemon_set(pod: Object) -> bool:
 
 
 def overstays(pod: Object, elapsed: float) -> bool:
-    """elapsed: seconds since its node was evicted."""
+    """Whether it has been terminating for too long. elapsed: seconds since its node was evicted."""
     return elapsed > _patience(pod)
 
 
@@ -79,7 +79,7 @@ class DirectEviction:
         self._since.pop(node, None)
 
     def evict(self, name: str) -> Step[bool]:
-        """Delete the node's pods. Answers whether it was still to be evicted. Raises CommandFailed; then try again."""
+        """Delete the node's pods. Returns False if it is ready after all. Raises CommandFailed; then retry."""
         outcome = yield from must(get_live(NODES, name), but=(NotFound,))
         if isinstance(outcome, Done):
             node = decode_object(outcome.body)
@@ -91,7 +91,7 @@ class DirectEviction:
         pods = yield from pods_of(name)
         if pods:
             yield node_event(name, uid, "DeletingAllPods", f"Deleting all Pods from Node {name}.")
-        yield from self._say_lost(pods, name)
+        yield from self._mark_lost(pods, name)
         doomed = [pod for pod in pods if not is_deleting(pod) and not is_of_daemon_set(pod)]
         for pod in doomed:
             message = f"Marking for deletion Pod {name_of(pod)} from Node {name}"
@@ -102,7 +102,7 @@ class DirectEviction:
             self._since[name] = uid, self._clock.monotonic()
         return True
 
-    def _say_lost(self, pods: Sequence[Object], name: str) -> Step[None]:
+    def _mark_lost(self, pods: Sequence[Object], name: str) -> Step[None]:
         commands = [
             update(PODS, lost_pod(pod, name), subresource="status")
             for pod in pods
@@ -111,13 +111,13 @@ class DirectEviction:
         yield from must_all(commands, but=GONE)
 
     def terminate(self, name: str, facts: NodeFacts, pods: Callable[[], Sequence[Object]]) -> Step[float | None]:
-        """Delete by force what has been terminating for too long on an evicted node.
+        """Delete by force the pods that have been terminating for too long on an evicted node.
 
-        pods: all that are on the node. Answers the seconds after which to look again; None if nothing is left to see.
+        pods: all that are bound to the node. Returns the seconds to requeue after; None if no pod is terminating.
         """
         uid, since = self._since.get(name, ("", 0.0))
         if uid != facts.uid:
-            self._since.pop(name, None)  # another one went, and this one came, between two looks
+            self._since.pop(name, None)  # it was replaced between two reconciliations
             return None
         elapsed = self._clock.monotonic() - since
         terminating = [pod for pod in pods() if is_deleting(pod)]
@@ -136,7 +136,7 @@ class DirectEviction:
         return max(left) + 0.001  # the comparison is strict
 
     def force(self, pods: Sequence[Object]) -> Step[None]:
-        """Delete these pods without waiting for a kubelet."""
+        """Delete these pods with grace period 0."""
         commands = [delete(PODS, key_of(pod), uid=uid_of(pod), grace_seconds=0) for pod in pods]
         for pod in pods:
             self._log.info("pod deleted by force", pod=key_of(pod))
@@ -144,7 +144,7 @@ class DirectEviction:
 
 
 def pods_of(node: str) -> Step[list[Object]]:
-    """All pods bound to this node, read live."""
+    """All pods bound to this node, listed live."""
     found = yield from must_object(list_live(PODS, field_selector=f"spec.nodeName={node}"))
     items: list[Object] = found.get("items") or []
     return items

@@ -1,14 +1,14 @@
 """Whether a node still gives signs of life: pure decisions, by our own monotonic clock.
 
-A sign of life is a change of the condition Ready's heartbeat or of the Lease's renewTime. What those times say is only
-ever compared with what they said before, so that no clock but ours counts, and ours may be set without harm.
+A sign of life is a change of the condition Ready's heartbeat or of the Lease's renewTime. Those times are only compared
+with their earlier values, so that no clock but ours counts, and the wall clock may be set without harm.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, tryUpdateNodeHealth. Differences:
-- A node that never posted a status is given its time from when we first saw it, not from its creationTimestamp.
+- The grace period of a node that never posted a status begins when we first saw it, not at its creationTimestamp.
 - A Lease that is renewed with an earlier time than before (its holder's clock was set back) is a sign of life too.
-- A node that registers anew under the same name begins anew.
-- Silence is believed only as far as the server was heard (`heard` below); and monitor.py gives every node its whole
-  time again when the server was not heard for long.
+- A node that is registered again under the same name starts over.
+- Silence counts only while the watch is fresh (`heard` below); after a long silence of the server signs_of_life.py
+  gives every node its whole grace period again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from protocols.nodes import NodeFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHealth:
-    """What was last observed of a node, and when: monotonic seconds.
+    """The last observation of a node. Times are monotonic seconds.
 
-    probed: the last sign of life. changed: when Ready changed, so far as we saw. ready, heartbeat, transitioned: as in
+    probed: the last sign of life. changed: when we saw Ready change. ready, heartbeat, transitioned: as in
     NodeFacts. renewed: of its Lease.
     """
 
@@ -48,16 +48,16 @@ class Patience:
 
     @property
     def hearing(self) -> float:
-        """Seconds for which a table may be without a sign of the server, and what it says still be believed.
+        """Seconds without an event or bookmark for which a table still counts as fresh.
 
-        A quarter of the grace period, in which a kubelet renews its Lease about once: so a table that was deaf for no
-        longer has missed too little to take a living node for a silent one.
+        A quarter of the grace period, in which a kubelet renews its Lease about once: a table that was silent for no
+        longer has not missed enough renewals to take a living node for a silent one.
         """
         return min(10.0, self.grace / 4)
 
 
 class Verdict(Enum):
-    """SILENT: given up. DOUBTFUL: it would be, but the table may just not have heard of it."""
+    """SILENT: given up. DOUBTFUL: it would be, but the table may have missed its signs of life."""
 
     ALIVE = "alive"
     SILENT = "silent"
@@ -65,7 +65,7 @@ class Verdict(Enum):
 
 
 def observe(before: NodeHealth | None, node: NodeFacts, renewed: float | None, now: float) -> NodeHealth:
-    """The same record if there is nothing new. renewed: of its Lease, None without one."""
+    """The health after an observation; the same object if nothing is new. renewed: of its Lease, None without one."""
     if before is None or before.uid != node.uid or (before.ready is None and node.ready is not None):
         return NodeHealth(
             uid=node.uid,
@@ -92,12 +92,12 @@ def observe(before: NodeHealth | None, node: NodeFacts, renewed: float | None, n
 
 
 def is_over(elapsed: float, period: float) -> bool:
-    """More seconds than the period have passed; the same number has not, whatever rounding has made of it."""
+    """Whether more seconds than the period have passed; rounding errors do not count."""
     return elapsed - period > 1e-6
 
 
 def verdict(health: NodeHealth, node: NodeFacts, *, now: float, patience: Patience, heard: float | None) -> Verdict:
-    """heard: when the server was last heard of, by the table that would bring this node's next sign of life."""
+    """heard: when the table that would show this node's next sign of life last received anything from the server."""
     if not is_over(now - health.probed, patience.of(node)):
         return Verdict.ALIVE
     return Verdict.SILENT if heard is not None and now - heard <= patience.hearing else Verdict.DOUBTFUL

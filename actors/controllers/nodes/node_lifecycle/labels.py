@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from protocols.objects import Object, labels_of
 
-# the label that counts → the older one that has to say the same
+# a label → its older name, which has to have the same value
 TWINS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
 
 

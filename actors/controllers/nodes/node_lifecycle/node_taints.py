@@ -1,4 +1,4 @@
-"""Bringing one node's taints and labels in order: the steps around the pure decisions of taints.py and labels.py."""
+"""Steps that keep one node's taints and labels, around the pure decisions of taints.py and labels.py."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def keep_taints(
 ) -> Step[bool]:
     """Patch until the node has the NoSchedule taints that its conditions ask for, and the NoExecute taints wanted.
 
-    wanted: their keys, for the node as it is. Answers whether it was given its first NoExecute taint. Raises
-    CommandFailed.
+    wanted: their keys, for the node as it is. Returns whether it got its first NoExecute taint. Raises CommandFailed.
     """
     for _ in range(TRIES):
         entry = nodes.entry(name)
@@ -56,13 +55,13 @@ def keep_taints(
             return False
         if not isinstance(outcome, Conflict):
             raise CommandFailed(command, outcome)
-        # What is read live is what the lister shows from now on.
+        # The lister shows the fetched node from now on.
         yield from must(get_live(NODES, name), but=(NotFound,))
     raise CommandFailed(command, outcome)
 
 
 def keep_labels(nodes: Lister, name: str) -> Step[None]:
-    """Older names of labels say what the newer ones say. Raises CommandFailed."""
+    """Copy labels to their older names. Raises CommandFailed."""
     node = nodes.get(name)
     labels = missing_labels(node) if node is not None else {}
     if labels:

@@ -1,18 +1,18 @@
-"""node-lifecycle-controller: tells which nodes are alive, and sees that pods leave those that are not.
+"""node-lifecycle-controller: decides which nodes are alive, and has pods leave those that are not.
 
 In: changes of Nodes; pods that are bound to a node which is not ready, or deleted on one whose kubelet is too old;
 NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions and ResumeEvictions from people. Out: nodes'
 status (conditions Unknown), taints and labels, pods' status (not ready), events; pods are deleted only without taints
-(direct_eviction.py). Leases are read, and wake nobody.
+(direct_eviction.py). Leases are read, and enqueue nothing.
 
-Queues: nodes by name; pods by "namespace/name"; zones, whose eviction queue is sent all that it has to know. One pass
+Queues: nodes by name; pods by "namespace/name"; zones, whose eviction queue is sent its whole state. One pass
 over all nodes, the monitor, runs every --node-monitor-period.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go. Differences beyond those in the
 neighbours of this file:
 - Pods are marked not ready, and taints swapped or removed, by the node's own key: as soon as its condition has changed,
-  again after a failure, and however long other nodes take. Pods of a node in condition Unknown are not ready, whoever
-  set it, also if we were restarted in between.
+  again after a failure, and however long other nodes take. Pods of a node in condition Unknown are not ready, also
+  if another program set it, or this controller was restarted in between.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ BOUND_OR_DELETING = Interest(types=(EventType.ADDED, EventType.MODIFIED), change
 
 
 class NodeLifecycleReconciler:
-    """See the module."""
+    """Puts together the steps for nodes, pods and zones, and the pass over all nodes."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class NodeLifecycleReconciler:
         return None
 
     def reconcile_zone(self, zone: str) -> Reconciliation:
-        """Send a zone's eviction queue all that it has to know."""
+        """Send a zone's eviction queue its whole state."""
         yield from self._queues.introduce(zone)
         return None
 

@@ -1,4 +1,4 @@
-"""What node-lifecycle was told on the command line."""
+"""What the flags mean for node-lifecycle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LifecycleSettings:
     """burst: nodes of a zone that may be let through at once.
 
     by_taints: nodes are tainted NoExecute and taint-eviction deletes their pods; else this controller deletes them
-    itself, pod_eviction_timeout seconds after it last heard of the node. live_reads: ask for a Lease before its node is
+    itself, pod_eviction_timeout seconds after the node's last sign of life. live_reads: fetch a Lease before its node is
     given up while the table is stale.
     """
 

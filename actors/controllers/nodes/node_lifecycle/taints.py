@@ -1,8 +1,8 @@
-"""Which taints a node should have, so far as they are node-lifecycle's: pure.
+"""Which of node-lifecycle's taints a node should have: pure.
 
 Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.go, doNoScheduleTaintingPass,
-processTaintBaseEviction, doNoExecuteTaintingPass; controller_utils.go, AddOrUpdateTaintOnNode. Difference: all that is
-to be changed goes in one patch.
+processTaintBaseEviction, doNoExecuteTaintingPass; controller_utils.go, AddOrUpdateTaintOnNode. Difference: all
+changes go in one patch.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NO_EXECUTE_FOR = {"False": frozenset({NOT_READY}), "Unknown": frozenset({UNREAC
 
 
 def wanted_no_execute(node: NodeFacts, *, due: bool, spared: bool) -> frozenset[str]:
-    """Keys of the NoExecute taints that it should have now.
+    """Keys of the NoExecute taints that the node should have now.
 
     due: its zone's queue has let it through. spared: its zone is not evicted, see Disruption. A node that has one of
-    the two has the other as soon as its condition says so: only the first waits for its turn.
+    the two gets the other as soon as its condition asks for it: only the first taint waits for its turn.
     """
     if node.ready is None:
         return node.no_execute
@@ -48,9 +48,9 @@ def taints_are_right(node: NodeFacts, no_execute: frozenset[str]) -> bool:
 
 
 def taint_patch(node: Object, facts: NodeFacts, no_execute: frozenset[str], now: float) -> Object:
-    """A patch that brings the taints in order, if the node is still the version that it was made of.
+    """A patch that sets and removes our taints; the resourceVersion is its precondition.
 
-    facts: of this very object. now: Unix seconds, the timeAdded of new taints. Taints of others keep their places.
+    facts: of this very object. now: Unix seconds, the timeAdded of new taints. Other taints keep their places.
     """
     wanted = {NO_SCHEDULE: facts.wanted_no_schedule, NO_EXECUTE: no_execute}
     ours = {NO_SCHEDULE: NO_SCHEDULE_KEYS, NO_EXECUTE: NO_EXECUTE_KEYS}

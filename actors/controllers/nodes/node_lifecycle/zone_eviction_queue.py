@@ -1,11 +1,11 @@
 """The eviction queue of one zone: lets nodes through, no faster than the zone's rate.
 
 Takes SetEvictionRate, EvictNode, SpareNode, StartOver, PauseEvictions and ResumeEvictions from node-lifecycle, Describe
-from people, Wake. Tells ZoneQueueReady and NodeDue. `zone-eviction-queue:<zone>` is its name; one lives for each zone
+from users, Wake. Sends ZoneQueueReady and NodeDue. `zone-eviction-queue:<zone>` is its name; one lives for each zone
 that has nodes, so that emptying a zone neither waits for another zone nor fails with it.
 
-It knows nothing when it is born and lets nobody through before its owner has told the rate: so a failure never makes
-evictions faster. What was let through is forgotten; whether it was tainted is for the owner to see to.
+It starts empty and lets no node through before its owner has sent the rate: so a failure never makes evictions faster.
+It forgets a node that it let through; its owner sees that it is tainted.
 
 Source of the limiter's behaviour: kubernetes v1.36 pkg/controller/nodelifecycle/scheduler/rate_limited_queue.go.
 Differences: nodes go in the order of their arrival (there each pass of the monitor puts all of them at the end again),
@@ -42,7 +42,7 @@ def zone_queue_name(zone: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneMeter:
-    """What a queue reports: nodes that wait, its rate (nodes a second), nodes let through."""
+    """The metrics of a queue: nodes that wait, its rate (nodes a second), nodes let through."""
 
     depth: Gauge
     rate: Gauge
@@ -66,13 +66,13 @@ class ZoneQueueDescription:
 
 
 class ZoneEvictionQueue(Actor):
-    """See the module."""
+    """Waiting nodes in order of arrival, and the token bucket that they wait for."""
 
     def __init__(self, context: Context, *, zone: str, owner: str, meter: ZoneMeter) -> None:
-        """owner: the name of the actor that is told."""
+        """owner: the name of the actor that its messages go to."""
         super().__init__(context)
         self._zone, self._owner, self._meter = zone, owner, meter
-        self._bucket: TokenBucket | None = None  # None until the owner has told the rate
+        self._bucket: TokenBucket | None = None  # None until the owner has sent the rate
         self._burst = 1
         self._waiting: dict[str, EvictNode] = {}  # by node, in order of arrival
         self._paused = False
@@ -122,7 +122,7 @@ class ZoneEvictionQueue(Actor):
             empty = wanted.last is not None or qps == 0
             self._bucket = _bucket(qps, wanted.burst, now=now if wanted.last is None else wanted.last, empty=empty)
         else:
-            # A new rate brings no token with it: who had to wait still has to.
+            # A new rate adds no token: a node that had to wait still has to.
             self._bucket = _bucket(qps, wanted.burst, now=now, empty=qps == 0 or not old.try_take(now))
         self._burst = wanted.burst
         self._meter.rate.set(qps)

@@ -1,13 +1,13 @@
-"""The owner's side of the zones' eviction queues: which there are, who waits in which, who has been let through.
+"""The owner's side of the zones' eviction queues: which exist, which nodes wait in them, which were let through.
 
-A queue is told nothing before it has said ZoneQueueReady, and everything then: so it makes no difference whether it has
-just been made, was restarted after a failure, or belonged to an earlier incarnation of its owner. A NodeDue counts only
-for a node that waits: what an earlier incarnation asked for, or what has been taken back since, evicts nobody.
+A queue is sent nothing before its ZoneQueueReady, and its whole state then. So a new queue, a restarted one and one of
+an earlier incarnation of its owner are treated alike. A NodeDue counts only for a node that waits: a request of an
+earlier incarnation, or one that was taken back, evicts no node.
 
-The rate holds over failures. A queue that survives its owner keeps its bucket. One that is restarted is told when its
-zone's last node was let through, and fills its bucket from then on. If nobody remembers, as after a restart of the
-whole process, a zone in which some node is tainted NoExecute is taken to be in the middle of an outage: its bucket
-starts empty, and the next node waits for its full turn.
+The rate holds over failures. A queue that survives its owner keeps its bucket. A restarted one is sent when its zone's
+last node was let through, and fills its bucket from then on. After a restart of the whole process this is unknown: a
+zone with a node that is tainted NoExecute then counts as in the middle of an outage. Its bucket starts empty, and the
+next node waits for a full turn.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from protocols.messages.eviction import (
 )
 from protocols.messages.lifecycle import StartChild, StopChild
 
-TURN = 5.0  # seconds in which a node that was let through is to be dealt with; else it waits for another turn
+TURN = 5.0  # seconds within which a node that was let through is tainted; else it waits for another turn
 
 
 class Waiting(NamedTuple):
-    """One node that is to be let through. uid: of the node that is meant."""
+    """A node that waits to be let through, in the queue of its zone."""
 
     zone: str
     uid: str
@@ -42,8 +42,9 @@ class Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class _Queue:
-    """ready: it is there and listens. qps: what it should let through, None while nobody knows. last: see above.
-    known_to_manager: the manager was sent StartChild for it.
+    """ready: it has sent ZoneQueueReady. known_to_manager: this manager was sent StartChild for it.
+
+    qps: its rate, None while unknown. last: when its last node was let through, monotonic; None if unknown.
     """
 
     ready: bool = False
@@ -53,10 +54,10 @@ class _Queue:
 
 
 class ZoneQueues:
-    """See the module. Its generators yield what is to be told."""
+    """Its generators yield the messages to the manager and the queues."""
 
     def __init__(self, *, manager: str, controller: str, burst: int) -> None:
-        """manager: who starts the queues. controller: whose children they are. burst: see SetEvictionRate."""
+        """manager: the actor that starts the queues. controller: their owner. burst: see SetEvictionRate."""
         self._manager, self._controller, self._burst = manager, controller, burst
         self._queues: dict[str, _Queue] = {}
         self._waiting: dict[str, Waiting] = {}  # by node, in order of arrival
@@ -69,20 +70,20 @@ class ZoneQueues:
     def zones(self) -> list[str]:
         return list(self._queues)
 
-    # What is heard.
+    # Messages received.
 
     def is_ready(self, message: ZoneQueueReady) -> bool:
-        """Answers whether the queue is one of ours, and to be introduced."""
+        """Whether the queue is one of ours, and to be introduced."""
         queue = self._queues.get(message.zone)
         if queue is None:
             return False
         queue.ready = True
-        if message.paused:  # as an earlier owner was told to
+        if message.paused:  # for an earlier owner
             self._paused_zones.add(message.zone)
         return True
 
     def let_through(self, message: NodeDue, now: float) -> bool:
-        """Answers whether the node did wait for it, and is now due."""
+        """Whether the node waited, and is now due."""
         queue = self._queues.get(message.zone)
         if queue is not None:
             queue.last = now
@@ -93,7 +94,7 @@ class ZoneQueues:
         return True
 
     def pause(self, zone: str | None) -> list[str]:
-        """None is all zones. Answers the zones that are to be introduced anew."""
+        """None is all zones. Returns the zones to introduce again."""
         if zone is None:
             self._all_paused = True
             return self.zones
@@ -109,16 +110,16 @@ class ZoneQueues:
         return [zone]
 
     def manager_restarted(self) -> list[str]:
-        """The manager is a new one, which does not know of the queues. Returns the zones to be introduced anew."""
+        """The new manager does not know the queues. Returns the zones to introduce again."""
         for queue in self._queues.values():
             queue.known_to_manager = False
         return self.zones
 
-    # What is told.
+    # Messages sent.
 
     def keep(self, zones: Mapping[str, float | None]) -> Iterator[Tell]:
-        """Have one queue for each of these zones, and no other. The values: when the zone's last node was let through,
-        should nobody know better.
+        """Start and stop queues, so that there is one for each of these zones. The values: when the zone's last node
+        was let through, for a queue that is new.
         """
         for zone in [zone for zone in self._queues if zone not in zones]:
             del self._queues[zone]
@@ -127,10 +128,10 @@ class ZoneQueues:
             if zone not in self._queues:
                 self._queues[zone] = _Queue(last=last)
                 yield Tell(self._manager, StartChild(self._controller, KIND, zone))
-                yield Tell(zone_queue_name(zone), StartOver())  # in case it is there, as an earlier owner left it
+                yield Tell(zone_queue_name(zone), StartOver())  # in case an earlier owner left it
 
     def introduce(self, zone: str) -> Iterator[Tell]:
-        """All that the manager and the queue have to know."""
+        """Send the manager and the queue the zone's whole state."""
         queue = self._queues.get(zone)
         if queue is None:
             return
@@ -150,7 +151,7 @@ class ZoneQueues:
                 yield Tell(name, EvictNode(node, waiting.uid))
 
     def set_rates(self, rates: Mapping[str, float]) -> Iterator[Tell]:
-        """Nodes a second, by zone. What has not changed is not told again."""
+        """Nodes a second, by zone. Only changes are sent."""
         for zone, qps in rates.items():
             queue = self._queues[zone]
             if queue.qps == qps:
@@ -162,7 +163,7 @@ class ZoneQueues:
                 yield Tell(zone_queue_name(zone), SetEvictionRate(qps, self._burst, queue.last))
 
     def set_waiting(self, wanted: Mapping[str, Waiting]) -> Iterator[Tell]:
-        """Exactly these nodes wait. Those that wait already keep their places."""
+        """Have exactly these nodes wait. Those that wait already keep their places."""
         for node in [node for node, waiting in self._waiting.items() if wanted.get(node) != waiting]:
             yield from self._tell(self._waiting.pop(node).zone, SpareNode(node))
         for node, waiting in wanted.items():
@@ -170,7 +171,7 @@ class ZoneQueues:
                 self._waiting[node] = waiting
                 yield from self._tell(waiting.zone, EvictNode(node, waiting.uid))
 
-    # What has become of those let through.
+    # Nodes that were let through.
 
     def is_due(self, node: str, uid: str, now: float) -> bool:
         """It was let through, and its turn is not over."""
@@ -186,12 +187,12 @@ class ZoneQueues:
         self._due.pop(node, None)
 
     def pods_deleted(self, node: str) -> None:
-        """It is not evicted again before it has been ready."""
+        """The node is not evicted again before it has been ready."""
         self._due.pop(node, None)
         self._evicted.add(node)
 
     def forget(self, nodes: Iterable[str]) -> None:
-        """They are well again, gone, or not to be evicted."""
+        """These nodes are ready again, gone, or not to be evicted."""
         for node in nodes:
             self._due.pop(node, None)
             self._evicted.discard(node)

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 
 class ZoneState(StrEnum):
-    """INITIAL: not looked at yet."""
+    """INITIAL: not assessed yet."""
 
     INITIAL = "Initial"
     NORMAL = "Normal"
@@ -23,7 +23,7 @@ class ZoneState(StrEnum):
 
 
 class Mode(StrEnum):
-    """What has just become of master disruption mode, in which every zone is fully disrupted."""
+    """What a pass did to master disruption mode, in which every zone is fully disrupted."""
 
     ENTERED = "entered"
     LEFT = "left"
@@ -32,7 +32,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ZoneHealth:
-    """How many nodes of a zone have condition Ready == True, and how many have not (or no such condition at all)."""
+    """How many nodes of a zone have condition Ready == True, and how many do not (or have no such condition)."""
 
     ready: int
     not_ready: int
@@ -62,7 +62,7 @@ class EvictionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruption:
-    """What the zones are in, by zone.
+    """The outcome of an assessment, by zone.
 
     all_down: master disruption mode is on. spared: zones whose nodes are not evicted, and lose our NoExecute taints.
     """
@@ -75,7 +75,7 @@ class Disruption:
 
 
 def zone_state(health: ZoneHealth, *, unhealthy_threshold: float) -> ZoneState:
-    """An empty zone is NORMAL. Up to two nodes that are not ready never make a disruption, but of the whole zone."""
+    """An empty zone is NORMAL. One or two nodes that are not ready are a disruption only if they are the whole zone."""
     if health.ready == 0 and health.not_ready > 0:
         return ZoneState.FULL_DISRUPTION
     if health.not_ready > 2 and health.not_ready / health.size >= unhealthy_threshold:
@@ -97,7 +97,7 @@ def eviction_rate(state: ZoneState, size: int, limits: EvictionLimits) -> float:
 def assess(zones: Mapping[str, ZoneHealth], limits: EvictionLimits, *, was_all_down: bool) -> Disruption:
     """zones: every zone that has nodes, also those of which none counts. was_all_down: all_down as last assessed.
 
-    When all zones are down it is likelier that it is us who cannot see.
+    When all zones are down, it is likelier that the controller is cut off than that every node failed.
     """
     states = {
         zone: zone_state(health, unhealthy_threshold=limits.unhealthy_threshold) for zone, health in zones.items()

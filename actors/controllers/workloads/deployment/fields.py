@@ -46,7 +46,7 @@ def limit(deployment: Mapping[str, Any], field: str) -> int | None:
 
 
 def replicas(obj: Mapping[str, Any]) -> int:
-    """spec.replicas: how many pods are wished for."""
+    """spec.replicas: the desired number of pods."""
     return number(obj, "spec", "replicas", 1)
 
 

@@ -1,4 +1,4 @@
-"""Is a rollout getting on: the Progressing condition, and spec.progressDeadlineSeconds.
+"""Whether a rollout progresses: the Progressing condition, and spec.progressDeadlineSeconds.
 
 Source: kubernetes v1.36 pkg/controller/deployment/progress.go, sync.go (checkPausedConditions) and
 util/deployment_util.go.
@@ -27,17 +27,17 @@ PAUSED = "DeploymentPaused"
 
 
 def progress_deadline(deployment: Mapping[str, Any]) -> int | None:
-    """Seconds without progress after which a rollout has failed; None if it may take as long as it likes."""
+    """Seconds without progress after which a rollout has failed; None if there is no deadline."""
     return limit(deployment, "progressDeadlineSeconds")
 
 
 def progressing_condition(deployment: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The one it has."""
+    """The Progressing condition that it has."""
     return find_condition(section(deployment, "status").get("conditions"), PROGRESSING)
 
 
 def is_complete(deployment: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """True if all that is wished for is updated and available, no old pod is left, and status speaks of this spec.
+    """True if all desired pods are updated and available, no old pod is left, and the status is of this generation.
 
     Source: DeploymentComplete.
     """

@@ -1,7 +1,7 @@
-"""deployment-controller: keeps a Deployment's ReplicaSets as its spec wishes, and rolls from template to template.
+"""deployment-controller: keeps a Deployment's ReplicaSets as its spec asks, and rolls from template to template.
 
 Reads Deployments, ReplicaSets and pods. Writes ReplicaSets, the Deployment's status (and with it, annotations) and, for
-a rollback that is asked for by annotation, the Deployment. Records the events ScalingReplicaSet, ReplicaSetCreateError,
+a rollback that is requested by annotation, the Deployment. Records the events ScalingReplicaSet, ReplicaSetCreateError,
 SelectingAll, DeploymentRollback, DeploymentRollbackRevisionNotFound and DeploymentRollbackTemplateUnchanged.
 
 Source: kubernetes v1.36 pkg/controller/deployment: deployment_controller.go, sync.go, rolling.go, recreate.go.
@@ -75,7 +75,7 @@ def owner_or_adopters(change: Change, tables: Tables) -> Iterable[Key]:
         try:
             selector = selector_of(lister.object_of(entry))
         except ValueError:
-            continue  # it says so itself when it is reconciled
+            continue  # its own reconciliation reports that
         if not selector.empty and selector.matches(labels):
             yield entry.key
 
@@ -125,7 +125,7 @@ WATCHES = (
 
 
 class DeploymentReconciler:
-    """See the module. The key is a Deployment's."""
+    """Key: "namespace/name" of a Deployment."""
 
     def __init__(self, *, tables: Tables, clock: Clock) -> None:
         self._deployments, self._replica_sets, self._pods = tables[DEPLOYMENTS], tables[REPLICASETS], tables[PODS]
@@ -212,7 +212,7 @@ class DeploymentReconciler:
 def _roll(rollout: Rollout) -> Reconciliation:
     """Source: rolloutRolling."""
     new = yield from rollout.ensure_new()
-    old = active(rollout.old)  # the history that is kept has no part in a rollout
+    old = active(rollout.old)  # the rest is history
     growth = growth_plan(rollout.deployment, new, old)
     if growth:
         yield from rollout.resize(growth)
@@ -222,7 +222,7 @@ def _roll(rollout: Rollout) -> Reconciliation:
         yield from rollout.resize(shrinkage)
     except CommandFailed:
         # Upstream forgets this failure and waits for an event, which after a 5xx may never come. Here as there the
-        # status is told first, so that a rollout which is held up by it runs into its deadline.
+        # status is written first, so that a rollout that is held up by it runs into its deadline.
         yield from rollout.sync_rollout_status()
         raise
     if shrinkage:
@@ -231,14 +231,14 @@ def _roll(rollout: Rollout) -> Reconciliation:
 
 
 def _finish(rollout: Rollout) -> Reconciliation:
-    """What comes after a rollout's last step, and whenever there is no step to take."""
+    """After a rollout's last step, and whenever there is no step to take."""
     if is_complete(rollout.deployment, section(rollout.deployment, "status")):
         yield from rollout.clean_up()
     return (yield from rollout.sync_rollout_status())
 
 
 def _scale(rollout: Rollout, *, paused: bool) -> Reconciliation:
-    """Follow spec.replicas without getting on with the rollout. Source: sync."""
+    """Follow spec.replicas without continuing the rollout. Source: sync."""
     yield from rollout.resize(scale_plan(rollout.deployment, rollout.new, rollout.old))
     if paused and requested_revision(rollout.deployment) is None:
         yield from rollout.clean_up()

@@ -19,7 +19,7 @@ _INT64 = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Rollback(NamedTuple):
-    """The answer to a request: the Deployment to write, without the request, and the event that says what was done."""
+    """What a request comes to: the Deployment to write, without the request, and the event to record."""
 
     deployment: Object
     type: str
@@ -28,7 +28,7 @@ class Rollback(NamedTuple):
 
 
 def requested_revision(deployment: Mapping[str, Any]) -> int | None:
-    """The revision that is asked for, 0 for the one before the last; None without a (readable) request."""
+    """The requested revision, 0 for the one before the last; None without a (valid) request."""
     text = annotations_of(deployment).get(ROLLBACK_TO)
     return int(text) if isinstance(text, str) and _INT64.fullmatch(text) else None
 

@@ -26,11 +26,11 @@ def growth_plan(deployment: Mapping[str, Any], new: Object, old: Sequence[Object
 def shrink_plan(deployment: Mapping[str, Any], new: Object, old: Sequence[Object]) -> list[Resize]:
     """The old ReplicaSets' next sizes, one after the other; the same one may come twice.
 
-    First their pods that are not available: they hold up a rollout and nobody misses them. Then available ones, as many
-    as may be missing. Pods of the new ReplicaSet that are not available yet count as missing.
+    Pods that are not available go first: they delay a rollout and serve nothing. Available ones follow, as many as may
+    be missing. Pods of the new ReplicaSet that are not available yet count as missing.
 
-    Differs: a rollback may come while the ReplicaSet that it makes the new one is still being scaled down, and its
-    status counts pods that are about to go. Upstream counts on them, and too few are left. Source:
+    Differs: a rollback may come while the ReplicaSet that becomes the new one is still being scaled down, and its
+    status counts pods that are about to be deleted. Upstream counts these, and too few are left. Source:
     reconcileOldReplicaSets.
     """
     with_pods = oldest_first(active(old))
@@ -47,14 +47,14 @@ def shrink_plan(deployment: Mapping[str, Any], new: Object, old: Sequence[Object
 
 
 def staying(replica_set: Mapping[str, Any]) -> int:
-    """How many available pods a ReplicaSet keeps: those beyond spec.replicas are on their way out."""
+    """How many available pods a ReplicaSet keeps: those beyond spec.replicas are being deleted."""
     return min(available(replica_set), replicas(replica_set))
 
 
 def unavailable_plan(old: Sequence[Object], at_most: int) -> tuple[list[Resize], bool]:
     """Resizes that remove unavailable pods from these ReplicaSets, in this order; and whether all could be judged.
 
-    One with more available pods than wished for is just being scaled down: its status is from before, and nothing is
+    One with more available pods than spec.replicas is being scaled down: its status is out of date, and nothing is
     decided about it, nor about those after it. Source: cleanupUnhealthyReplicas, whose caller swallows that error.
     """
     plan: list[Resize] = []

@@ -1,7 +1,7 @@
-"""What one reconciliation knows of a Deployment and its ReplicaSets, and the writes that change it.
+"""The Deployment and its ReplicaSets during one reconciliation, and the writes that change them.
 
-After each write stands what the server answered, so that the next one does not conflict with it. (Upstream drops some
-of these answers, meets the conflict, and starts over.)
+Each write keeps the object that the server returned, so that the next write does not conflict with it. (Upstream drops
+some of these, runs into the conflict, and starts over.)
 
 Source: kubernetes v1.36 pkg/controller/deployment/sync.go.
 """
@@ -61,9 +61,9 @@ from runtime.scheduling.clock import Clock
 
 
 class Rollout:
-    """deployment, new (the ReplicaSet with its template, or None) and old (all others, oldest first), as they are now.
+    """deployment, new (the ReplicaSet with its template, or None) and old (all others, oldest first), as last written.
 
-    Every step raises CommandFailed if a write does not succeed.
+    Every step raises CommandFailed if a write fails.
     """
 
     def __init__(
@@ -146,18 +146,18 @@ class Rollout:
 
     def _creation_failed(self, command: Create, failure: Failure, wanted: Object) -> Step[None]:
         if isinstance(failure, Refused) or is_namespace_terminating(failure):
-            return  # nobody's fault, and nothing to tell
+            return  # not an error of this Deployment, and nothing to report
         message = f'Failed to create new replica set "{name_of(wanted)}": {CommandFailed(command, failure)}'
         if progress_deadline(self.deployment) is not None:
-            told = self._with_condition(self._progressing("False", "ReplicaSetCreateError", message))
-            if not same_status(section(told, "status"), section(self.deployment, "status")):
-                yield from perform(update(DEPLOYMENTS, told, subresource="status"))  # if it fails, so be it
+            reported = self._with_condition(self._progressing("False", "ReplicaSetCreateError", message))
+            if not same_status(section(reported, "status"), section(self.deployment, "status")):
+                yield from perform(update(DEPLOYMENTS, reported, subresource="status"))  # a failure is ignored
         yield record(DEPLOYMENTS, self.deployment, "Warning", "ReplicaSetCreateError", message)
 
     def _note(self, revision: str, progressing: Object | None) -> Step[None]:
-        """Note on the Deployment the new ReplicaSet's revision, and with it a condition.
+        """Write the new ReplicaSet's revision to the Deployment, together with a condition.
 
-        One write: the status endpoint takes annotations too.
+        It is one write, as the status subresource accepts annotations too.
         """
         noted = self.deployment if progressing is None else self._with_condition(progressing)
         annotations = annotations_of(self.deployment)
@@ -169,16 +169,16 @@ class Rollout:
     # Sizes.
 
     def resize(self, plan: Iterable[Resize]) -> Step[None]:
-        """Carry out a plan, one after the other, up to the first that fails. Where a size changes, an event says so."""
+        """Carry out a plan, one update after another, up to the first that fails. A changed size has an event."""
         for name, size in plan:
             replica_set = next(each for each in self.all if name_of(each) == name)
             wanted = resized(replica_set, size, self.deployment)
             if wanted is None:
                 continue
-            answered = yield from must_object(update(REPLICASETS, wanted))
-            self._replace(answered)
+            written = yield from must_object(update(REPLICASETS, wanted))
+            self._replace(written)
             if size != replicas(replica_set):
-                yield self._scaled(answered, replicas(replica_set), size)
+                yield self._scaled(written, replicas(replica_set), size)
 
     def _replace(self, replica_set: Object) -> None:
         if self.new is not None and uid_of(self.new) == uid_of(replica_set):
@@ -198,7 +198,7 @@ class Rollout:
         yield from self._write_changed(status)
 
     def sync_rollout_status(self) -> Step[RequeueAfter | None]:
-        """Write the status with all its conditions, if it has changed; answers when to look at its progress again.
+        """Write the status with all its conditions, if it has changed; returns when to check its progress again.
 
         Source: syncRolloutStatus.
         """
@@ -208,13 +208,13 @@ class Rollout:
         return None if seconds is None else RequeueAfter(seconds)
 
     def note_pause(self) -> Step[None]:
-        """Say in the Progressing condition that it was paused or resumed. Source: checkPausedConditions."""
+        """Write to the Progressing condition that it was paused or resumed. Source: checkPausedConditions."""
         changed = pause_condition(self.deployment, now=self._clock.now())
         if changed is not None:
             yield from self.write_status(self._with_condition(changed))
 
     def roll_back(self, rollback: Rollback) -> Step[None]:
-        """Write the Deployment as it is after a rollback, or without a request that cannot be met, and say so."""
+        """Write the Deployment as it is after a rollback, or without a request that cannot be met, with an event."""
         self.deployment = yield from must_object(update(DEPLOYMENTS, rollback.deployment))
         yield record(DEPLOYMENTS, self.deployment, rollback.type, rollback.reason, rollback.message)
 

@@ -1,7 +1,7 @@
-"""What a changed spec.replicas does to the ReplicaSets there are: all keep their share of a rollout under way.
+"""What a changed spec.replicas does to the existing ReplicaSets: all keep their share of a rollout under way.
 
-A ReplicaSet remembers in annotations for which size of the Deployment it was sized. So a change of spec.replicas is
-told from a rollout, a change that was carried out in part is completed, and shares are computed from what was before.
+The annotations of a ReplicaSet keep the size of the Deployment that it was sized for. So a change of spec.replicas
+differs from a rollout, a change that was carried out in part is completed, and shares are computed from the old size.
 
 Source: kubernetes v1.36 pkg/controller/deployment/sync.go, scale and isScalingEvent, and util/deployment_util.go.
 """

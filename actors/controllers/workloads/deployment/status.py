@@ -66,7 +66,7 @@ def calculated_status(
         "updatedReplicas": number(new, "status", "replicas") if new is not None else 0,
         "readyReplicas": ready,
         "availableReplicas": available,
-        # More can be available than wished for, while it is scaled down.
+        # More than spec.replicas can be available while it is scaled down.
         "unavailableReplicas": max(0, total_replicas(everyone) - available),
     }
     status = {name: value for name, value in section(deployment, "status").items() if name not in _COUNTS}
