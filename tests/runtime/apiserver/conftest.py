@@ -77,7 +77,7 @@ class Answer:
 
 
 class Listener:
-    """What a watch has told so far."""
+    """What a watch has delivered so far."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -97,7 +97,7 @@ class Listener:
         return [orjson.loads(line) for line in self.lines]
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def seen(self) -> list[tuple[str, str]]:
         """(type, name) of each event."""
         return [(event["type"], event["object"]["metadata"].get("name", "")) for event in self.events]
 

@@ -1,4 +1,4 @@
-"""Our server answers as kube-apiserver does: its answers to the same requests are kept beside, see contract.py."""
+"""Our responses are those that kube-apiserver gave to the same requests; see contract.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REAL_ANSWERS = json.loads(contract.ANSWERS.read_text())
 
 
 @pytest.mark.parametrize("scenario", contract.SCENARIOS)
-def test_our_answers_are_those_of_kube_apiserver(api, scenario):
+def test_our_responses_are_those_of_kube_apiserver(api, scenario):
     api.create("namespaces", {"metadata": {"name": contract.NAMESPACE}})
 
     def send(given):
@@ -27,7 +27,7 @@ def test_our_answers_are_those_of_kube_apiserver(api, scenario):
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("scenario", contract.SCENARIOS)
-def test_the_answers_kept_are_those_of_kube_apiserver(real_send, scenario):
+def test_the_recorded_responses_are_those_of_kube_apiserver(real_send, scenario):
     assert contract.play(scenario, contract.in_a_namespace_of_its_own(real_send)) == REAL_ANSWERS[scenario]
 
 

@@ -41,7 +41,7 @@ def test_a_definition_is_established_at_once(things):
     assert (served.singular, served.short_names, served.subresources) == ("thing", ("th",), ("status",))
 
 
-def test_its_objects_are_stored_whatever_they_hold(things):
+def test_its_objects_are_stored_with_any_fields(things):
     body = thing(spec={"any": [1, {"thing": None}]}, status={"ignored": True})
     created = things.send("POST", THINGS, body)
     assert created.status == 201
@@ -75,11 +75,11 @@ def test_its_metadata_is_checked_as_all_metadata(things):
     assert (nameless.status, "Object 'Kind' is missing in" in nameless.message) == (400, True)
 
 
-def test_with_its_definition_its_objects_go_and_who_watches_them_is_told(things):
+def test_with_its_definition_its_objects_are_deleted_and_their_watches_end(things):
     things.send("POST", THINGS, thing())
     listener = things.watch("things")
     assert things.delete("customresourcedefinitions", "things.example.com").status == 200
-    assert listener.told == [("ADDED", "t"), ("DELETED", "t"), ("ERROR", "")]
+    assert listener.seen == [("ADDED", "t"), ("DELETED", "t"), ("ERROR", "")]
     assert listener.ended.status == 200
     assert things.send("GET", f"{THINGS}/t").status == 404
     assert "could not find the requested resource" in things.send("GET", THINGS).message

@@ -37,7 +37,7 @@ RESOURCES = (
 
 
 class HeldStore:
-    """Makes nothing durable until told to."""
+    """Makes writes durable on `release` only."""
 
     def __init__(self) -> None:
         self.held: list[Callable[[], None]] = []

@@ -24,10 +24,10 @@ CERTIFICATE = {"subject": ((("organizationName", "system:masters"),), (("commonN
         ("", {"subject": ((("organizationName", "x"),),)}, None),
     ],
 )
-def test_who_sends_a_request(authorization: str, certificate: dict[str, Any] | None, user: str | None) -> None:
+def test_the_user_of_a_request(authorization: str, certificate: dict[str, Any] | None, user: str | None) -> None:
     authenticator = Authenticator({"secret": "admin", "other": "robot"})
     assert authenticator.user(authorization, certificate) == user
 
 
-def test_without_tokens_an_empty_one_is_nobodys() -> None:
+def test_without_tokens_an_empty_one_is_no_user() -> None:
     assert Authenticator({}).user("Bearer ", None) is None

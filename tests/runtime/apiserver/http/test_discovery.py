@@ -47,7 +47,7 @@ def test_the_core_groups_versions_and_where_the_server_is() -> None:
     assert document["serverAddressByClientCIDRs"] == [{"clientCIDR": "0.0.0.0/0", "serverAddress": ADDRESS}]
 
 
-def test_named_groups_say_which_version_is_preferred() -> None:
+def test_named_groups_have_a_preferred_version() -> None:
     assert [group["name"] for group in found("/apis")["groups"]] == ["apps", "autoscaling"]
     group = found("/apis/autoscaling")
     assert group["kind"] == "APIGroup"
@@ -98,7 +98,7 @@ def test_aggregated_discovery_holds_all_of_it() -> None:
     ]
 
 
-def test_both_discoveries_tell_of_the_same_resources() -> None:
+def test_both_discoveries_list_the_same_resources() -> None:
     plain = {
         (group_version, resource["name"])
         for group_version in ("apps/v1", "autoscaling/v2")

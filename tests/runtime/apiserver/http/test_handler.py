@@ -46,7 +46,7 @@ def test_strangers_learn_nothing_but_health_and_version_and_impostors_not_even_t
     run(scenario)
 
 
-def test_what_the_server_says_of_itself() -> None:
+def test_health_and_version() -> None:
     async def scenario(served: Served) -> None:
         assert (await served.get("/readyz")).raw == b"ok"
         assert (await served.get("/readyz/?verbose")).raw == b"[+]ping ok\nreadyz check passed\n"
@@ -90,7 +90,7 @@ def test_paths_lead_somewhere_or_to_a_status(method: str, path: str, status: int
     run(scenario)
 
 
-def test_nobody_sees_what_is_not_durable() -> None:
+def test_no_response_shows_a_write_that_is_not_durable() -> None:
     store = HeldStore()
 
     async def scenario(served: Served) -> None:

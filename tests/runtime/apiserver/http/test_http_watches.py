@@ -18,7 +18,7 @@ async def events(response: aiohttp.ClientResponse, count: int) -> list[tuple[str
     return found
 
 
-def test_a_watch_tells_of_what_is_there_and_of_what_comes() -> None:
+def test_a_watch_sends_the_state_and_then_the_changes() -> None:
     async def scenario(served: Served) -> None:
         await served.create("a")
         async with served.session.get(f"{served.url}{PODS}?watch=true") as response:
@@ -32,7 +32,7 @@ def test_a_watch_tells_of_what_is_there_and_of_what_comes() -> None:
     run(scenario)
 
 
-def test_a_watcher_hears_only_of_what_is_durable() -> None:
+def test_a_watch_sends_durable_changes_only() -> None:
     store = HeldStore()
 
     async def scenario(served: Served) -> None:
@@ -60,7 +60,7 @@ def test_a_watch_ends_cleanly_when_its_time_is_over() -> None:
     run(scenario)
 
 
-def test_a_watch_from_a_forgotten_past_is_told_so_in_the_stream() -> None:
+def test_a_watch_from_a_forgotten_version_gets_an_error_event() -> None:
     async def scenario(served: Served) -> None:
         refused = await served.get(f"{PODS}?watch=true&resourceVersion=x")
         assert refused.status == 400

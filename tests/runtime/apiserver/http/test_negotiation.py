@@ -58,6 +58,6 @@ def test_what_cannot_be_served_is_refused(accept: str) -> None:
     assert (refused.value.code, refused.value.reason) == (406, "NotAcceptable")
 
 
-def test_discovery_comes_as_a_whole_where_it_can() -> None:
+def test_discovery_is_aggregated_where_it_can_be() -> None:
     assert negotiate(KUBECTL_DISCOVERY, OF_DISCOVERY) == Form("APIGroupDiscoveryList", "v2")
     assert negotiate(KUBECTL_GET, OF_DISCOVERY) == AS_IT_IS

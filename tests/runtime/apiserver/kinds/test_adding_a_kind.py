@@ -109,7 +109,7 @@ def test_it_is_selected_by_its_fields_and_watched(api) -> None:
     api.send("POST", COLLECTION, request("here"))
     api.send("POST", COLLECTION, request("elsewhere", nodeName="n2"))
     api.send("DELETE", f"{COLLECTION}/here")
-    assert watched.told == [("ADDED", "here"), ("DELETED", "here")]
+    assert watched.seen == [("ADDED", "here"), ("DELETED", "here")]
     assert api.send("GET", COLLECTION, fieldSelector="spec.nodeName=n2").names == ["elsewhere"]
 
 

@@ -15,7 +15,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def test_nobody_else_can_read_what_was_written(tmp_path: Path) -> None:
+def test_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     ensure_certificates(tmp_path, now=NOW)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert modes == dict.fromkeys(("ca.crt", "ca.key", "server.crt", "server.key", "admin.crt", "admin.key"), 0o600)
@@ -96,7 +96,7 @@ def test_a_strict_client_trusts_the_server_on_loopback(tmp_path: Path, name: str
     assert not handshake(files, name=name, client=None)
 
 
-def test_the_server_learns_who_the_admin_is(tmp_path: Path) -> None:
+def test_the_admins_certificate_names_the_admin(tmp_path: Path) -> None:
 
     files = ensure_certificates(tmp_path, now=time.time())
     seen = handshake(files, name="localhost", client=files.admin)

@@ -77,7 +77,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> 
         again.stop()
 
 
-def test_a_full_disk_is_told_to_who_waits_and_ends_the_server_soon(mortal: EmbeddedServer) -> None:
+def test_a_full_disk_fails_the_waiting_requests_and_ends_the_server(mortal: EmbeddedServer) -> None:
     with socket.create_connection(("127.0.0.1", int(mortal.url.rpartition(":")[2]))):  # one that stays open
         written = max(path.stat().st_size for path in mortal.kubeconfig.parent.iterdir())
         resource.prlimit(mortal.child.pid, resource.RLIMIT_FSIZE, (written, written))
@@ -113,16 +113,16 @@ def test_a_place_that_cannot_be_a_directory_is_named(tmp_path: Path) -> None:
         launch(tmp_path / "file")
 
 
-def test_it_ends_with_whoever_started_it(mortal: EmbeddedServer) -> None:
+def test_it_ends_with_its_parent_process(mortal: EmbeddedServer) -> None:
     mortal.child.stop(15.0)  # closes its standard input, as the kernel does when we die
     assert mortal.child.exit_code == 0
 
 
-def test_it_ends_in_good_order_when_asked_to(mortal: EmbeddedServer) -> None:
+def test_it_shuts_down_gracefully_on_sigterm(mortal: EmbeddedServer) -> None:
     os.kill(mortal.child.pid, signal.SIGTERM)
     assert mortal.child.wait() == 0
 
 
-def test_a_server_that_says_nothing_is_given_up(tmp_path: Path) -> None:
+def test_a_server_that_prints_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"no sign of life for 0\.001 s"):
         launch(tmp_path / "kcm", ready_within=0.001)

@@ -28,7 +28,7 @@ def test_what_is_not_served_is_not_found(api, path, hint):
     "method, subresource",
     [("GET", "log"), ("POST", "exec"), ("GET", "attach"), ("POST", "portforward"), ("GET", "proxy/index.html")],
 )
-def test_what_needs_a_running_container_says_that_none_runs(api, method, subresource):
+def test_a_subresource_that_needs_a_running_container_is_not_implemented(api, method, subresource):
     api.create("pods", api.pod())
     refused = api.send(method, f"{PODS}/web/{subresource}")
     name = subresource.partition("/")[0]

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def family(api):
-    """A Deployment d, its ReplicaSet rs, its pods p and q; and a pod of nobody."""
+    """A Deployment d, its ReplicaSet rs, its pods p and q; and a pod without an owner."""
     deployment = api.create("deployments", api.replicaset("d")).obj
     replicaset = api.create("replicasets", api.owned(api.replicaset("rs"), deployment)).obj
     for name in ("p", "q"):

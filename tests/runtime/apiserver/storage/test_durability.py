@@ -1,4 +1,4 @@
-"""What is acknowledged is on disk, and nobody is told of anything else."""
+"""What is acknowledged is on disk, and nothing else is shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runtime.apiserver.storage.store import Change, MemoryStore, Stored
 
 
 class SlowStore:
-    """Makes writes durable when it is told to."""
+    """Makes writes durable on request only."""
 
     def __init__(self) -> None:
         self.commits: list[tuple[Sequence[Change], Callable[[], None]]] = []
@@ -91,15 +91,15 @@ def test_each_waits_for_no_more_than_was_there_before(slow, store):
     assert second
 
 
-def test_watchers_hear_of_what_is_durable_in_its_order(slow, store):
+def test_watches_get_durable_changes_in_their_order(slow, store):
     listener = slow.watch("pods", resourceVersion=str(slow.server.revision))
     slow.create("pods", slow.pod("a"))
     slow.create("pods", slow.pod("b"))
-    assert listener.told == []
+    assert listener.seen == []
     store.settle(1)
-    assert listener.told == [("ADDED", "a")]
+    assert listener.seen == [("ADDED", "a")]
     store.settle(1)
-    assert listener.told == [("ADDED", "a"), ("ADDED", "b")]
+    assert listener.seen == [("ADDED", "a"), ("ADDED", "b")]
 
 
 def test_a_watch_begins_once_what_it_begins_with_is_durable(slow, store):
@@ -107,11 +107,11 @@ def test_a_watch_begins_once_what_it_begins_with_is_durable(slow, store):
     listener = slow.watch("pods", allowWatchBookmarks="true", timeoutSeconds="1000")
     slow.create("pods", slow.pod("b"))
     slow.advance(61)
-    assert listener.told == []
+    assert listener.seen == []
     store.settle(1)
-    assert listener.told == [("ADDED", "a")]
+    assert listener.seen == [("ADDED", "a")]
     store.settle(1)
-    assert listener.told == [("ADDED", "a"), ("ADDED", "b")]
+    assert listener.seen == [("ADDED", "a"), ("ADDED", "b")]
 
 
 def test_a_list_at_an_earlier_revision_takes_back_what_is_not_durable_yet(slow, store):
@@ -203,7 +203,7 @@ def test_a_watch_cannot_go_on_from_before_the_start(disk):
     listener = again.watch("pods", resourceVersion=revision)
     again.create("pods", again.pod("c"))
     disk.settle(again)
-    assert listener.told == [("ADDED", "c")]
+    assert listener.seen == [("ADDED", "c")]
 
 
 def test_owners_and_custom_resources_and_ending_namespaces_are_known_again(disk):
@@ -237,7 +237,7 @@ def test_many_requests_share_a_commit(disk):
     assert len(api.list("pods").names) == 200
 
 
-def test_nobody_else_may_read_the_file_or_open_it_twice(disk):
+def test_the_file_is_readable_by_its_owner_only_and_opened_once(disk):
     disk.open()
     assert stat.S_IMODE(os.stat(disk.path).st_mode) == 0o600
     with pytest.raises(StoreUnusableError, match="another process has it open"):
@@ -262,7 +262,7 @@ def test_a_store_of_another_version_is_refused(disk):
         disk.open()
 
 
-def test_a_failed_commit_is_told_and_never_acknowledged(disk):
+def test_a_failed_commit_is_reported_and_never_acknowledged(disk):
     api = disk.open()
     disk.settle(api)
     disk._stores[0]._connection.execute("PRAGMA query_only = ON")  # as a full disk would
@@ -316,4 +316,4 @@ def test_in_memory_everything_is_durable_at_once(make_api):
     listener = api.watch("pods")
     api.create("pods", api.pod())
     assert answered(api)
-    assert listener.told == [("ADDED", "web")]
+    assert listener.seen == [("ADDED", "web")]

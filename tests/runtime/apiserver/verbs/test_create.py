@@ -64,7 +64,7 @@ def test_an_object_of_that_name_exists(api):
     assert refused.obj["details"] == {"name": "web", "kind": "pods"}
 
 
-def test_dry_run_answers_and_stores_nothing(api):
+def test_dry_run_returns_the_object_and_stores_nothing(api):
     before = api.server.revision
     created = api.create("pods", api.pod(), dryRun="All")
     assert created.status == 201

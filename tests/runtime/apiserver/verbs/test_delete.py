@@ -7,7 +7,7 @@ import pytest
 NOW = {"gracePeriodSeconds": 0}
 
 
-def test_a_plain_object_goes_at_once_and_the_answer_says_which(api):
+def test_a_plain_object_is_deleted_at_once_and_named_in_the_response(api):
     created = api.create("configmaps", {"metadata": {"name": "c"}})
     deleted = api.delete("configmaps", "c")
     assert deleted.status == 200
@@ -37,7 +37,7 @@ def test_only_a_pod_that_a_node_runs_is_given_time(api, spec, status, options, s
     assert api.exists("pods", "web") is stays
 
 
-def test_a_graceful_deletion_says_until_when_and_is_over_when_the_node_says_so(api):
+def test_a_graceful_deletion_sets_a_deadline_and_ends_when_the_node_confirms(api):
     api.create("pods", api.pod(nodeName="n"))
     listener = api.watch("pods", resourceVersion=str(api.server.revision))
 
@@ -61,7 +61,7 @@ def test_a_graceful_deletion_says_until_when_and_is_over_when_the_node_says_so(a
 
     api.delete("pods", "web", NOW)
     assert not api.exists("pods", "web")
-    assert [type_ for type_, _ in listener.told] == ["MODIFIED", "MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
+    assert [type_ for type_, _ in listener.seen] == ["MODIFIED", "MODIFIED", "MODIFIED", "MODIFIED", "DELETED"]
 
 
 def test_an_object_stays_until_its_last_finalizer_goes(api):

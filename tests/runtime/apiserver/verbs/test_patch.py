@@ -66,7 +66,7 @@ def test_a_patch_that_does_not_lead_to_such_an_object_is_refused(api, form, body
     assert api.get("replicasets", "web").obj == before
 
 
-def test_what_a_patch_leads_to_is_told_with_what_is_wrong_with_it(api):
+def test_the_error_of_a_patch_shows_its_result(api):
     api.create("replicasets", api.replicaset())
     refused = api.patch("replicasets", "web", {"spec": {"replicas": "many"}})
     assert refused.message.startswith(' "" is invalid: patch: Invalid value: "{\\"kind\\":')
@@ -75,7 +75,7 @@ def test_what_a_patch_leads_to_is_told_with_what_is_wrong_with_it(api):
     )
 
 
-def test_who_applies_says_who_he_is(api):
+def test_an_apply_needs_a_field_manager(api):
     refused = api.send("PATCH", api.path("configmaps", "c"), {}, type_="application/apply-patch+yaml")
     assert refused.causes == {"fieldManager": "Required value: is required for apply patch"}
 

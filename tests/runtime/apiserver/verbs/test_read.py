@@ -82,7 +82,7 @@ def test_a_question_that_cannot_be_understood_is_a_bad_request(api, resource, qu
     assert text in refused.message
 
 
-def test_pages_show_one_state_whatever_happens_meanwhile(filled):
+def test_pages_show_one_state_despite_later_writes(filled):
     revision = str(filled.server.revision)
     first = filled.list("pods", limit="2")
     assert first.names == ["a", "b"]
@@ -102,7 +102,7 @@ def test_pages_show_one_state_whatever_happens_meanwhile(filled):
     assert filled.list("pods").names == ["a", "cc", "d", "e"]
 
 
-def test_pages_of_a_selection_do_not_say_how_much_follows(filled):
+def test_pages_of_a_selection_have_no_remaining_item_count(filled):
     page = filled.list("pods", limit="1", labelSelector="parity=0")
     assert page.names == ["a"]
     assert "remainingItemCount" not in page.meta

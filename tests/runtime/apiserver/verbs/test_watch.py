@@ -1,4 +1,4 @@
-"""Watches: from where they tell, what they tell, and when they end."""
+"""Watches: where they begin, what they deliver, and when they end."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from runtime.apiserver.storage import watches
 END = "k8s.io/initial-events-end"
 
 
-def test_a_watch_without_a_version_first_tells_what_is_there(api):
+def test_a_watch_without_a_version_begins_with_the_state(api):
     api.create("pods", api.pod("a"))
     listener = api.watch("pods")
     api.create("pods", api.pod("b"))
-    assert listener.told == [("ADDED", "a"), ("ADDED", "b")]
+    assert listener.seen == [("ADDED", "a"), ("ADDED", "b")]
 
 
-def test_a_watch_from_a_version_tells_what_came_after_it(api):
+def test_a_watch_from_a_version_sends_later_changes(api):
     created = api.create("pods", api.pod("a"))
     api.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}})
     listener = api.watch("pods", resourceVersion=created.meta["resourceVersion"])
     api.delete("pods", "a")
-    assert listener.told == [("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert listener.seen == [("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
     marked, gone = (event["object"] for event in listener.events[1:])
     assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
     assert gone["metadata"]["resourceVersion"] == str(api.server.revision)
@@ -40,14 +40,14 @@ def test_watchers_get_the_bytes_that_were_stored(api):
 def test_a_watch_of_a_namespace_or_of_all(api):
     here, everywhere = api.watch("pods"), api.watch("pods", namespace=None)
     api.create("pods", api.pod("a"), namespace="kube-system")
-    assert here.told == []
-    assert everywhere.told == [("ADDED", "a")]
+    assert here.seen == []
+    assert everywhere.seen == [("ADDED", "a")]
 
 
-def test_a_watch_of_another_resource_hears_nothing(api):
+def test_a_watch_of_another_resource_gets_nothing(api):
     listener = api.watch("configmaps")
     api.create("pods", api.pod())
-    assert listener.told == []
+    assert listener.seen == []
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_leaves_the_selection_is_deleted_and_what_enters_it_is_added(api, q
     api.patch("pods", "web", {"metadata": {"annotations": {"a": "2"}}})
     api.patch("pods", "web", inside, subresource="status")
     api.delete("pods", "web")
-    assert [type_ for type_, _ in listener.told] == ["ADDED", "MODIFIED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
+    assert [type_ for type_, _ in listener.seen] == ["ADDED", "MODIFIED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
     leaving = listener.events[2]["object"]
     assert leaving["metadata"]["resourceVersion"] == left.meta["resourceVersion"]
     assert leaving["metadata"]["labels"] == {"app": "web"}  # as it was when it was last selected
@@ -80,7 +80,7 @@ def test_a_watch_of_one_name(api):
     listener = api.watch("pods", fieldSelector="metadata.name=b")
     for name in "abc":
         api.create("pods", api.pod(name))
-    assert listener.told == [("ADDED", "b")]
+    assert listener.seen == [("ADDED", "b")]
 
 
 def test_a_streamed_list_ends_with_a_bookmark(api):
@@ -89,20 +89,20 @@ def test_a_streamed_list_ends_with_a_bookmark(api):
     listener = api.watch(
         "pods", sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true"
     )
-    assert listener.told == [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]
+    assert listener.seen == [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]
     bookmark = listener.events[2]["object"]
     assert (bookmark["kind"], bookmark["apiVersion"]) == ("Pod", "v1")
     assert bookmark["metadata"]["annotations"] == {END: "true"}
     assert bookmark["metadata"]["resourceVersion"] == str(api.server.revision)
     api.create("pods", api.pod("c"))
-    assert listener.told[3:] == [("ADDED", "c")]
+    assert listener.seen[3:] == [("ADDED", "c")]
 
 
-def test_a_watch_can_begin_now_and_tell_nothing_of_what_is_there(api):
+def test_a_watch_can_begin_now_without_the_state(api):
     api.create("pods", api.pod("a"))
     listener = api.watch("pods", sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
     api.create("pods", api.pod("b"))
-    assert listener.told == [("ADDED", "b")]
+    assert listener.seen == [("ADDED", "b")]
 
 
 def test_bookmarks_come_each_minute_and_before_the_end(api):
@@ -110,7 +110,7 @@ def test_bookmarks_come_each_minute_and_before_the_end(api):
     api.create("namespaces", {"metadata": {"name": "elsewhere"}})
     for _ in range(99):
         api.advance(1)
-    assert listener.told == [("BOOKMARK", "")] * 2
+    assert listener.seen == [("BOOKMARK", "")] * 2
     assert listener.events[1]["object"]["metadata"]["resourceVersion"] == str(api.server.revision)
     assert listener.ended is None
     api.advance(1)
@@ -123,18 +123,18 @@ def test_bookmarks_come_each_minute_and_before_the_end(api):
 def test_a_short_watch_gets_its_bookmark_too(api):
     listener = api.watch("pods", allowWatchBookmarks="true", timeoutSeconds="5")
     api.advance(2)
-    assert listener.told == []
+    assert listener.seen == []
     api.advance(1)
-    assert listener.told == [("BOOKMARK", "")]
+    assert listener.seen == [("BOOKMARK", "")]
 
 
-def test_nobody_who_did_not_ask_gets_bookmarks(api):
+def test_bookmarks_are_sent_on_request_only(api):
     listener = api.watch("pods")
     api.advance(600)
     assert listener.lines == []
 
 
-def test_the_server_says_when_it_wants_to_be_called(api):
+def test_the_server_returns_when_its_next_tick_is_due(api):
     assert api.server.next_tick() is None
     api.watch("pods", timeoutSeconds="100")
     assert api.server.next_tick() == api.clock.time + 100
@@ -162,7 +162,7 @@ def test_a_cancelled_watch_is_silent(api):
     assert listener.ended is None
 
 
-def test_a_version_that_is_too_old_is_told_in_the_stream(api, monkeypatch):
+def test_a_version_that_is_too_old_is_an_error_event(api, monkeypatch):
     monkeypatch.setattr(watches, "HISTORY", 2)
     revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
     for name in "bcd":
@@ -183,17 +183,17 @@ def test_history_is_forgotten_after_five_minutes(api):
     api.create("pods", api.pod("b"))
     api.advance(1)
     api.advance(200)
-    assert api.watch("pods", resourceVersion=revision).told == [("ADDED", "b")]
+    assert api.watch("pods", resourceVersion=revision).seen == [("ADDED", "b")]
     api.advance(100)
-    assert api.watch("pods", resourceVersion=revision).told == [("ERROR", "")]
-    assert api.watch("pods", resourceVersion=str(api.server.revision)).told == []
+    assert api.watch("pods", resourceVersion=revision).seen == [("ERROR", "")]
+    assert api.watch("pods", resourceVersion=str(api.server.revision)).seen == []
 
 
 def test_a_version_from_the_future_waits_for_it(api):
     listener = api.watch("pods", resourceVersion=str(api.server.revision + 1))
     api.create("pods", api.pod("a"))
     api.create("pods", api.pod("b"))
-    assert listener.told == [("ADDED", "b")]
+    assert listener.seen == [("ADDED", "b")]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_watch_that_cannot_begin_is_refused(api, query, status):
     assert api.watch("pods", **query).watch.status == status
 
 
-def test_a_watcher_who_stops_in_the_middle_of_an_event_disturbs_nobody(api):
+def test_a_watch_that_is_cancelled_during_an_event_disturbs_no_other(api):
     first, second = api.watch("pods"), api.watch("pods")
     deliver = first.deliver
 
@@ -222,8 +222,8 @@ def test_a_watcher_who_stops_in_the_middle_of_an_event_disturbs_nobody(api):
     first.watch._deliver = stop
     api.create("pods", api.pod("a"))
     api.create("pods", api.pod("b"))
-    assert first.told == [("ADDED", "a")]
-    assert second.told == [("ADDED", "a"), ("ADDED", "b")]
+    assert first.seen == [("ADDED", "a")]
+    assert second.seen == [("ADDED", "a"), ("ADDED", "b")]
 
 
 STEPS = st.lists(
@@ -234,7 +234,7 @@ STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS, begin=st.integers(0, 30))
-def test_whoever_follows_a_watch_knows_what_a_list_shows(make_api, steps, begin):
+def test_the_events_of_a_watch_lead_to_the_state_that_a_list_shows(make_api, steps, begin):
     """Whenever the watch begins, from the state or from a version, with or without a selector."""
     api = make_api()
     followers = []

@@ -37,7 +37,7 @@ def test_a_job_finds_its_pods_by_its_uid(api):
         ({"conditions": [{"type": "Failed", "status": "True"}]}, ["Failed", "0/3", ""]),
     ],
 )
-def test_a_job_says_how_far_it_is(status: dict[str, Any], expected: list[str]) -> None:
+def test_a_job_shows_its_progress(status: dict[str, Any], expected: list[str]) -> None:
     assert cells("batch/v1", "Job", spec={"completions": 3}, status=status)[1:4] == expected
 
 

@@ -53,7 +53,7 @@ def test_both_versions_of_events_show_the_same_ones(api):
     assert patched.obj["note"] == api.get("events", "f").obj["message"] == "m"
 
 
-def test_a_watch_of_either_version_hears_of_all_events_in_its_form(api):
+def test_a_watch_of_either_version_gets_all_events_in_its_form(api):
     old = api.watch("events", fieldSelector="involvedObject.kind=Pod,source=kubelet")
     api.create("events", EVENT)
     assert [event["object"]["apiVersion"] for event in old.events] == ["v1"]
@@ -82,7 +82,7 @@ def test_an_event_lives_for_an_hour_after_its_last_write(api):
     api.patch("events", "busy", {"count": 2})
     api.advance(600)
     assert api.list("events").names == ["busy"]
-    assert listener.told == [("MODIFIED", "busy"), ("DELETED", "e")]
+    assert listener.seen == [("MODIFIED", "busy"), ("DELETED", "e")]
     api.advance(3000)
     assert api.list("events").names == []
 
@@ -110,7 +110,7 @@ def test_an_event_belongs_into_the_namespace_of_what_it_is_about(api):
         ({}, ("<unknown>", "<unknown>", 1)),
     ],
 )
-def test_an_event_says_when_it_was_seen_and_how_often(event: dict[str, Any], expected: tuple[str, str, int]) -> None:
+def test_an_event_shows_when_it_was_seen_and_how_often(event: dict[str, Any], expected: tuple[str, str, int]) -> None:
     row = cells("v1", "Event", **event)
     assert (row[0], row[7], row[8]) == expected
 

@@ -49,7 +49,7 @@ def test_the_taints_of_a_node_are_unique_by_key_and_effect(api):
         ({}, {}, "Unknown"),
     ],
 )
-def test_a_node_says_whether_it_takes_pods(spec: dict[str, Any], status: dict[str, Any], expected: str) -> None:
+def test_a_node_shows_whether_it_takes_pods(spec: dict[str, Any], status: dict[str, Any], expected: str) -> None:
     labels = {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "edge", "node-role.kubernetes.io/": ""}
     assert cells("v1", "Node", spec=spec, status=status, metadata={"labels": labels})[1:4] == [
         expected,

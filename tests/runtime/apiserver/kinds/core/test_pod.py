@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 
-def test_a_gated_pod_says_that_it_waits(api):
+def test_a_gated_pod_has_a_condition_that_it_waits(api):
     status = api.create("pods", api.pod(schedulingGates=[{"name": "g"}])).obj["status"]
     assert status["conditions"][0]["reason"] == "SchedulingGated"
 
@@ -126,7 +126,7 @@ def test_an_invalid_pod_is_refused_with_its_causes(api, spec, causes):
     assert refused.obj["details"]["kind"] == "Pod"
 
 
-def test_several_causes_are_told_together(api):
+def test_several_causes_are_reported_together(api):
     refused = api.create("pods", api.pod(containers=[{}]))
     assert refused.message == (
         'Pod "web" is invalid: [spec.containers[0].name: Required value, spec.containers[0].image: Required value]'

@@ -158,14 +158,14 @@ FAILED_BEFORE = container(terminated(0), name="i0", restartCount=3, lastState=en
         ),
     ],
 )
-def test_a_pod_that_initializes_tells_how_far_it_is(
+def test_a_pod_that_initializes_shows_its_progress(
     spec: dict[str, Any], statuses: list[Any], conditions: list[Any], expected: tuple[str, str, str]
 ) -> None:
     obj = pod(phase="Pending", spec=spec, initContainerStatuses=statuses, conditions=conditions)
     assert shown(obj) == expected
 
 
-def test_wide_columns_say_where_the_pod_is() -> None:
+def test_wide_columns_show_where_the_pod_is() -> None:
     gates = {"nodeName": "n1", "readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}]}
     obj = pod(
         spec=gates,
@@ -178,7 +178,7 @@ def test_wide_columns_say_where_the_pod_is() -> None:
 
 
 @pytest.mark.parametrize("phase, reasons", [("Running", []), ("Succeeded", ["Succeeded"]), ("Failed", ["Failed"])])
-def test_a_row_says_when_a_pod_is_done(phase: str, reasons: list[str]) -> None:
+def test_a_row_has_a_condition_once_its_pod_is_done(phase: str, reasons: list[str]) -> None:
     assert [one["reason"] for one in pod_completion(pod(phase=phase))] == reasons
 
 
