@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.kinds.core import pod as pod_kind
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.store import Change, MemoryStore, Store, Stored
+from runtime.apiserver.storage.store import MemoryStore, Store
 from runtime.process.version import Version
 from tests.support.objects import pod_spec
 
@@ -34,30 +34,6 @@ RESOURCES = (
     ),
     ResourceDefinition(group="apps", plural="deployments", kind="Deployment"),
 )
-
-
-class HeldStore:
-    """Makes writes durable on `release` only."""
-
-    def __init__(self) -> None:
-        self.held: list[Callable[[], None]] = []
-
-    def revision(self) -> int:
-        return 0
-
-    def load(self) -> Iterator[Stored]:
-        return iter(())
-
-    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
-        self.held.append(on_durable)
-
-    def release(self) -> None:
-        held, self.held = self.held, []
-        for on_durable in held:
-            on_durable()
-
-    def close(self) -> None:
-        return None
 
 
 class SetClock:

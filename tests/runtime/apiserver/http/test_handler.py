@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, HeldStore, Served, pod, run, until
+from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, Served, pod, run, until
+from tests.runtime.apiserver.stores import HeldStore
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 

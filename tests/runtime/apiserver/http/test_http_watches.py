@@ -5,7 +5,8 @@ import aiohttp
 import orjson
 
 from runtime.apiserver.http.streams import WatchStream
-from tests.runtime.apiserver.http.served import NOW, PODS, HeldStore, Served, run, until
+from tests.runtime.apiserver.http.served import NOW, PODS, Served, run, until
+from tests.runtime.apiserver.stores import HeldStore
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 

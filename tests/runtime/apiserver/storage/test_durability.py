@@ -9,55 +9,32 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import pytest
 
 from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusableError
-from runtime.apiserver.storage.store import Change, MemoryStore, Stored
-
-
-class SlowStore:
-    """Makes writes durable on request only."""
-
-    def __init__(self) -> None:
-        self.commits: list[tuple[Sequence[Change], Callable[[], None]]] = []
-
-    def revision(self) -> int:
-        return 0
-
-    def load(self) -> Iterator[Stored]:
-        return iter(())
-
-    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
-        self.commits.append((changes, on_durable))
-
-    def settle(self, count: int = 1_000_000) -> None:
-        for _, on_durable in self.commits[:count]:
-            on_durable()
-        del self.commits[:count]
-
-    def close(self) -> None:
-        return None
+from runtime.apiserver.storage.store import MemoryStore
+from tests.runtime.apiserver.stores import HeldStore
 
 
 @pytest.fixture
 def store():
-    return SlowStore()
+    return HeldStore()
 
 
 @pytest.fixture
 def slow(make_api, store):
     api = make_api(store)
-    store.settle()
+    store.release()
     return api
 
 
 def answered(api) -> list[bool]:
-    """Becomes non-empty once what was handled last may be answered."""
-    told: list[bool] = []
-    api.server.when_durable(lambda: told.append(True))
-    return told
+    """Becomes non-empty once the response to the last request may be sent."""
+    durable: list[bool] = []
+    api.server.when_durable(lambda: durable.append(True))
+    return durable
 
 
 def test_a_write_is_answered_once_it_is_durable(slow, store):
@@ -65,7 +42,7 @@ def test_a_write_is_answered_once_it_is_durable(slow, store):
     slow.create("pods", slow.pod())
     waiting = answered(slow)
     assert not waiting
-    store.settle()
+    store.release()
     assert waiting
 
 
@@ -74,7 +51,7 @@ def test_a_read_waits_too_for_it_may_show_what_a_crash_takes_back(slow, store):
     assert slow.list("pods").names == ["web"]
     waiting = answered(slow)
     assert not waiting
-    store.settle()
+    store.release()
     assert waiting
     slow.list("pods")
     assert answered(slow)
@@ -85,9 +62,9 @@ def test_each_waits_for_no_more_than_was_there_before(slow, store):
     first = answered(slow)
     slow.create("pods", slow.pod("b"))
     second = answered(slow)
-    store.settle(1)
+    store.release(1)
     assert (first, second) == ([True], [])
-    store.settle(1)
+    store.release(1)
     assert second
 
 
@@ -96,9 +73,9 @@ def test_watches_get_durable_changes_in_their_order(slow, store):
     slow.create("pods", slow.pod("a"))
     slow.create("pods", slow.pod("b"))
     assert listener.seen == []
-    store.settle(1)
+    store.release(1)
     assert listener.seen == [("ADDED", "a")]
-    store.settle(1)
+    store.release(1)
     assert listener.seen == [("ADDED", "a"), ("ADDED", "b")]
 
 
@@ -108,15 +85,15 @@ def test_a_watch_begins_once_what_it_begins_with_is_durable(slow, store):
     slow.create("pods", slow.pod("b"))
     slow.advance(61)
     assert listener.seen == []
-    store.settle(1)
+    store.release(1)
     assert listener.seen == [("ADDED", "a")]
-    store.settle(1)
+    store.release(1)
     assert listener.seen == [("ADDED", "a"), ("ADDED", "b")]
 
 
 def test_a_list_at_an_earlier_revision_takes_back_what_is_not_durable_yet(slow, store):
     slow.create("pods", slow.pod("a"))
-    store.settle()
+    store.release()
     revision = str(slow.server.revision)
     slow.create("pods", slow.pod("b"))
     slow.delete("pods", "a")
@@ -129,9 +106,9 @@ def test_what_follows_from_a_request_is_one_commit_with_it(slow, store):
     owner = slow.create("replicasets", slow.replicaset("rs")).obj
     for name in "ab":
         slow.create("pods", slow.owned(slow.pod(name), owner))
-    store.settle()
+    store.release()
     slow.delete("replicasets", "rs", {"propagationPolicy": "Background"})
-    ((changes, _),) = store.commits
+    ((changes, _),) = store.held
     assert [(change.type, change.key) for change in changes] == [
         ("DELETED", "default/rs"),
         ("MODIFIED", "default/a"),
@@ -155,8 +132,8 @@ class Disk:
         return self._make_api(self._stores[-1])
 
     def settle(self, api) -> None:
-        told = answered(api)
-        while not told:
+        durable = answered(api)
+        while not durable:
             self._posted.get(timeout=10)()
 
     def close(self) -> None:

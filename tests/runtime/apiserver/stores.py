@@ -1,0 +1,32 @@
+"""A store whose commits become durable when a test releases them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from runtime.apiserver.storage.store import Change, Stored
+
+
+class HeldStore:
+    """held: the commits that are not durable yet, oldest first, each with its on_durable."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[Sequence[Change], Callable[[], None]]] = []
+
+    def revision(self) -> int:
+        return 0
+
+    def load(self) -> Iterator[Stored]:
+        return iter(())
+
+    def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
+        self.held.append((changes, on_durable))
+
+    def release(self, count: int | None = None) -> None:
+        """Make the oldest of them durable; all without a count."""
+        released, self.held = self.held[:count], self.held[len(self.held[:count]) :]
+        for _, on_durable in released:
+            on_durable()
+
+    def close(self) -> None:
+        return None
