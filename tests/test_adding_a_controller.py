@@ -21,6 +21,8 @@ COPIED = ("kcm", "actors", "runtime", "protocols", "tests", "setup.cfg", "ruff.t
 NEW = re.compile(r"^`([\w/.]+)`:\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHANGED = re.compile(r"^`([\w/.]+)`[^\n]*:\n\n```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+pytestmark = pytest.mark.timeout(180)  # several tests run a process that imports everything
+
 
 def new_files() -> dict[str, str]:
     return dict(NEW.findall(PAGE.read_text(encoding="utf-8")))
@@ -104,12 +106,10 @@ def test_its_types_are_right(project: Path) -> None:
     run(project, "mypy", "--follow-imports=silent", *[path for path in new_files() if path.startswith("actors/")])
 
 
-@pytest.mark.timeout(120)
 def test_its_trial_holds_whatever_goes_wrong(project: Path) -> None:
     assert ", 0 failed;" in run(project, "kcm.simulate", "--setting", "nodes", "--seeds", "3")
 
 
-@pytest.mark.timeout(120)
 def test_its_trial_fails_a_controller_that_is_spoilt(project: Path) -> None:
     path = project / CONTROLLER
     good = path.read_text(encoding="utf-8")
