@@ -1,6 +1,6 @@
 """Health checks that tell the truth: what each actor last said of itself, against the clock and the tables.
 
-A check answers None when all is well, else why not, in one line. It asks no actor, since the one it is about may be
+A check returns None when all is well, else why not, in one line. It asks no actor, since the one it is about may be
 stuck; see runtime/system/vitals.py.
 """
 
@@ -110,7 +110,7 @@ def is_manager_stuck(vitals: Vitals, clock: Clock) -> bool:
 
 def infrastructure_check(*, vitals: Vitals, clock: Clock) -> Check:
     """The actors that all controllers rest on: dispatcher, recorder, elector, informers; and the manager itself, which
-    has nobody else to report that it is stuck.
+    has no supervisor to report that it is stuck.
     """
 
     def check() -> str | None:

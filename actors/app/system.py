@@ -115,7 +115,7 @@ class ControllerSystem:
         return self
 
     def stop(self, timeout: float = 15.0) -> bool:
-        """Drain, release the lease, stop every actor. Answers whether all was drained within `timeout` seconds.
+        """Drain, release the lease, stop every actor. Returns whether all was drained within `timeout` seconds.
 
         An exception that comes meanwhile, as from a second Ctrl-C, ends the draining: the actors are stopped at once.
         """

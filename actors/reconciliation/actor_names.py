@@ -1,4 +1,4 @@
-"""The names under which the actors of a system are told something. A name outlives the actor that has it."""
+"""The names that messages are sent to. A name outlives the actor that has it."""
 
 from __future__ import annotations
 

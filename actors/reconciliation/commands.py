@@ -14,7 +14,7 @@ from protocols.resources import Resource
 def create(
     resource: Resource, obj: Mapping[str, Any], *, namespace: str | None = None, subresource: str = ""
 ) -> Create:
-    """namespace: where the object does not say it itself. Raises ValueError where nobody says it and one is needed."""
+    """namespace: where the object does not say it itself. Raises ValueError where neither does and one is needed."""
     where = namespace_of(obj) if namespace is None else namespace
     if resource.namespaced and not where:
         raise ValueError(f"a {resource.kind} is made in a namespace, and none is given for {name_of(obj)!r}")

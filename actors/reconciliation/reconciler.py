@@ -20,7 +20,7 @@ class RequeueAfter:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Yielded: put a message into another actor's mailbox (a child's, or the manager's); nobody waits for it."""
+    """Yielded: send a message to another actor (a child, or the manager), and do not wait for it."""
 
     to: str
     message: Any
@@ -41,7 +41,7 @@ class Enqueue:
 Yielded = Command | Record | Tell | Enqueue | Sequence[Command]
 Reconciliation = Generator[Yielded, Any, RequeueAfter | None]
 T = TypeVar("T")
-Step = Generator[Yielded, Any, T]  # a part of a reconciliation that answers a T
+Step = Generator[Yielded, Any, T]  # a part of a reconciliation that returns a T
 
 
 class Reconciler(Protocol):

@@ -56,7 +56,7 @@ def is_done(outcome: Outcome) -> bool:
 
 
 def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outcome]:
-    """One command that has to succeed, `but` these outcomes are answered too. Raises CommandFailed on any other."""
+    """One command that has to succeed, outcomes of the types `but` are returned too. Raises CommandFailed on others."""
     outcome: Outcome = yield command
     if isinstance(outcome, Done) or isinstance(outcome, but):  # noqa: SIM101 (mypy follows two, not one)
         return outcome
@@ -64,7 +64,7 @@ def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outco
 
 
 def must_object(command: Command) -> Step[Object]:
-    """The object that a command which has to succeed was answered with."""
+    """The object that a command which has to succeed returned."""
     outcome = yield from must(command)
     assert isinstance(outcome, Done)
     return decode_object(outcome.body)
@@ -79,7 +79,7 @@ def slow_start(
 ) -> Step[list[Outcome]]:
     """Commands in batches of 1, 2, 4, …; a batch in which one did not succeed is the last.
 
-    Answers the outcomes of those that were tried, in order: fewer than the commands if it stopped.
+    Returns the outcomes of those that were tried, in order: fewer than the commands if it stopped.
     report: called for each outcome in order, as soon as its batch is through; the events that it wants recorded.
     Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go, slowStartBatch.
     """

@@ -1,8 +1,8 @@
 """The base of every actor of ours, on pykka.
 
-An actor has a name that outlives it and an incarnation that does not: whoever tells a name reaches whichever
-incarnation lives. Its mailbox holds msgpack frames only. A handler that raises ends its incarnation and the supervisor
-hears of it; nobody else notices.
+An actor has a name that outlives it and an incarnation that does not: a message to a name reaches whichever
+incarnation lives. Its mailbox holds msgpack frames only. A handler that raises ends its incarnation; the supervisor is
+sent ActorFailed, and the other actors go on.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Actor(pykka.ThreadingActor):
         """Runs after the last message, also after the one with which the actor failed. Closes what it opened."""
 
     def tell(self, to: str, message: Any) -> None:
-        """Put a message in the mailbox of whoever has this name now. A dead peer loses it; that is no error here."""
+        """Send a message to the actor that has this name now. A dead peer loses it; that is no error here."""
         self.tell_frame(to, encode(message))
 
     def tell_frame(self, to: str, frame: bytes) -> None:
@@ -96,7 +96,7 @@ class Actor(pykka.ThreadingActor):
             self.clock.call_at(self.context, when, self._wake)
 
     def _wake(self) -> None:
-        # On the clock's thread. Whoever asks for this very time just now is told it by this Wake.
+        # On the clock's thread. This Wake also serves a wake_at for this very time that comes just now.
         self._wake_asked = None
         if not self.context.fenced:
             self.context.system.deliver(self.name, WAKE_FRAME, sender="clock")

@@ -44,7 +44,7 @@ class Journal(Protocol):
         """
 
     def handling(self, frame: bytes, *, last: bool) -> AbstractContextManager[None]:
-        """What is told within is told because of this frame. last: the mailbox is empty."""
+        """Messages sent within are caused by this frame. last: the mailbox is empty."""
 
     def current(self) -> int:
         """Number of the message that this thread is handling; 0 if it handles none."""
@@ -61,7 +61,7 @@ class Spawner(Protocol):
     def end(self, actor: Actor, timeout: float | None) -> bool:
         """Have it end after what is in its mailbox now, and wait so many seconds for that; None does not wait.
 
-        Answers False if it did not end in time.
+        Returns False if it did not end in time.
         """
 
 
@@ -93,10 +93,10 @@ class _Resident:
 class ActorSystem:
     """The address book, and the only way from one actor to another.
 
-    supervisor: the name that hears of failures. The supervisor's own failure goes to `orphaned`, which whoever built
-    the system sets. gates and journal are set before the first actor is spawned.
+    supervisor: the name that failures are sent to. Its own failure goes to `orphaned`, which the owner of the system
+    sets. gates and journal are set before the first actor is spawned.
 
-    undecodable: how many frames no actor could read. dropped: how many were told to nobody.
+    undecodable: how many frames no actor could read. dropped: how many had no receiver.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class ActorSystem:
         self._incarnations: dict[str, int] = {}
 
     def spawn(self, spec: ActorSpec) -> int:
-        """Bring it to life under its name; whoever lived there before is fenced. Answers the incarnation."""
+        """Start it under its name; an earlier incarnation is fenced. Returns the incarnation."""
         self.fence(spec.name)
         incarnation = self._incarnations.get(spec.name, 0) + 1
         self._incarnations[spec.name] = incarnation
@@ -133,7 +133,7 @@ class ActorSystem:
         return incarnation
 
     def fence(self, name: str) -> None:
-        """Take the name away from whoever has it: nothing reaches it any more, and nothing it tells goes anywhere.
+        """Fence the incarnation: stop delivering to it, drop what it sends.
 
         It is asked to stop as well, for the case that it is not hung for ever.
         """
@@ -147,7 +147,7 @@ class ActorSystem:
     def stop(self, name: str, *, timeout: float | None = None) -> bool:
         """Let it finish what is in its mailbox and end. timeout: seconds to wait for that; None does not wait.
 
-        Answers False if it did not end in time; then it is fenced.
+        Returns False if it did not end in time; then it is fenced.
         """
         resident = self._residents.get(name)
         if resident is None or not resident.ref.is_alive():
@@ -164,7 +164,7 @@ class ActorSystem:
         return resident is not None and not resident.stopped.is_set()
 
     def incarnation(self, name: str) -> int:
-        """Of whoever lives, or lived last, under this name; 0 if nobody ever did."""
+        """The newest of this name, alive or not; 0 if there was none."""
         return self._incarnations.get(name, 0)
 
     def names(self) -> list[str]:
@@ -174,7 +174,7 @@ class ActorSystem:
         self.deliver(to, encode(message), sender=sender, cause=cause)
 
     def handled_now(self) -> int:
-        """What to give as a cause later, for what will be told because of the message that this thread handles."""
+        """The cause to name later, for messages that are owed to the one that this thread handles."""
         return self.journal.current() if self.journal is not None else 0
 
     def deliver(self, to: str, frame: bytes, *, sender: str, cause: int | None = None) -> None:
@@ -199,7 +199,7 @@ class ActorSystem:
     def ask(self, name: str, message: Any, *, timeout: float) -> Any:
         """For people and tests only, never from an actor. The decoded answer.
 
-        Raises pykka.ActorDeadError if nobody lives there, pykka.Timeout after so many seconds.
+        Raises pykka.ActorDeadError if no actor has the name, pykka.Timeout after so many seconds.
         """
         resident = self._residents.get(name)
         if resident is None:

@@ -60,7 +60,7 @@ class Ledger:
             self._account(sender).under_way.add(passage)
 
     def settled(self, sender: str, passage: Passage, resource: str, version: int) -> None:
-        """Its outcome has been told. version: of the object that it was answered with; 0 where there is none."""
+        """Its outcome was sent. version: of the object that the server returned; 0 where there is none."""
         with self._lock:
             account = self._account(sender)
             if version > account.versions.get(resource, 0):

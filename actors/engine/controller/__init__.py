@@ -1,7 +1,8 @@
 """The actor that drives a reconciler, one for each controller. Read actor.py first.
 
-keys: which keys a change concerns. work: the reconciliations in work. retries: what becomes of a key that failed.
-timetable: what it does as time passes. readiness: what must be before it may act. own_writes: what outcomes tell it.
+keys: which keys a change concerns. sources: its queues and passes. work: the reconciliations in work. retries: what
+becomes of a key or a pass that failed. timetable: what it does as time passes. readiness: what must be before it may
+act. own_writes: what outcomes show of its own writes.
 """
 
 from actors.engine.controller.actor import Controller

@@ -49,7 +49,7 @@ BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the 
 
 
 class Controller(Actor):
-    """See the module. `controller:<name>` is its name."""
+    """Its name is `controller:<name>`."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class Controller(Actor):
         self._readiness = Readiness(tables)
         self._begun = False
         self._paused = self._draining = self._drained = False
-        self._last_ticket = 0  # the last one that was told before the dispatcher was told that we are there
-        self._peers: dict[str, int] = {}  # the incarnation of each actor that has to know us, as we told it
+        self._last_ticket = 0  # of the newest Submit that was sent before the last Attach
+        self._peers: dict[str, int] = {}  # the incarnation of each actor that we subscribed or attached to
         self._since_pump = 0
 
     def started(self) -> None:
@@ -132,7 +132,7 @@ class Controller(Actor):
             case Settled():
                 self._work.settle(message)
             case Wake():
-                pass  # what is due follows from the queue, below
+                pass  # what is due follows from the queues, below
             case Synced(resource=resource):
                 self._synced(resource)
             case Attached():
@@ -158,7 +158,7 @@ class Controller(Actor):
         return answer
 
     def pinged(self) -> None:
-        """What came before the Ping left the work queue to whatever comes next, and that was the Ping."""
+        """The messages before the Ping left the work queues to the next message, and that was the Ping."""
         if self._since_pump:
             self._since_pump = 0
             self._pump()
@@ -190,7 +190,7 @@ class Controller(Actor):
             self._introduce_ourselves(name)
 
     def _look_for_new_peers(self) -> None:
-        """Whoever was to tell us that a peer is another one may have failed while telling."""
+        """Subscribe to those that were replaced: the manager may have failed before it sent Restarted."""
         for peer in self._peers:
             self._peer_restarted(peer, self.context.system.incarnation(peer))
 
@@ -239,7 +239,7 @@ class Controller(Actor):
                 break
             self._work.begin(task, now)
         else:
-            self.tell_frame(self.name, WAKE_FRAME)  # whoever pings us has had to wait long enough
+            self.tell_frame(self.name, WAKE_FRAME)  # a Ping in the mailbox has had to wait long enough
         if self._timetable.is_tidying_due(now):
             for overlay in self._tables.overlays().values():
                 overlay.prune()

@@ -1,4 +1,4 @@
-"""What an outcome tells a controller of its own writes, before any watch does."""
+"""What an outcome shows of a controller's own writes, before any watch does."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from runtime.tables.overlay import Overlay, Tables
 def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
     """Put it into the overlay of the resource that the command was about, if the controller reads that at all.
 
-    Only answers that are the object itself count: those of the object and of its status, not of scale or binding.
-    Raises ValueError, TypeError, KeyError or AttributeError on an answer that is not what the API sends.
+    Only responses that are the object itself count: those of the object and of its status, not of scale or binding.
+    Raises ValueError, TypeError, KeyError or AttributeError on a response that is not what the API sends.
     """
     overlay = tables.overlay(command.resource)
     if overlay is None:
@@ -49,7 +49,7 @@ def _bury(overlay: Overlay, command: Delete) -> None:
         overlay.deleted(command.key, uid)
 
 
-def update_from_the_past(err: Exception, tables: Tables) -> Update | None:
+def stale_update(err: Exception, tables: Tables) -> Update | None:
     """The update that met a conflict, if the tables still show what it was made from."""
     if not isinstance(err, CommandFailed) or not isinstance(err.failure, Conflict):
         return None
@@ -62,8 +62,8 @@ def update_from_the_past(err: Exception, tables: Tables) -> Update | None:
     return command if shown is not None and str(shown.resource_version) == made_from else None
 
 
-def look_live(command: Update, err: Exception, tables: Tables) -> Reconciliation:
-    """Read the object live before the next try: however late the watch is, that one does not repeat this one."""
+def refresh(command: Update, err: Exception, tables: Tables) -> Reconciliation:
+    """Read the object live, which puts it into the overlay (remember), and end with the error of the update."""
     outcome = yield Get(command.resource, command.key)
     if isinstance(outcome, NotFound):
         remember(tables, command, outcome)

@@ -1,4 +1,4 @@
-"""What becomes of a key whose reconciliation failed: when it is looked at again, and what people are told of it."""
+"""What becomes of a key or a pass that failed: when it is tried again, and what is logged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AWAY_RETRY = 30.0  # seconds at most between two tries while the server does not
 
 
 class Traces:
-    """Which errors people have been shown the traceback of: once is enough while a key is tried again and again."""
+    """Which errors were logged with their traceback: once is enough while a key is retried."""
 
     def __init__(self) -> None:
         self._shown: set[str] = set()
@@ -47,7 +47,7 @@ def retry(
     traces: Traces,
     log: FilteringBoundLogger,
 ) -> None:
-    """Enter the key, which is not in work any more, for its next try, if it has one.
+    """Enqueue the key, which is not in work any more, for its next try, if it has one.
 
     max_retries: see QueueSettings. now: monotonic seconds. log: bound to controller and queue.
     """
@@ -64,7 +64,7 @@ def retry(
         return
     if isinstance(err, StaleTableError):  # no fault of the key's: it is to go on soon after the table does
         queue.add_after(key, STALE_RETRY, now)
-        log.warning("nothing is deleted on the word of a stale table, trying again", seconds=STALE_RETRY)
+        log.warning("deletion postponed: informer cache is stale", seconds=STALE_RETRY)
         return
     delay = queue.add_rate_limited(key, now)
     if isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):

@@ -1,4 +1,4 @@
-"""What a controller does from time to time, whatever it is told."""
+"""What a controller does from time to time without a message."""
 
 from __future__ import annotations
 

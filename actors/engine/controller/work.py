@@ -1,4 +1,4 @@
-"""The reconciliations in work: what they ask for is submitted, what came of it is answered, how they end is noted."""
+"""The reconciliations in work: their commands are submitted, outcomes sent in, and their ends passed to the source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from actors.engine.controller.own_writes import look_live, remember, update_from_the_past
+from actors.engine.controller.own_writes import refresh, remember, stale_update
 from actors.engine.controller.readiness import check_freshness
 from actors.engine.controller.retries import one_line
 from actors.engine.controller.settings import ControllerSettings
@@ -25,7 +25,7 @@ ALONE = (*COMMANDS, Record, Tell, Enqueue)  # what a reconciliation may yield by
 
 
 @dataclass(slots=True)
-class _Run:
+class _Attempt:
     """One reconciliation in work. While it waits: for how many outcomes, of which commands."""
 
     task: Task
@@ -35,7 +35,7 @@ class _Run:
     outcomes: list[Outcome | None] = field(default_factory=list)
     missing: int = 0
     single: bool = False
-    looked: bool = False  # it has failed, and has looked at what it met
+    refreshes: bool = False  # the reconciliation failed; this reads live what it failed on, see _fail
 
 
 class Work:
@@ -58,7 +58,7 @@ class Work:
         self._context, self._settings = context, settings
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
         self._clock = context.clock
-        self._waiting: dict[int, _Run] = {}  # by ticket
+        self._waiting: dict[int, _Attempt] = {}  # by ticket
         self.ticket = context.incarnation * 1_000_000_000
         self.reconciled = self.failed = 0
         self.moved = self._clock.monotonic()
@@ -68,62 +68,62 @@ class Work:
 
     def begin(self, task: Task, now: float) -> None:
         self.moved = now
-        self._advance(_Run(task), None)
+        self._advance(_Attempt(task), None)
 
     def settle(self, settled: Settled) -> None:
-        """An outcome has come; the run that waits for it goes on once it has all."""
-        run = self._waiting.get(settled.ticket)
-        if run is None or run.outcomes[settled.index] is not None:
-            return  # an outcome told twice, or of a run that is over
-        command = run.commands[settled.index]
+        """Take an outcome; the reconciliation that waits for it goes on once it has all."""
+        attempt = self._waiting.get(settled.ticket)
+        if attempt is None or attempt.outcomes[settled.index] is not None:
+            return  # a repeated outcome, or one of a reconciliation that is over
+        command = attempt.commands[settled.index]
         outcome = settled.outcome
         try:
             remember(self._tables, command, outcome)
-        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as from a proxy that answers for the server
+        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as a proxy in front of the server may send
             outcome = Unknown(f"malformed answer: {one_line(err)}")
-        run.outcomes[settled.index] = outcome
-        run.missing -= 1
+        attempt.outcomes[settled.index] = outcome
+        attempt.missing -= 1
         self.moved = self._clock.monotonic()
-        if run.missing == 0:
-            del self._waiting[run.ticket]
-            self._advance(run, run.outcomes[0] if run.single else run.outcomes)
+        if attempt.missing == 0:
+            del self._waiting[attempt.ticket]
+            self._advance(attempt, attempt.outcomes[0] if attempt.single else attempt.outcomes)
 
     def lose(self, *, last_ticket: int, under_way: set[tuple[int, int]]) -> None:
         """The dispatcher is new: what the one before it had not sent yet is lost.
 
-        last_ticket: the newest that was told to the one before it. under_way: ticket and index of what it had sent.
+        last_ticket: the newest that was sent to the one before it. under_way: ticket and index of what that had sent.
         """
-        for ticket, run in list(self._waiting.items()):
+        for ticket, attempt in list(self._waiting.items()):
             if ticket > last_ticket:
                 continue
-            for index, outcome in enumerate(run.outcomes):
+            for index, outcome in enumerate(attempt.outcomes):
                 if outcome is None and (ticket, index) not in under_way:
                     self.settle(Settled(ticket, index, Refused("the dispatcher was restarted")))
 
-    def _advance(self, run: _Run, answer: Any) -> None:
+    def _advance(self, attempt: _Attempt, answer: Any) -> None:
         """Run the generator up to its next wait, or its end. What is wrong with it is this key's failure alone."""
         while True:
             try:
-                if run.generator is None:
-                    run.generator = run.task.begin()
-                yielded = run.generator.send(answer)
+                if attempt.generator is None:
+                    attempt.generator = attempt.task.begin()
+                yielded = attempt.generator.send(answer)
                 if (nonsense := _nonsense(yielded)) is not None:
-                    run.generator.throw(nonsense)  # there its author sees which yield it is
+                    attempt.generator.throw(nonsense)  # there its author sees which yield it is
                     raise nonsense
-                addressed = self._addressed(run, yielded)
+                addressed = self._addressed(attempt, yielded)
             except StopIteration as stop:
-                self._finish(run, stop.value)
+                self._finish(attempt, stop.value)
                 return
             except Exception as err:
-                self._fail(run, err)
+                self._fail(attempt, err)
                 return
             if addressed is not None:
                 self._tell_frame(*addressed)
-            if run.missing:
+            if attempt.missing:
                 return
             answer = [] if addressed is None and not isinstance(yielded, Enqueue) else None
 
-    def _addressed(self, run: _Run, yielded: Any) -> tuple[str, bytes] | None:
+    def _addressed(self, attempt: _Attempt, yielded: Any) -> tuple[str, bytes] | None:
         """The receiver and the frame; None for an empty list or an Enqueue. Raises on what cannot be encoded."""
         match yielded:
             case Record():
@@ -134,22 +134,22 @@ class Work:
                 self._enqueue(yielded)
                 return None
             case Sequence():
-                return self._submission(run, list(yielded), single=False) if yielded else None
+                return self._submission(attempt, list(yielded), single=False) if yielded else None
             case _:
-                return self._submission(run, [yielded], single=True)
+                return self._submission(attempt, [yielded], single=True)
 
-    def _submission(self, run: _Run, commands: list[Command], *, single: bool) -> tuple[str, bytes]:
+    def _submission(self, attempt: _Attempt, commands: list[Command], *, single: bool) -> tuple[str, bytes]:
         context, settings = self._context, self._settings
         check_freshness(self._tables, commands, now=self._clock.monotonic(), stale_after=settings.stale_after)
         ticket = self.ticket + 1
-        task, sender, incarnation = run.task, context.name, context.incarnation
+        task, sender, incarnation = attempt.task, context.name, context.incarnation
         frame = encode(
             Submit(sender, incarnation, settings.client, ticket, tuple(commands), queue=task.queue, key=task.key)
         )
-        self.ticket = run.ticket = ticket
-        run.commands, run.single = commands, single
-        run.outcomes, run.missing = [None] * len(commands), len(commands)
-        self._waiting[ticket] = run
+        self.ticket = attempt.ticket = ticket
+        attempt.commands, attempt.single = commands, single
+        attempt.outcomes, attempt.missing = [None] * len(commands), len(commands)
+        self._waiting[ticket] = attempt
         return DISPATCHER, frame
 
     def _signed(self, event: Record) -> Record:
@@ -157,22 +157,28 @@ class Work:
         component, client = self._settings.component, self._settings.client
         return replace(event, component=event.component or component, client=event.client or client)
 
-    def _finish(self, run: _Run, result: Any) -> None:
+    def _finish(self, attempt: _Attempt, result: Any) -> None:
         if not _is_result(result):
-            self._fail(run, TypeError(f"a reconciliation returns RequeueAfter(seconds) or None, not {result!r}"))
+            self._fail(attempt, TypeError(f"a reconciliation returns RequeueAfter(seconds) or None, not {result!r}"))
             return
         now = self._clock.monotonic()
         self.reconciled += 1
-        run.task.succeed(result, now)
+        attempt.task.succeed(result, now)
 
-    def _fail(self, run: _Run, err: Exception) -> None:
-        behind = None if run.looked else update_from_the_past(err, self._tables)
-        if behind is not None:
-            self._advance(_Run(run.task, look_live(behind, err, self._tables), looked=True), None)
+    def _fail(self, attempt: _Attempt, err: Exception) -> None:
+        """End the task with this error.
+
+        If it is a conflict on an update that was made from what the tables still show, the object is read live first:
+        the overlay then shows the newer version, and the retry does not repeat the conflict while the watch is late.
+        That GET is a generator of ours (own_writes.refresh) in place of the reconciler's; it ends with the same error.
+        """
+        conflicting = None if attempt.refreshes else stale_update(err, self._tables)
+        if conflicting is not None:
+            self._advance(_Attempt(attempt.task, refresh(conflicting, err, self._tables), refreshes=True), None)
             return
         now = self._clock.monotonic()
         self.failed += 1
-        run.task.fail(err, now)
+        attempt.task.fail(err, now)
 
 
 # What reconcilers get wrong, said so that their authors see it.

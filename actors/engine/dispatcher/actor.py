@@ -1,11 +1,11 @@
-"""The dispatcher: the only one who writes to the API server.
+"""The dispatcher: the only actor that writes to the API server.
 
-Takes Submit (answered by one Settled a command), Attach (answered by Attached), LeaseHeld, LeaseLost, Wake.
+Takes Submit (returns one Settled a command), Attach (returns Attached), LeaseHeld, LeaseLost, Wake.
 
-Each client has a rate limit of its own, as each clientset upstream has (--kube-api-qps, --kube-api-burst). What an old
-incarnation of a sender still asks is refused, and while the lease is not held so is everything but the elector's.
-Outcomes go from the transport's thread straight to the sender's mailbox: the dispatcher has nothing to add to them.
-Calls into a cloud go the same way, but to the cloud's own threads, and cost nothing of the API client's rate limit.
+Each client has a rate limit of its own, as each clientset upstream has (--kube-api-qps, --kube-api-burst). Commands of
+an old incarnation are refused, and while the lease is not held so are all but the elector's. Outcomes go from the
+transport's thread straight to the sender's mailbox (_Replies). Cloud calls go to the cloud's own threads, and take
+nothing of the API client's rate limit.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from runtime.client.api import Response, Transport
 from runtime.cloud.calls import CloudCalls
 from runtime.scheduling.limiters import TokenBucket
 from runtime.system.actor import Actor, Context
+from runtime.system.actor_system import ActorSystem
 from runtime.system.ledger import Ledger, Passage, Statement
 
 SHOWN = (Create, Update, Patch, Get, Delete)  # what they are answered with is the object as it is, or was at its end
@@ -77,9 +78,35 @@ class _Job:
     since: float
     cause: int  # see ActorSystem.handled_now
 
+    @property
+    def passage(self) -> Passage:
+        return Passage(self.incarnation, self.ticket, self.index)
+
+
+class _Replies:
+    """Sends outcomes back. The one part of the dispatcher that runs on several threads: on the dispatcher's own, the
+    transport's and the cloud's. It therefore holds nothing of the dispatcher's that changes.
+
+    It does not send as the actor does: a command that was sent before this incarnation failed and was fenced has its
+    outcome all the same.
+    """
+
+    def __init__(self, system: ActorSystem, name: str, ledger: Ledger) -> None:
+        self._system, self._name, self._ledger = system, name, ledger
+
+    def settle(self, job: _Job, outcome: Outcome) -> None:
+        """Of a command that was not sent."""
+        settled = Settled(job.ticket, job.index, outcome)
+        self._system.tell(job.sender, settled, sender=self._name, cause=job.cause)
+
+    def settle_sent(self, job: _Job, outcome: Outcome, *, version: int = 0) -> None:
+        """Of a command that the ledger knows. version: of the object that came back, 0 without one."""
+        self.settle(job, outcome)
+        self._ledger.settled(job.sender, job.passage, job.command.resource, version)
+
 
 class Dispatcher(Actor):
-    """See the module."""
+    """Its name is "dispatcher"."""
 
     def __init__(
         self,
@@ -92,14 +119,14 @@ class Dispatcher(Actor):
         buckets: dict[str, TokenBucket] | None = None,
         cloud: CloudCalls | None = None,
     ) -> None:
-        """waited: told how many seconds a command of this client waited for its rate limit.
+        """waited: called with a client, and the seconds that a command of it waited for its rate limit.
 
-        buckets: the clients' rate limits. Whoever gives them may look at them, and the next incarnation finds them.
-        cloud: None where there is none to call.
+        buckets: the clients' rate limits; the next incarnation goes on with them. cloud: None where there is none.
         """
         super().__init__(context)
         self._transport, self._ledger, self._limits = transport, ledger, limits
         self._waited, self._cloud = waited, cloud
+        self._replies = _Replies(context.system, context.name, ledger)
         self._buckets = buckets if buckets is not None else {}
         self._queues: dict[str, deque[_Job]] = {}  # by client: what waits for its rate limit, in order
         self._current: dict[str, int] = {}  # by sender: the oldest incarnation that may write
@@ -145,7 +172,7 @@ class Dispatcher(Actor):
         while queue and not self.context.fenced:  # it may have been hung, and replaced, in the middle of this
             refusal = self._refusal(queue[0], now)
             if refusal is not None:
-                self._settle(queue.popleft(), Refused(refusal))
+                self._replies.settle(queue.popleft(), Refused(refusal))
                 continue
             command = queue[0].command
             if isinstance(command, CLOUD_CALLS):
@@ -177,44 +204,32 @@ class Dispatcher(Actor):
         try:
             request = request_for(command, timeout=timeout)
         except (TypeError, ValueError, AttributeError) as err:  # nonsense of one sender, and nothing to the others
-            self._settle(job, Invalid(f"not sent: {err}"))
+            self._replies.settle(job, Invalid(f"not sent: {err}"))
             return
-        ledger, is_shown = self._ledger, isinstance(command, SHOWN)
-        passage = Passage(job.incarnation, job.ticket, job.index)
-        ledger.sent(job.sender, passage)
+        replies, is_shown = self._replies, isinstance(command, SHOWN)
+        self._ledger.sent(job.sender, job.passage)
 
-        def on_response(response: Response) -> None:
+        def on_response(response: Response) -> None:  # on the transport's thread
             outcome = outcome_of(response)
             version = 0
             if is_shown and isinstance(outcome, Done):
                 found = _VERSION.search(outcome.body)  # the object's own: it comes first, strings hold escaped quotes
                 version = int(found[1]) if found else 0
-            self._settle(job, outcome)
-            ledger.settled(job.sender, passage, command.resource, version)
+            replies.settle_sent(job, outcome, version=version)
 
         self._transport.send(request, client=job.client, on_response=on_response)
 
     def _call(self, job: _Job, call: CloudCall) -> None:
         if self._cloud is None:
-            self._settle(job, Refused("there is no cloud provider"))
+            self._replies.settle(job, Refused("there is no cloud provider"))
             return
-        ledger, passage = self._ledger, Passage(job.incarnation, job.ticket, job.index)
-        ledger.sent(job.sender, passage)
-
-        def on_outcome(outcome: Outcome) -> None:
-            self._settle(job, outcome)
-            ledger.settled(job.sender, passage, call.resource, 0)
-
-        self._cloud.send(call, on_outcome)
-
-    def _settle(self, job: _Job, outcome: Outcome) -> None:
-        # Not self.tell: what was sent before this incarnation failed and was fenced is answered all the same.
-        settled = Settled(job.ticket, job.index, outcome)
-        self.context.system.tell(job.sender, settled, sender=self.name, cause=job.cause)
+        replies = self._replies
+        self._ledger.sent(job.sender, job.passage)
+        self._cloud.send(call, lambda outcome: replies.settle_sent(job, outcome))  # on a thread of the cloud's
 
     def _attach(self, name: str, incarnation: int) -> None:
         self._current[name] = incarnation
-        # Also what waits here: its sender may have told us before it knew that we are a new dispatcher.
+        # Also what waits here: its sender may have sent it before it knew that the dispatcher is a new one.
         waiting = [
             [job.ticket, job.index]
             for queue in self._queues.values()
@@ -235,7 +250,7 @@ class Dispatcher(Actor):
             queue.clear()
             queue.extend(kept)
             for job in refused:
-                self._settle(job, Refused(why))
+                self._replies.settle(job, Refused(why))
 
     def _ask_for_wake(self) -> None:
         now = self.clock.monotonic()

@@ -1,4 +1,4 @@
-"""What is said to the API server, and what its answers mean: commands as HTTP requests, responses as outcomes."""
+"""Commands as HTTP requests, and responses as outcomes."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from runtime.system.vitals import Vitals
 
 
 class Elector(Actor):
-    """See the module."""
+    """Its name is "elector"."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Elector(Actor):
         slow: Counter,
         seed: int | None = None,
     ) -> None:
-        """audience: who is told of the lease: the dispatcher and the manager.
+        """audience: the actors that are notified of the lease: the dispatcher and the manager.
 
         status: 1 while we lead; slow: renewals that had to read the Lease first.
         """
@@ -132,7 +132,7 @@ class Elector(Actor):
         except StopIteration as stop:
             self._attempt = None
             self._settle(held=bool(stop.value))
-        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as from a proxy that answers for the server
+        except (ValueError, TypeError, KeyError, AttributeError) as err:  # as a proxy in front of the server may send
             self._attempt = None
             self.log.warning(
                 "malformed answer about the lease", lease=self._lease.key, error=f"{type(err).__name__}: {err}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 CLIENT = "leader-election"
-Try = Generator[Command, Outcome, bool]  # answers whether we hold the lease now
+Try = Generator[Command, Outcome, bool]  # returns whether we hold the lease now
 
 
 def seconds_of(spec: Object) -> float:
@@ -53,7 +53,7 @@ class ObservedLease:
         slow: Counter,
         new_holder: Callable[[str], None],
     ) -> None:
-        """slow: renewals that had to read the Lease first. new_holder: told of another, or that there is none: ""."""
+        """slow: renewals that had to read the Lease first. new_holder: called with another holder, "" for none."""
         self._election, self._clock, self._log = election, clock, log
         self._slow, self._new_holder = slow, new_holder
         self.key = make_key(election.namespace, election.name)

@@ -47,7 +47,7 @@ LEASE_GRACE = 5.0  # seconds that the elector has to say itself that the lease i
 
 
 class ControllerManager(Actor):
-    """See the module."""
+    """Its name is "controller-manager"."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class ControllerManager(Actor):
         ended: Callable[[str], None],
         seed: int | None = None,
     ) -> None:
-        """ended: told once, why this manager works no more: DRAINED, who was not drained in time, or how it lost the
-        lease. Must not block.
+        """ended: called once, with why this manager works no more: DRAINED, what was not drained in time, or how the
+        lease was lost. Must not block.
         """
         super().__init__(context)
         self._plan, self._steering, self._vitals, self._ended = plan, steering, vitals, ended
@@ -81,7 +81,7 @@ class ControllerManager(Actor):
         )
         self._leading = not plan.leader_elect
         self._held_until: float | None = None  # the lease, as the elector said last
-        self._over = False  # it works no more, and whoever started it knows
+        self._over = False  # it works no more, and `ended` was called
         self._leader = ""
 
     def started(self) -> None:

@@ -1,4 +1,4 @@
-"""The manager's children: who is started when, who has failed or hangs, and who is told of it."""
+"""The manager's children: when each is started, which have failed or hang, and who is notified."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Child:
 class Children:
     """By name. One for one: who fails is started again alone, after a backoff, or left stopped if it fails too often.
 
-    Whoever is started again, all others are told, but for the dispatcher and the informers, who need not know.
+    When one is started again, all others are sent Restarted, except the dispatcher and the informers.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Children:
 
     def look_around(self, now: float) -> None:
         """Start who is due, find who is dead or hangs, and ping."""
-        self._excuse(now - self._looked_at)
+        self._allow_for_standstill(now - self._looked_at)
         self._looked_at = now
         is_alive = self._system.is_alive
         for name, child in list(self._children.items()):
@@ -196,8 +196,8 @@ class Children:
             child.start_at = now + delay
             self._log.error("actor is restarted", child=child.spec.name, error=error, seconds=round(delay, 3))
 
-    def _excuse(self, late: float) -> None:
-        """Who had no time because we all had none (a stopped process, a starved machine) is not hung."""
+    def _allow_for_standstill(self, late: float) -> None:
+        """A child that did not run because none of us did (a stopped process, a starved machine) is not hung."""
         if late > STOOD_STILL:
             for child in self._children.values():
                 if child.pinged_at is not None:

@@ -26,7 +26,7 @@ class Shutdown:
     ) -> None:
         """within: seconds for all of it. leader_elect: there is a lease.
 
-        ended: told when it is over, perhaps twice: DRAINED, or who was not in time.
+        ended: called when it is over, perhaps twice: with DRAINED, or what was not drained in time.
         """
         self._manager, self._children = manager, children
         self._within, self._leader_elect, self._ended = within, leader_elect, ended
