@@ -1,6 +1,6 @@
 """The event recorder: turns what reconcilers record into core/v1 Events, without flooding anybody.
 
-Takes Record (nobody waits for it), Settled, Wake. Tells Submit.
+Takes Record (its sender does not wait), Settled, Wake. Sends Submit.
 
 Events that are the same but for their text are combined once there are ten within ten minutes; the same event again
 raises its count by a patch; and one source may say only so much about one object (25 at once, then one each five
@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from actors.reconciliation import actor_names
@@ -62,8 +62,8 @@ class _Similar:
 
 
 @dataclass(slots=True)
-class _Told:
-    """An event that was told before: its name, and how often."""
+class _Written:
+    """An event that was written before: its name, and how often."""
 
     name: str = ""
     count: int = 0
@@ -71,14 +71,18 @@ class _Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """What to do about one Record: create the event, or (count > 1) raise the count of the one with this name."""
+class EventWrite:
+    """What to do about one Record: create the event, or (count > 1) raise the count of the one with this name.
+
+    first, last: Unix seconds. combined: it stands for events with different messages.
+    """
 
     name: str
     count: int
     first: float
     last: float
     message: str
+    combined: bool
 
 
 class Correlator:
@@ -86,38 +90,40 @@ class Correlator:
 
     def __init__(self) -> None:
         self._similar: _Recent[tuple[str, ...], _Similar] = _Recent()
-        self._told: _Recent[tuple[str, ...], _Told] = _Recent()
+        self._written: _Recent[tuple[str, ...], _Written] = _Recent()
         self._spam: _Recent[tuple[str, ...], TokenBucket] = _Recent()
         self._last_name = 0
 
-    def correlate(self, event: Record, now: float) -> Telling | None:
+    def correlate(self, event: Record, now: float) -> EventWrite | None:
         """None: this source has said enough about this object."""
         about = (event.component, event.kind, event.namespace, event.name, event.uid, event.api_version)
         kind_of = (*about, event.type, event.reason)
-        message, identity = self._combine(event, kind_of, now)
-        told = self._told.get(identity, _Told)
-        told.count += 1
-        if told.count == 1:
-            told.name, told.first = self._new_name(event, now), now
-        telling = Telling(told.name, told.count, told.first, now, message)
+        identity = self._identity(event, kind_of, now)
+        combined = identity == kind_of
+        message = COMBINED + event.message if combined else event.message
+        written = self._written.get(identity, _Written)
+        written.count += 1
+        if written.count == 1:
+            written.name, written.first = self._new_name(event, now), now
+        write = EventWrite(written.name, written.count, written.first, now, message, combined)
         spam = self._spam.get((*about, event.type), lambda: TokenBucket(qps=SPAM_QPS, burst=SPAM_BURST, now=now))
-        return telling if spam.try_take(now) else None
+        return write if spam.try_take(now) else None
 
-    def _combine(self, event: Record, kind_of: tuple[str, ...], now: float) -> tuple[str, tuple[str, ...]]:
-        """The text to tell, and what makes two events the same one."""
+    def _identity(self, event: Record, kind_of: tuple[str, ...], now: float) -> tuple[str, ...]:
+        """What makes two events the same one: also the message, until too many differ in nothing else."""
         similar = self._similar.get(kind_of, _Similar)
         if now - similar.last > SIMILAR_SECONDS:
             similar.messages.clear()
         similar.last = now
         similar.messages.add(event.message)
         if len(similar.messages) < SIMILAR:
-            return event.message, (*kind_of, event.field_path, event.message)
-        # Any may be forgotten, upstream's choice is random; without this one, the first nine are told apart for good.
+            return (*kind_of, event.field_path, event.message)
+        # Any may be forgotten, upstream's choice is random; without this one, the first nine stay separate for good.
         similar.messages.discard(event.message)
-        return COMBINED + event.message, kind_of
+        return kind_of
 
-    def forget(self, event: Record, telling: Telling) -> None:
-        """Its event is gone from the server and told anew: count from there."""
+    def forget(self, event: Record, write: EventWrite) -> None:
+        """Its event is gone from the server and created anew: count from there."""
         kind_of = (
             event.component,
             event.kind,
@@ -128,15 +134,15 @@ class Correlator:
             event.type,
             event.reason,
         )
-        combined = telling.message.startswith(COMBINED)
-        self._told.get(kind_of if combined else (*kind_of, event.field_path, event.message), _Told).count = 1
+        identity = kind_of if write.combined else (*kind_of, event.field_path, event.message)
+        self._written.get(identity, _Written).count = 1
 
     def _new_name(self, event: Record, now: float) -> str:
         self._last_name = max(int(now * 1e9), self._last_name + 1)  # two in one nanosecond are two events all the same
         return f"{event.name}.{self._last_name:x}"
 
 
-def event_object(event: Record, telling: Telling) -> Object:
+def event_object(event: Record, write: EventWrite) -> Object:
     """The core/v1 Event."""
     involved = {
         "kind": event.kind,
@@ -150,18 +156,18 @@ def event_object(event: Record, telling: Telling) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": telling.name, "namespace": event.namespace or "default"},
+        "metadata": {"name": write.name, "namespace": event.namespace or "default"},
         "involvedObject": {name: value for name, value in involved.items() if value},
         "reason": event.reason,
-        "message": telling.message,
+        "message": write.message,
         "source": {"component": event.component},
-        "firstTimestamp": format_time(telling.first),
-        "lastTimestamp": format_time(telling.last),
-        "count": telling.count,
+        "firstTimestamp": format_time(write.first),
+        "lastTimestamp": format_time(write.last),
+        "count": write.count,
         "type": event.type,
         "eventTime": None,
         # Upstream's aggregator forgets it.
-        "reportingComponent": "" if telling.message.startswith(COMBINED) else event.component,
+        "reportingComponent": "" if write.combined else event.component,
         "reportingInstance": "",
     }
 
@@ -169,12 +175,12 @@ def event_object(event: Record, telling: Telling) -> Object:
 @dataclass(slots=True)
 class _Job:
     event: Record
-    telling: Telling
+    write: EventWrite
     tries: int = 0
 
 
 class EventRecorder(Actor):
-    """See the module. One event is on its way at a time and client, in order, as upstream has one writer a source."""
+    """Its name is "event-recorder". One event is on its way at a time and client, in order, as upstream."""
 
     def __init__(self, context: Context, *, seed: int | None = None) -> None:
         super().__init__(context)
@@ -184,7 +190,7 @@ class EventRecorder(Actor):
         self._sent: dict[int, str] = {}  # ticket → client
         self._again: dict[str, float] = {}  # client → when its first is tried again
         self._ticket = context.incarnation * 1_000_000_000
-        self._told_to = 0  # which incarnation of the dispatcher
+        self._dispatcher = 0  # its incarnation, as we know it
         self.dropped = 0
 
     def receive(self, message: Any) -> None:
@@ -202,30 +208,30 @@ class EventRecorder(Actor):
                     self._send(client)
                 self._ask_for_wake()
             case Restarted(name=actor_names.DISPATCHER):
-                self._tell_again()
+                self._resend()
             case Restarted():
                 pass
             case _:
                 super().receive(message)
 
     def _record(self, event: Record) -> None:
-        telling = self._correlator.correlate(event, self.clock.now())
-        if telling is None:
+        write = self._correlator.correlate(event, self.clock.now())
+        if write is None:
             return
-        if self._told_to != self.context.system.incarnation(actor_names.DISPATCHER):
-            self._tell_again()  # whoever was to say that it is another one may have failed while telling
+        if self._dispatcher != self.context.system.incarnation(actor_names.DISPATCHER):
+            self._resend()  # the manager may have failed before it sent Restarted
         waiting = self._waiting.setdefault(event.client, deque())
         if len(waiting) >= MOST_WAITING:
             self.dropped += 1
             self.log.warning("event dropped, too many wait", client=event.client, reason=event.reason)
             return
-        waiting.append(_Job(event, telling))
+        waiting.append(_Job(event, write))
         if len(waiting) == 1:
             self._send(event.client)
 
-    def _tell_again(self) -> None:
+    def _resend(self) -> None:
         """The dispatcher is new: what the one before it had not sent is lost, and what it had sent is there already."""
-        self._told_to = self.context.system.incarnation(actor_names.DISPATCHER)
+        self._dispatcher = self.context.system.incarnation(actor_names.DISPATCHER)
         for client in list(self._sent.values()):
             self._send(client)
 
@@ -240,25 +246,25 @@ class EventRecorder(Actor):
         )
 
     def _command(self, job: _Job) -> Command:
-        event, telling = job.event, job.telling
+        event, write = job.event, job.write
         namespace = event.namespace or "default"
-        if telling.count > 1:
+        if write.count > 1:
             changes = {
-                "count": telling.count,
-                "lastTimestamp": format_time(telling.last),
-                "message": telling.message,
+                "count": write.count,
+                "lastTimestamp": format_time(write.last),
+                "message": write.message,
             }
-            return Patch(EVENTS.id, make_key(namespace, telling.name), encode_object(changes), PatchType.STRATEGIC)
-        return Create(EVENTS.id, namespace, encode_object(event_object(event, telling)))
+            return Patch(EVENTS.id, make_key(namespace, write.name), encode_object(changes), PatchType.STRATEGIC)
+        return Create(EVENTS.id, namespace, encode_object(event_object(event, write)))
 
     def _settled(self, client: str, settled: Settled) -> None:
         job = self._waiting[client][0]
         match settled.outcome:
             case Done():
                 pass
-            case NotFound() if job.telling.count > 1:
-                job.telling = Telling(job.telling.name, 1, job.telling.first, job.telling.last, job.telling.message)
-                self._correlator.forget(job.event, job.telling)
+            case NotFound() if job.write.count > 1:
+                job.write = replace(job.write, count=1)
+                self._correlator.forget(job.event, job.write)
                 self._send(client)
                 return
             case Unknown() | Refused() if job.tries + 1 < TRIES:
