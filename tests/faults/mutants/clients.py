@@ -19,6 +19,7 @@ from runtime.scheduling.work_queue import WorkQueue
 from runtime.simulation.plan import draw_unobserved_state
 from runtime.tables.overlay import Overlay
 from runtime.tables.table import Table, TableWriter
+from tests.faults.drawn_together import WORKLOADS_TOGETHER, drawn_together
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NothingListedAgain
 from tests.faults.mutants.plans import forgetful_servers, stalls
@@ -155,7 +156,7 @@ CLIENTS = (
         name="expectations expire",
         source="kubernetes/kubernetes#129795",
         mutation=expectations_expire,
-        setting=Setting(draw=stalls),
+        setting=Setting(draw=stalls, actions=drawn_together()),
     ),
     Mutant(
         name="decisions from a late cache",
@@ -192,5 +193,6 @@ CLIENTS = (
         name="a restarted informer has no subscribers",
         source="kubernetes-client/javascript#795",
         mutation=subscribers_are_forgotten,
+        setting=WORKLOADS_TOGETHER,
     ),
 )

@@ -14,6 +14,7 @@ from actors.controllers.nodes.node_lifecycle.health import Verdict
 from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
 from actors.simulation.campaign.node_setting import NODES_TOO
+from tests.faults.drawn_together import NODES_TOGETHER
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import OnlySilentNodesAreGivenUp
 from tests.faults.mutants.plans import all_silent, away_when_a_node_comes, late_leases
@@ -91,7 +92,7 @@ def held_ranges_are_not_counted() -> Iterator[None]:
 
 
 LATE_LEASES = replace(
-    NODES_TOO, draw=late_leases, invariants=lambda cluster, _scenario: (OnlySilentNodesAreGivenUp(cluster),)
+    NODES_TOGETHER, draw=late_leases, invariants=lambda cluster, _scenario: (OnlySilentNodesAreGivenUp(cluster),)
 )
 
 NODES = (
@@ -99,7 +100,7 @@ NODES = (
         name="all nodes silent, and evicted",
         source="kubernetes/kubernetes#28832",
         mutation=all_down_is_like_any_other,
-        setting=replace(NODES_TOO, draw=all_silent),
+        setting=replace(NODES_TOGETHER, draw=all_silent),
     ),
     Mutant(
         name="nodes given up on a late lease watch",
