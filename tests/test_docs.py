@@ -142,6 +142,14 @@ def test_the_picture_of_the_rooms_shows_the_layers_of_the_contracts(package: str
     assert shown == [set(layer.split(" | ")) for layer in layers if layer]
 
 
+def test_the_picture_of_the_data_names_classes_that_exist() -> None:
+    picture = read("docs/architecture.md").partition("## The way of the data")[2].split("```")[1]
+    code = "\n".join(read(file) for file in files() if file.endswith(".py") and file.startswith(PACKAGES))
+    named = set(re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)*\b", picture))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not re.search(rf"^class {name}\b", code, re.MULTILINE)] == []
+
+
 def test_decisions_are_dated_and_listed_in_their_order() -> None:
     records = [name for name in files() if re.match(r"docs/decisions/\d", name)]
     for record in records:
