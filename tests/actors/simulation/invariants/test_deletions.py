@@ -11,10 +11,11 @@ from actors.simulation.invariants.deletions import KeepsToItsOwn
 from actors.simulation.invariants.observing import Submitted
 from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
 from protocols.messages.commands import Command, Create, Delete, Submit
-from protocols.objects import Object, encode_object, owner_reference
+from protocols.objects import Object, encode_object
 from protocols.pods import pod_facts
 from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
 from runtime.tables.table import Table
+from tests.support.objects import owned_by, pod
 
 OWNERSHIP = Ownership(
     [
@@ -24,18 +25,14 @@ OWNERSHIP = Ownership(
 )
 
 
-def pod(name: str, owner_kind: str = "") -> Object:
-    meta: Object = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "8"}
-    if owner_kind:
-        owner = {"metadata": {"name": "web", "uid": "uid-of-web"}}
-        meta["ownerReferences"] = [owner_reference(owner, api_version="apps/v1", kind=owner_kind)]
-    return {"metadata": meta}
+def owned_pod(name: str, owner_kind: str = "") -> Object:
+    return pod(name, version=8, owner=owned_by("uid-of-web", kind=owner_kind, name="web") if owner_kind else None)
 
 
 def found(sender: str, *commands: Command) -> list[str]:
     table = Table(PODS, derive=pod_facts)
     writer = table.claim()
-    for obj in (pod("own", "ReplicaSet"), pod("other", "Job")):
+    for obj in (owned_pod("own", "ReplicaSet"), owned_pod("other", "Job")):
         writer.put(table.make_entry(obj, encode_object(obj)))
     system: Any = SimpleNamespace(tables={PODS.id: table})
     texts: list[str] = []
@@ -50,13 +47,13 @@ def found(sender: str, *commands: Command) -> list[str]:
         ("daemonset-controller", Delete(PODS.id, "default/own"), ""),
         ("daemonset-controller", Delete(PODS.id, "default/other"), "which Job web owns"),
         ("daemonset-controller", Delete(NODES.id, "n1"), "not its to delete"),
-        ("daemonset-controller", Create(PODS.id, "default", encode_object(pod("x", "ReplicaSet"))), ""),
+        ("daemonset-controller", Create(PODS.id, "default", encode_object(owned_pod("x", "ReplicaSet"))), ""),
         (
             "daemonset-controller",
-            Create(PODS.id, "default", encode_object(pod("x"))),
+            Create(PODS.id, "default", encode_object(owned_pod("x"))),
             "none of ['ReplicaSet'] owns",
         ),
-        ("daemonset-controller", Create(DEPLOYMENTS.id, "default", encode_object(pod("x"))), ""),
+        ("daemonset-controller", Create(DEPLOYMENTS.id, "default", encode_object(owned_pod("x"))), ""),
         ("evictor", Delete(PODS.id, "default/other"), ""),
         ("evictor", Delete(NODES.id, "n1"), "not its to delete"),
         ("unheard-of", Delete(NODES.id, "n1"), ""),

@@ -21,7 +21,7 @@ from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import MemoryStore, Store
 from runtime.process.version import Version
-from tests.support.objects import pod_spec
+from tests.support.objects import pod
 
 TOKEN = "secret"
 NOW = 1_767_322_800.0  # 2026-01-02T03:00:00Z
@@ -72,17 +72,12 @@ class Served:
         return await self.ask("GET", path, **options)
 
     async def create(self, name: str, path: str = PODS, **fields: Any) -> Answer:
-        return await self.ask("POST", path, json=pod(name, **fields))
+        return await self.ask("POST", path, json=posted_pod(name, **fields))
 
 
-def pod(name: str, **fields: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": pod_spec(),
-        **fields,
-    }
+def posted_pod(name: str, **fields: Any) -> dict[str, Any]:
+    """The body of a POST. fields: of the object, beside its metadata and spec."""
+    return {"apiVersion": "v1", "kind": "Pod", **pod(name, namespace=""), **fields}
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, Served, pod, run, until
+from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, Served, posted_pod, run, until
 from tests.runtime.apiserver.stores import HeldStore
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
@@ -163,7 +163,7 @@ def test_metadata_alone_can_be_had() -> None:
 )
 def test_media_types_that_are_not_spoken_are_refused(method: str, headers: dict[str, str], status: int) -> None:
     async def scenario(served: Served) -> None:
-        data = orjson.dumps(pod("a")) if method == "POST" else None
+        data = orjson.dumps(posted_pod("a")) if method == "POST" else None
         assert (await served.ask(method, PODS, data=data, headers=headers)).status == status
 
     run(scenario)
@@ -204,7 +204,7 @@ def test_a_body_that_is_too_large_is_refused() -> None:
 
 
 def test_stray_fields_are_refused_or_warned_of() -> None:
-    body = pod("a", spek={})
+    body = posted_pod("a", spek={})
 
     async def scenario(served: Served) -> None:
         strict = await served.ask("POST", f"{PODS}?fieldValidation=Strict", json=body)

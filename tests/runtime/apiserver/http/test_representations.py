@@ -6,16 +6,17 @@ import pytest
 from runtime.apiserver.http.negotiation import Form
 from runtime.apiserver.http.representations import Representation
 from runtime.apiserver.kinds.core import pod as pod_kind
+from tests.support.objects import pod
 
 TABLE, PARTIAL = Form("Table", "v1"), Form("PartialObjectMetadata", "v1")
 
 
-def pod(name: str, **fields: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "resourceVersion": "5"}, "status": {"phase": "Running"}, **fields}
+def running(name: str) -> dict[str, Any]:
+    return pod(name, namespace="", metadata={"resourceVersion": "5"}, status={"phase": "Running"})
 
 
 def whole(name: str) -> dict[str, Any]:
-    return {"kind": "Pod", "apiVersion": "v1", **pod(name)}
+    return {"kind": "Pod", "apiVersion": "v1", **running(name)}
 
 
 def representation(form: Form, include: str = "Metadata") -> Representation:
@@ -33,7 +34,7 @@ def pod_list(*items: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_list_becomes_a_table_with_the_lists_metadata() -> None:
-    shown = body(representation(TABLE), pod_list(pod("a"), pod("b")))
+    shown = body(representation(TABLE), pod_list(running("a"), running("b")))
     assert (shown["kind"], shown["metadata"]) == ("Table", {"resourceVersion": "9", "continue": "abc"})
     assert [row["cells"][0] for row in shown["rows"]] == ["a", "b"]
     assert shown["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
@@ -46,14 +47,14 @@ def test_one_object_becomes_a_table_of_one_row() -> None:
 
 
 def test_objects_of_a_list_stand_alone_in_their_rows() -> None:
-    shown = body(representation(TABLE, "Object"), pod_list(pod("a")))
+    shown = body(representation(TABLE, "Object"), pod_list(running("a")))
     assert shown["rows"][0]["object"] == whole("a")
 
 
 def test_partial_metadata_of_an_object_and_of_a_list() -> None:
-    partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod("a")["metadata"]}
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": running("a")["metadata"]}
     assert body(representation(PARTIAL), whole("a")) == partial
-    shown = body(representation(PARTIAL), pod_list(pod("a")))
+    shown = body(representation(PARTIAL), pod_list(running("a")))
     assert (shown["kind"], shown["items"]) == ("PartialObjectMetadataList", [partial])
 
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from runtime.apiserver.process.launch import EmbeddedServer, LaunchError, launch
-from tests.runtime.apiserver.http.served import PODS, pod
+from tests.runtime.apiserver.http.served import PODS, posted_pod
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_the_admins_certificate_is_as_good_as_the_token(server: EmbeddedServer) 
 
 
 def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> None:
-    assert ask(mortal.kubeconfig, "POST", PODS, json=pod("a"))[0] == 201
+    assert ask(mortal.kubeconfig, "POST", PODS, json=posted_pod("a"))[0] == 201
     mortal.child.kill()
     again = launch(mortal.kubeconfig.parent)
     try:
@@ -85,7 +85,7 @@ def test_a_full_disk_fails_the_waiting_requests_and_ends_the_server(mortal: Embe
             mortal.kubeconfig,
             "POST",
             PODS,
-            json=pod("a", metadata={"name": "a", "annotations": {"a": "b" * written}}),
+            json=posted_pod("a", metadata={"name": "a", "annotations": {"a": "b" * written}}),
         )
         assert status == 500
         assert "the store cannot be written: " in refused["message"]

@@ -28,12 +28,12 @@ def manager(fleet: Fleet) -> ControllerSystem:
     return fleet.manager(DIRECTLY)
 
 
-def pod(fleet: Fleet, name: str) -> Object | None:
+def live_pod(fleet: Fleet, name: str) -> Object | None:
     return fleet.cluster.get(PODS, f"default/{name}")
 
 
 def is_terminating(fleet: Fleet, name: str) -> bool:
-    found = pod(fleet, name)
+    found = live_pod(fleet, name)
     assert found is not None
     return "deletionTimestamp" in found["metadata"]
 
@@ -51,7 +51,7 @@ def test_pods_of_a_silent_node_are_deleted_after_the_timeout(fleet: Fleet, flag:
     assert (fleet.pod_ready("pod-on-a0"), doomed(fleet)) == ("False", set())
     fleet.run_until(EVICTED + 1)
     assert doomed(fleet) == {"default/pod-on-a0"}
-    found = pod(fleet, "pod-on-a0")
+    found = live_pod(fleet, "pod-on-a0")
     assert found is not None
     assert (found["status"]["reason"], found["status"]["message"]) == (
         "NodeLost",
@@ -152,7 +152,7 @@ def test_a_pod_may_be_terminating_for_its_grace_period_and_five_minutes_at_most(
     fleet.run_until(EVICTED + gone - 0.5)
     assert is_terminating(fleet, "slow")
     fleet.run_until(EVICTED + gone + 1)
-    assert pod(fleet, "slow") is None
+    assert live_pod(fleet, "slow") is None
     ((type, about, message),) = fleet.events("TerminatingEvictedPod")
     assert (type, about) == ("Normal", "a1")
     assert message.startswith("Node a1 event: Pod default/slow has exceeded the grace period for deletion")
@@ -186,7 +186,7 @@ def test_pods_on_a_kubelet_too_old_to_delete_them_are_deleted_by_force(fleet: Fl
     fleet.cluster.delete(PODS, "default/pod-on-a0")
     fleet.cluster.delete(PODS, "default/pod-on-b0")
     fleet.run_until(12)
-    assert pod(fleet, "pod-on-a0") is None
+    assert live_pod(fleet, "pod-on-a0") is None
     assert is_terminating(fleet, "pod-on-b0")
 
 

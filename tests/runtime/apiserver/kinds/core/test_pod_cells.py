@@ -33,7 +33,7 @@ def condition(type_: str, status: str = "True", **more: str) -> dict[str, str]:
     return {"type": type_, "status": status, **more}
 
 
-def pod(
+def pod_with(
     *containers: dict[str, Any],
     phase: str = "Running",
     count: int = 2,
@@ -41,6 +41,7 @@ def pod(
     meta: dict[str, Any] | None = None,
     **status: Any,
 ) -> dict[str, Any]:
+    """A pod with these statuses of containers. count: containers of its spec. status: further fields of its status."""
     return {
         "metadata": {"name": "web", "creationTimestamp": AN_HOUR_AGO, **(meta or {})},
         "spec": {"containers": [{"name": f"c{i}"} for i in range(count)], **(spec or {})},
@@ -57,51 +58,51 @@ def shown(obj: dict[str, Any]) -> tuple[str, str, str]:
 @pytest.mark.parametrize(
     "obj, expected",
     [
-        (pod(phase="Pending"), ("0/2", "Pending", "0")),
-        (pod(phase=""), ("0/2", "", "0")),
-        (pod(ready(), ready()), ("2/2", "Running", "0")),
-        (pod(ready(), container(RUNNING, ready=False)), ("1/2", "Running", "0")),
-        (pod(reason="Evicted", phase="Failed"), ("0/2", "Evicted", "0")),
-        (pod(ready(restartCount=3)), ("1/2", "Running", "3")),
+        (pod_with(phase="Pending"), ("0/2", "Pending", "0")),
+        (pod_with(phase=""), ("0/2", "", "0")),
+        (pod_with(ready(), ready()), ("2/2", "Running", "0")),
+        (pod_with(ready(), container(RUNNING, ready=False)), ("1/2", "Running", "0")),
+        (pod_with(reason="Evicted", phase="Failed"), ("0/2", "Evicted", "0")),
+        (pod_with(ready(restartCount=3)), ("1/2", "Running", "3")),
         (
-            pod(ready(restartCount=3, lastState=ended(TEN_SECONDS_AGO)), ready(restartCount=1)),
+            pod_with(ready(restartCount=3, lastState=ended(TEN_SECONDS_AGO)), ready(restartCount=1)),
             ("2/2", "Running", "4 (10s ago)"),
         ),
         (
-            pod(
+            pod_with(
                 ready(restartCount=1, lastState=ended(AN_HOUR_AGO)),
                 ready(restartCount=1, lastState=ended(TEN_SECONDS_AGO)),
             ),
             ("2/2", "Running", "2 (10s ago)"),
         ),
-        (pod(container({"waiting": {"reason": "ImagePullBackOff"}}), ready()), ("1/2", "ImagePullBackOff", "0")),
-        (pod(container({"waiting": {}}), ready()), ("1/2", "Running", "0")),
-        (pod(container(terminated(0, reason="Completed")), phase="Succeeded"), ("0/2", "Completed", "0")),
-        (pod(container(terminated(1, reason="Error")), ready()), ("1/2", "Error", "0")),
-        (pod(container(terminated(2))), ("0/2", "ExitCode:2", "0")),
-        (pod(container(terminated(137, signal=9))), ("0/2", "Signal:9", "0")),
+        (pod_with(container({"waiting": {"reason": "ImagePullBackOff"}}), ready()), ("1/2", "ImagePullBackOff", "0")),
+        (pod_with(container({"waiting": {}}), ready()), ("1/2", "Running", "0")),
+        (pod_with(container(terminated(0, reason="Completed")), phase="Succeeded"), ("0/2", "Completed", "0")),
+        (pod_with(container(terminated(1, reason="Error")), ready()), ("1/2", "Error", "0")),
+        (pod_with(container(terminated(2))), ("0/2", "ExitCode:2", "0")),
+        (pod_with(container(terminated(137, signal=9))), ("0/2", "Signal:9", "0")),
         # Some are completed while others run: ready as a whole, or not.
         (
-            pod(ready(), container(terminated(0, reason="Completed")), conditions=[condition("Ready")]),
+            pod_with(ready(), container(terminated(0, reason="Completed")), conditions=[condition("Ready")]),
             ("1/2", "Running", "0"),
         ),
-        (pod(ready(), container(terminated(0, reason="Completed"))), ("1/2", "NotReady", "0")),
-        (pod(container(terminated(0, reason="Completed")), ready()), ("1/2", "NotReady", "0")),
+        (pod_with(ready(), container(terminated(0, reason="Completed"))), ("1/2", "NotReady", "0")),
+        (pod_with(container(terminated(0, reason="Completed")), ready()), ("1/2", "NotReady", "0")),
         (
-            pod(container(terminated(0, reason="Completed")), container(terminated(1, reason="Error"))),
+            pod_with(container(terminated(0, reason="Completed")), container(terminated(1, reason="Error"))),
             ("0/2", "Error", "0"),
         ),
         (
-            pod(conditions=[condition("PodScheduled", "False", reason="SchedulingGated")], phase="Pending"),
+            pod_with(conditions=[condition("PodScheduled", "False", reason="SchedulingGated")], phase="Pending"),
             ("0/2", "SchedulingGated", "0"),
         ),
-        (pod(ready(), meta={"deletionTimestamp": AN_HOUR_AGO}), ("1/2", "Terminating", "0")),
+        (pod_with(ready(), meta={"deletionTimestamp": AN_HOUR_AGO}), ("1/2", "Terminating", "0")),
         (
-            pod(ready(), meta={"deletionTimestamp": AN_HOUR_AGO}, reason="NodeLost"),
+            pod_with(ready(), meta={"deletionTimestamp": AN_HOUR_AGO}, reason="NodeLost"),
             ("1/2", "Unknown", "0"),
         ),
         (
-            pod(
+            pod_with(
                 container(terminated(0, reason="Completed")),
                 phase="Succeeded",
                 meta={"deletionTimestamp": AN_HOUR_AGO},
@@ -161,25 +162,25 @@ FAILED_BEFORE = container(terminated(0), name="i0", restartCount=3, lastState=en
 def test_a_pod_that_initializes_shows_its_progress(
     spec: dict[str, Any], statuses: list[Any], conditions: list[Any], expected: tuple[str, str, str]
 ) -> None:
-    obj = pod(phase="Pending", spec=spec, initContainerStatuses=statuses, conditions=conditions)
+    obj = pod_with(phase="Pending", spec=spec, initContainerStatuses=statuses, conditions=conditions)
     assert shown(obj) == expected
 
 
 def test_wide_columns_show_where_the_pod_is() -> None:
     gates = {"nodeName": "n1", "readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}]}
-    obj = pod(
+    obj = pod_with(
         spec=gates,
         podIPs=[{"ip": "10.0.0.1"}, {"ip": "fd00::1"}],
         nominatedNodeName="n2",
         conditions=[condition("a"), condition("b", "False")],
     )
     assert pod_cells(obj, NOW)[4:] == ["60m", "10.0.0.1", "n1", "n2", "1/2"]
-    assert pod_cells(pod(), NOW)[4:] == ["60m", "<none>", "<none>", "<none>", "<none>"]
+    assert pod_cells(pod_with(), NOW)[4:] == ["60m", "<none>", "<none>", "<none>", "<none>"]
 
 
 @pytest.mark.parametrize("phase, reasons", [("Running", []), ("Succeeded", ["Succeeded"]), ("Failed", ["Failed"])])
 def test_a_row_has_a_condition_once_its_pod_is_done(phase: str, reasons: list[str]) -> None:
-    assert [one["reason"] for one in pod_completion(pod(phase=phase))] == reasons
+    assert [one["reason"] for one in pod_completion(pod_with(phase=phase))] == reasons
 
 
 def test_a_pod_of_nothing_but_a_name_is_printed() -> None:

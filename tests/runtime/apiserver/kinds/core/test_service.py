@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-
-def service(name="s", **spec):
-    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+from tests.support.objects import service
 
 
 def test_a_service_gets_an_address_of_its_own(api):
@@ -17,23 +15,25 @@ def test_a_service_gets_an_address_of_its_own(api):
     assert first["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
     assert (first["type"], first["sessionAffinity"], first["internalTrafficPolicy"]) == ("ClusterIP", "None", "Cluster")
 
-    refused = api.create("services", service("c", clusterIP=first["clusterIP"]))
+    refused = api.create("services", service("c", spec={"clusterIP": first["clusterIP"]}))
     assert refused.status == 422
     assert "provided IP is already allocated" in refused.message
-    assert api.create("services", service("d", clusterIP="192.168.0.1")).status == 422
-    assert api.create("services", service("e", clusterIP="None")).obj["spec"]["clusterIPs"] == ["None"]
+    assert api.create("services", service("d", spec={"clusterIP": "192.168.0.1"})).status == 422
+    assert api.create("services", service("e", spec={"clusterIP": "None"})).obj["spec"]["clusterIPs"] == ["None"]
     moved = api.patch("services", "a", {"spec": {"clusterIP": "10.96.9.9"}})
     assert moved.causes == {"spec.clusterIPs[0]": 'Invalid value: ["10.96.9.9"]: may not change once set'}
 
 
 def test_a_service_by_another_name_needs_one(api):
-    refused = api.create("services", service(type="ExternalName"))
+    refused = api.create("services", service("s", spec={"type": "ExternalName"}))
     assert (refused.status, refused.causes) == (422, {"spec.externalName": "Required value"})
-    assert api.create("services", service(type="ExternalName", externalName="example.com")).status == 201
+    assert (
+        api.create("services", service("s", spec={"type": "ExternalName", "externalName": "example.com"})).status == 201
+    )
 
 
 def test_a_node_port_is_given_where_one_is_needed(api):
-    port = api.create("services", service(type="NodePort")).obj["spec"]["ports"][0]
+    port = api.create("services", service("s", spec={"type": "NodePort"})).obj["spec"]["ports"][0]
     assert port["nodePort"] in range(30000, 32768)
 
 
@@ -46,8 +46,8 @@ def test_a_node_port_is_given_where_one_is_needed(api):
 )
 def test_a_node_port_that_cannot_be_had_is_refused(api, number, why):
     asked = [{"port": 1, "nodePort": 31000}]
-    assert api.create("services", service("first", type="NodePort", ports=asked)).status == 201
+    assert api.create("services", service("first", spec={"type": "NodePort", "ports": asked})).status == 201
     ports = [{"port": 1, "name": "a"}, {"port": 2, "name": "b", "nodePort": number}]
-    refused = api.create("services", service("second", type="NodePort", ports=ports))
+    refused = api.create("services", service("second", spec={"type": "NodePort", "ports": ports}))
     assert refused.status == 422
     assert refused.causes == {"spec.ports[1].nodePort": why}
