@@ -15,7 +15,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from protocols.messages import cloud, commands, eviction, journal, lifecycle, outcomes, recording, watching
+from protocols.messages import cloud, commands, discovery, eviction, journal, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
 
 TAGS: tuple[tuple[int, type], ...] = (
@@ -48,6 +48,12 @@ TAGS: tuple[tuple[int, type], ...] = (
     (46, watching.StreamEnded),
     (47, watching.Interest),
     (48, watching.WatchEvents),
+    (50, discovery.ServedResource),
+    (51, discovery.DiscoveryAnswer),
+    (52, discovery.Discover),
+    (53, discovery.ResourcesDiscovered),
+    (54, discovery.RequestTables),
+    (55, discovery.TablesChanged),
     (60, recording.Record),
     (80, lifecycle.Wake),
     (81, lifecycle.Ping),
@@ -177,6 +183,14 @@ def _owner_from_wire(wire: Any) -> OwnerRef | None:
     return OwnerRef(*wire)
 
 
+def _all_to_wire(messages: Sequence[Any]) -> list[Any]:
+    return [_to_wire(one) for one in messages]
+
+
+def _all_from_wire(wires: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(_from_wire(one) for one in wires)
+
+
 def _as_tuples(value: Any) -> Any:
     """msgpack gives arrays back as lists."""
     return tuple(map(_as_tuples, value)) if type(value) is list else value
@@ -184,19 +198,16 @@ def _as_tuples(value: Any) -> Any:
 
 _NESTED.update(
     {
-        (commands.Submit, "commands"): (
-            lambda many: [_to_wire(one) for one in many],
-            lambda many: tuple(_from_wire(one) for one in many),
-        ),
+        (commands.Submit, "commands"): (_all_to_wire, _all_from_wire),
         (outcomes.Settled, "outcome"): (_to_wire, _from_wire),
-        (watching.Subscribe, "interests"): (
-            lambda many: [_to_wire(one) for one in many],
-            lambda many: tuple(_from_wire(one) for one in many),
-        ),
-        (watching.WatchEvents, "events"): (
-            lambda many: [_to_wire(one) for one in many],
-            lambda many: tuple(_from_wire(one) for one in many),
-        ),
+        (commands.Delete, "depends_on"): (lambda ids: ids, _as_tuples),
+        (commands.DeleteCollection, "depends_on"): (lambda ids: ids, _as_tuples),
+        (discovery.ServedResource, "verbs"): (lambda verbs: verbs, _as_tuples),
+        (discovery.ResourcesDiscovered, "resources"): (_all_to_wire, _all_from_wire),
+        (discovery.TablesChanged, "resources"): (_all_to_wire, _all_from_wire),
+        (discovery.TablesChanged, "metadata_only"): (lambda ids: ids, _as_tuples),
+        (watching.Subscribe, "interests"): (_all_to_wire, _all_from_wire),
+        (watching.WatchEvents, "events"): (_all_to_wire, _all_from_wire),
         (watching.WatchEvents, "matches"): (lambda matches: matches, _as_tuples),
         (watching.WatchEvent, "controller"): (lambda owner: owner, _owner_from_wire),
         (watching.WatchEvent, "previous_controller"): (lambda owner: owner, _owner_from_wire),

@@ -98,6 +98,11 @@ def finalizers_of(obj: Mapping[str, Any]) -> tuple[str, ...]:
     return _shared_finalizers(tuple(finalizers))
 
 
+def partial_metadata(obj: Mapping[str, Any]) -> Object:
+    """The object as metav1.PartialObjectMetadata."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj.get("metadata")}
+
+
 def shared_json(value: object) -> bytes:
     """A part of an object as JSON, to be compared with another's; b"" for None."""
     return b"" if value is None else _shared_bytes(orjson.dumps(value))
@@ -137,6 +142,12 @@ def controller_of(obj: Mapping[str, Any]) -> OwnerRef | None:
                 reference.get("uid", ""),
             )
     return None
+
+
+def further_owners_of(obj: Mapping[str, Any]) -> list[str]:
+    """The uids of the owners that are not its controller."""
+    references: Sequence[Any] = metadata(obj).get("ownerReferences") or ()
+    return [reference.get("uid", "") for reference in references if not reference.get("controller")]
 
 
 def owner_reference(owner: Mapping[str, Any], *, api_version: str, kind: str) -> Object:

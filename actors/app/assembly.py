@@ -8,17 +8,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.engine.controller import Controller, ControllerSettings, PassSettings, QueueSettings
+from actors.engine.discovery import Discovery
 from actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.engine.elector import Election, Elector
 from actors.engine.event_recorder import EventRecorder
 from actors.engine.informer import Informer, InformerLimits
 from actors.engine.manager import ControllerManager
-from actors.engine.manager.plan import ControllerPlan, ManagerPlan, Steering
+from actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, Steering
 from actors.options import Options
-from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, RECORDER, controller_name, informer_name
-from actors.reconciliation.derived import indexes_of, new_table
+from actors.reconciliation.actor_names import (
+    DISCOVERY,
+    DISPATCHER,
+    ELECTOR,
+    MANAGER,
+    RECORDER,
+    controller_name,
+    informer_name,
+)
+from actors.reconciliation.derived import MakeTable, indexes_of, new_table
 from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
-from protocols.resources import Resource
+from protocols.messages.discovery import ServedResource
 from runtime.client.api import Transport
 from runtime.cloud.calls import CloudCalls
 from runtime.metrics.families import (
@@ -46,7 +55,8 @@ if TYPE_CHECKING:
 class Assembly:
     """What all actors of one system share.
 
-    tables: filled with one table for each resource that a controller reads. election: None to write without a lease.
+    tables: filled with one table for each resource that a controller reads; those of discovered resources come and go
+    with their informers. election: None to write without a lease.
     seed: makes every random choice of the actors repeatable. cloud: the way to it, None where there is none.
     """
 
@@ -57,7 +67,7 @@ class Assembly:
     metrics: Metrics
     vitals: Vitals
     election: Election | None
-    make_table: Callable[[Resource], Table] = new_table
+    make_table: MakeTable = new_table
     tables: dict[str, Table] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     seed: int | None = None
@@ -93,6 +103,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         informers=informers,
         controllers=controllers,
         enabled=tuple(name for name in controllers if name in chosen),
+        discovery=_DiscoveryPlan(assembly, seed=seeds.getrandbits(32)),
         leader_elect=assembly.election is not None,
         start_interval=generic.controller_start_interval,
         drain_within=generic.controller_shutdown_timeout or float("inf"),
@@ -131,6 +142,30 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
         return Informer(context, table=table, transport=assembly.transport, limits=limits, seed=seed)
 
     return ActorSpec(name=informer_name(table.resource.id), build=build)
+
+
+class _DiscoveryPlan:
+    """Implements actors.engine.manager.plan.DiscoveryPlan."""
+
+    def __init__(self, assembly: Assembly, *, seed: int) -> None:
+        self.actor = ActorSpec(name=DISCOVERY, build=self._discovery)
+        self.informers: dict[str, DiscoveredInformer] = {}
+        self._assembly, self._seeds = assembly, random.Random(seed)
+
+    def add(self, served: ServedResource, *, metadata_only: bool) -> DiscoveredInformer:
+        assembly, resource = self._assembly, served.resource
+        table = assembly.tables[resource.id] = assembly.make_table(resource, metadata_only=metadata_only)
+        spec = _informer(assembly, table, seed=self._seeds.getrandbits(32))
+        informer = self.informers[resource.id] = DiscoveredInformer(spec, served, metadata_only)
+        return informer
+
+    def drop(self, resource_id: str) -> None:
+        self.informers.pop(resource_id, None)
+        self._assembly.tables.pop(resource_id, None)
+
+    def _discovery(self, context: Context) -> Discovery:
+        assembly = self._assembly
+        return Discovery(context, transport=assembly.transport, audience=MANAGER, vitals=assembly.vitals)
 
 
 # The infrastructure.
@@ -212,12 +247,14 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
             build=lambda tables: spec.build(controller_context(tables)),
             vitals=assembly.vitals,
             seed=seed,
+            all_tables=assembly.tables,
         )
 
     return ControllerPlan(
         spec=ActorSpec(name=controller_name(spec.name), build=build),
         resources=tuple(tables),
         child=lambda kind, name: spec.children[kind](name, controller_context(Tables(tables))),
+        discovers=spec.discovers,
     )
 
 
@@ -228,6 +265,7 @@ def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int)
         component=spec.component or spec.name,
         queues=tuple(_queue(assembly, queue, spec.name.removesuffix("-controller")) for queue in spec.queues),
         passes=tuple(_pass(assembly, one) for one in spec.passes),
+        discovers=spec.discovers,
         resync=_resync(assembly, spec, seed=seed),
     )
 

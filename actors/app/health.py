@@ -6,11 +6,11 @@ stuck; see runtime/system/vitals.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from actors.engine.elector import Election
-from actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, InWork, ManagerVitals
-from actors.reconciliation.actor_names import ELECTOR, MANAGER, controller_name, is_controller
+from actors.engine.vitals import ChildVitals, ControllerVitals, DiscoveryVitals, ElectorVitals, InWork, ManagerVitals
+from actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
 from runtime.scheduling.clock import Clock
 from runtime.system.vitals import Vitals
 from runtime.tables.table import Table
@@ -86,6 +86,41 @@ def controller_check(
         return trouble
 
     return check
+
+
+def discovery_check(
+    *,
+    vitals: Vitals,
+    controllers: Collection[str],
+    tables: Mapping[str, Table],
+    clock: Clock,
+    silence_limit: float,
+) -> Check:
+    """Names the API groups that cannot be discovered, and the discovered resources whose tables cannot be read.
+
+    A check of its own: one broken CustomResourceDefinition stalls its own table and what rests on it, and a probe that
+    is to restart nothing for that leaves this check out (?exclude=discovery). controllers: the names of those that
+    discover. tables: all, by Resource.id.
+    """
+
+    def troubles(now: float) -> Iterable[str]:
+        discovery = vitals.of(DISCOVERY, DiscoveryVitals)
+        for stalled in discovery.stalled if discovery is not None else ():
+            if now - stalled.since > SYNC_WITHIN:
+                yield f"{stalled.what} cannot be discovered: {stalled.why}"
+        arriving: dict[str, float] = {}  # since when
+        for name in controllers:
+            said = vitals.of(controller_name(name), ControllerVitals)
+            if said is not None:
+                arriving.update({resource_id: said.arriving.get(resource_id, now) for resource_id in said.discovered})
+        for resource_id, since in arriving.items():
+            table = tables.get(resource_id)
+            if table is not None and (table.synced or now - since > SYNC_WITHIN):
+                trouble = table_trouble(table, silence_limit=silence_limit, now=now)
+                if trouble is not None:
+                    yield trouble
+
+    return lambda: "; ".join(troubles(clock.monotonic())) or None
 
 
 def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:

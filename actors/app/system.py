@@ -9,23 +9,22 @@ whatever pykka actors the process has of its own. See docs/embedding.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
 from actors.app.assembly import Assembly, manager_spec, plan_manager
-from actors.app.health import Check, controller_check, infrastructure_check, leader_check
+from actors.app.health import Check, controller_check, discovery_check, infrastructure_check, leader_check
 from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
 from actors.engine.manager import DRAINED
 from actors.options import Options
 from actors.options.controller_names import is_enabled
 from actors.reconciliation.actor_names import MANAGER
-from actors.reconciliation.derived import new_table
+from actors.reconciliation.derived import MakeTable, new_table
 from actors.reconciliation.specs import ControllerSpec
 from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume
-from protocols.resources import Resource
 from runtime.client.api import Transport
 from runtime.cloud.calls import CloudCalls
 from runtime.logs.standard_log import standard_log
@@ -63,7 +62,7 @@ class ControllerSystem:
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         spawner: Spawner | None = None,
-        make_table: Callable[[Resource], Table] = new_table,
+        make_table: MakeTable = new_table,
         cloud: CloudCalls | None = None,
         seed: int | None = None,
         journal: Journal | None = None,
@@ -185,12 +184,23 @@ class ControllerSystem:
         return self._assembly.tables
 
     def checks(self) -> dict[str, Check]:
-        """Health checks by name: leaderElection, infrastructure, and one for each controller that may run."""
+        """Health checks by name: leaderElection, infrastructure, discovery where a controller needs it, and one for
+        each controller that may run.
+        """
         silence = self.options.generic.watch_silence_limit
         checks: dict[str, Check] = {"infrastructure": infrastructure_check(vitals=self.vitals, clock=self.clock)}
         if self._assembly.election is not None:
             checks["leaderElection"] = leader_check(
                 vitals=self.vitals, election=self._assembly.election, clock=self.clock
+            )
+        discovering = [spec.name for spec in self.controllers if spec.discovers is not None]
+        if discovering:
+            checks["discovery"] = discovery_check(
+                vitals=self.vitals,
+                controllers=discovering,
+                tables=self.tables,
+                clock=self.clock,
+                silence_limit=silence,
             )
         for spec in self.controllers:
             tables = {resource.id: self.tables[resource.id] for resource in spec.resources}

@@ -8,7 +8,7 @@ Times are of the monotonic clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -64,6 +64,27 @@ class ElectorVitals:
     renewed_at: float
 
 
+# Discovery.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StalledDiscovery:
+    """what: a group version, or "/api" or "/apis" for all under it. since: when its discovery first failed."""
+
+    what: str
+    why: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryVitals:
+    """resources: how many are known. stalled: what the last round could not discover. at: when that ended."""
+
+    resources: int
+    stalled: tuple[StalledDiscovery, ...]
+    at: float
+
+
 # Controllers.
 
 
@@ -80,7 +101,8 @@ class InWork:
 class ControllerVitals:
     """queued: keys that could be begun, and passes that are due. moved: when something was last begun or settled.
 
-    longest: what has been in work for longest.
+    longest: what has been in work for longest. discovered: the Resource.ids of tables that it found by discovery.
+    arriving: those of them that it cannot read yet, and since when.
     """
 
     ready: bool
@@ -92,6 +114,8 @@ class ControllerVitals:
     reconciled: int
     failed: int
     at: float
+    discovered: tuple[str, ...] = ()
+    arriving: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ MANAGER = "controller-manager"
 DISPATCHER = "dispatcher"
 RECORDER = "event-recorder"
 ELECTOR = "elector"
+DISCOVERY = "discovery"
 _INFORMER = "informer:"
 _CONTROLLER = "controller:"
 

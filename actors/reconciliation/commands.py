@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from protocols.messages.commands import Create, Delete, Get, List, Patch, PatchType, Update
@@ -46,8 +46,11 @@ def delete(
     uid: str | None = None,
     grace_seconds: int | None = None,
     propagation: str | None = None,
+    depends_on: Iterable[Resource] | None = None,
 ) -> Delete:
-    return Delete(resource.id, key, uid=uid, grace_seconds=grace_seconds, propagation=propagation)
+    """depends_on: whose tables it rests on: it is postponed while one is stale. None: all that the spec names."""
+    ids = None if depends_on is None else tuple(one.id for one in depends_on)
+    return Delete(resource.id, key, uid=uid, grace_seconds=grace_seconds, propagation=propagation, depends_on=ids)
 
 
 def get_live(resource: Resource, key: Key) -> Get:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from actors.reconciliation.specs import ControllerSpec, Index
 from protocols.nodes import lease_facts, node_facts
@@ -43,10 +44,19 @@ def indexes_of(specs: Iterable[ControllerSpec]) -> dict[str, dict[str, IndexValu
     return found
 
 
-def new_table(resource: Resource, *, freeze: Callable[[Object], Object] | None = None) -> Table:
-    return Table(resource, derive=DERIVED.get(resource.id), freeze=freeze)
+class MakeTable(Protocol):
+    """metadata_only: its objects have neither spec nor status, so nothing is derived from them."""
+
+    def __call__(self, resource: Resource, *, metadata_only: bool = False) -> Table: ...
 
 
-def frozen_table(resource: Resource) -> Table:
+def new_table(
+    resource: Resource, *, metadata_only: bool = False, freeze: Callable[[Object], Object] | None = None
+) -> Table:
+    derive = None if metadata_only else DERIVED.get(resource.id)
+    return Table(resource, derive=derive, metadata_only=metadata_only, freeze=freeze)
+
+
+def frozen_table(resource: Resource, *, metadata_only: bool = False) -> Table:
     """One whose objects raise when they are changed: for simulation and tests."""
-    return new_table(resource, freeze=freeze)
+    return new_table(resource, metadata_only=metadata_only, freeze=freeze)

@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actors.options import Check, ControllerOptions, Options
+from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.reconciler import Reconciliation
 from actors.reconciliation.watches import Watch
 from protocols.objects import Object
@@ -132,6 +133,7 @@ class ControllerSpec:
     name: canonical, as --controllers and logs have it. aliases: older names for the same.
     build: makes what `reconcile` of the queues and `run` of the passes are called with.
     reads: further resources whose tables it reads, without being woken by them.
+    discovers: resources that it finds by discovery, and watches while they are there.
     options: its flags, read as `context.options[TheClass]`. checks: what is wrong with them, a line each; they also
     run where the controller is disabled.
     enabled_if: False means skipped, as if disabled.
@@ -148,6 +150,7 @@ class ControllerSpec:
     passes: tuple[Pass, ...] = ()
     reads: tuple[Resource, ...] = ()
     indexes: tuple[Index, ...] = ()
+    discovers: Discovered[Any] | None = None
     enabled_if: Callable[[Options], bool] = _always
     resync: Callable[[Options], float | None] = _by_default
     aliases: tuple[str, ...] = ()

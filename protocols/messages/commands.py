@@ -61,7 +61,11 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """DELETE one object. uid, resource_version: preconditions. propagation: Background, Foreground or Orphan."""
+    """DELETE one object. uid, resource_version: preconditions. propagation: Background, Foreground or Orphan.
+
+    depends_on: the Resource.ids whose tables it rests on, which have to be fresh; None: all that the controller's spec
+    names. It is checked before the command is submitted.
+    """
 
     resource: str
     key: str
@@ -69,17 +73,19 @@ class Delete:
     resource_version: str | None = None
     grace_seconds: int | None = None
     propagation: str | None = None
+    depends_on: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteCollection:
-    """DELETE all objects of a namespace ("" = cluster-scoped) that match the selectors."""
+    """DELETE all objects of a namespace ("" = cluster-scoped) that match the selectors. depends_on: as in Delete."""
 
     resource: str
     namespace: str
     label_selector: str = ""
     field_selector: str = ""
     propagation: str | None = None
+    depends_on: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

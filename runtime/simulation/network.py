@@ -11,6 +11,7 @@ from typing import Protocol
 import orjson
 
 from protocols.objects import make_key
+from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import ADDED
 from runtime.apiserver.storage.watches import INITIAL_EVENTS_END, Watch, event_line
@@ -115,6 +116,16 @@ class SimulatedNetwork:
         name = found.name or _name_in(request)
         return _Scope(process, found.definition.plural, make_key(found.namespace, name))
 
+    def serve(self, request: Request) -> Response:
+        """What the server responds, with its HTTP side's discovery documents."""
+        path = request.path
+        if path not in ("/api", "/apis") and (not path.startswith(("/api/", "/apis/")) or self.server.route(path)):
+            return self.server.handle(request)
+        registry = self.server.registry
+        document = aggregated_discovery(registry, path) if "APIGroupDiscoveryList" in request.accept else None
+        document = document or discovery(registry, path, address="simulated:443")
+        return self.server.handle(request) if document is None else Response(status=200, body=orjson.dumps(document))
+
     def note(self, process: str, text: str) -> None:
         if self.trace is not None:
             self.trace.note(self.clock.monotonic(), process, "network", text)
@@ -166,7 +177,7 @@ class SimulatedTransport:
             network.note(self._process, f"{request.method} {request.path} arrives")
             times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
             for _ in range(times):
-                response = network.server.handle(request)
+                response = network.serve(request)
                 for witness in network.witnesses:
                     witness.carried_out(self._process, client, request, response)
             if network.partition(scope) is not None or network.strike(FaultKind.OUTCOME_LOST, scope) is not None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from protocols.objects import Key, Object, decode_object
+from protocols.objects import Key, Object, decode_object, encode_object, partial_metadata
 from protocols.resources import Resource
-from runtime.tables.table import NAMESPACE, OWNER, Entry, Table, owner_value
+from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, Entry, Table, owner_value
 
 
 class _Written(NamedTuple):
@@ -50,6 +50,8 @@ class Overlay:
     def wrote(self, raw: bytes) -> Entry:
         """A create, update or patch was answered with this object. Raises ValueError if it has no identity."""
         obj = decode_object(raw)
+        if self.table.metadata_only:
+            raw = encode_object(partial_metadata(obj))
         entry = self.table.make_entry(obj, raw)
         meta = obj["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers") and meta.get("deletionGracePeriodSeconds") == 0:
@@ -144,6 +146,15 @@ class Lister:
         self._overlay, self._table = overlay, overlay.table
         self.resource = overlay.table.resource
 
+    @property
+    def synced(self) -> bool:
+        """Whether its table holds a whole list."""
+        return self._table.synced
+
+    @property
+    def metadata_only(self) -> bool:
+        return self._table.metadata_only
+
     def get(self, key: Key) -> Object | None:
         entry = self._overlay.get(key)
         return None if entry is None else self._table.object_of(entry)
@@ -177,6 +188,10 @@ class Lister:
     def entries_owned_by(self, uid: str) -> list[Entry]:
         return self._overlay.indexed(OWNER, uid)
 
+    def dependent_entries(self, uid: str) -> list[Entry]:
+        """Of the objects that name this uid among their owners, as controller or not."""
+        return self.entries_owned_by(uid) + self._overlay.indexed(FURTHER_OWNER, uid)
+
     def orphan_entries(self, namespace: str) -> list[Entry]:
         return self._overlay.indexed(OWNER, owner_value(namespace=namespace, controller=None))
 
@@ -184,23 +199,74 @@ class Lister:
         return self._table.object_of(entry)
 
 
-class Tables:
-    """All tables that a controller reads, each through its overlay. `tables[PODS]` is the lister of pods."""
+class TableMissingError(KeyError):
+    """A discovered resource has no table, or one that is not synced. The key is retried once there may be one."""
 
-    def __init__(self, tables: Mapping[str, Table]) -> None:
-        """tables: by Resource.id."""
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError shows the repr
+
+
+class Tables:
+    """All tables that a controller reads, each through its overlay. `tables[PODS]` is the lister of pods.
+
+    Static tables, which its spec names, are there as long as it runs. Those of discovered resources come and go.
+    """
+
+    def __init__(self, tables: Mapping[str, Table], *, discovers: bool = False) -> None:
+        """tables: the static ones by Resource.id. discovers: the controller has a `Discovered`."""
         self._overlays = {resource_id: Overlay(table) for resource_id, table in tables.items()}
         self._listers = {resource_id: Lister(overlay) for resource_id, overlay in self._overlays.items()}
+        self._static = frozenset(tables)
+        self._discovers = discovers
+        self._arrived: set[str] = set()
 
     def __getitem__(self, resource: Resource) -> Lister:
-        """Raises KeyError for a resource that the controller did not say it watches or reads."""
+        """Raises KeyError for a resource that the controller did not say it watches or reads; TableMissingError, which
+        is one too, for one that is found by discovery and cannot be read just now.
+        """
         lister = self._listers.get(resource.id)
+        if lister is None and self._discovers:
+            raise TableMissingError(f"there is no table of {resource.id}: it is not served, or not selected")
         if lister is None:
             raise KeyError(f"{resource.id} is not among what this controller watches and reads: see its ControllerSpec")
+        if not self.is_readable(resource.id):
+            raise TableMissingError(f"the table of {resource.id} is not synced")
         return lister
+
+    def is_readable(self, resource_id: str) -> bool:
+        return resource_id in self._static or resource_id in self._arrived
+
+    def discovered(self) -> tuple[Resource, ...]:
+        """The resources that were found by discovery and can be read."""
+        return tuple(lister.resource for resource_id, lister in self._listers.items() if resource_id in self._arrived)
 
     def overlay(self, resource_id: str) -> Overlay | None:
         return self._overlays.get(resource_id)
 
     def overlays(self) -> Mapping[str, Overlay]:
         return self._overlays
+
+    @property
+    def static(self) -> frozenset[str]:
+        """By Resource.id."""
+        return self._static
+
+    # By whoever drives the reconciler.
+
+    def add(self, table: Table) -> None:
+        """The table of a discovered resource is there; it cannot be read before it has `arrived`."""
+        self.remove(table.resource.id)
+        overlay = self._overlays[table.resource.id] = Overlay(table)
+        self._listers[table.resource.id] = Lister(overlay)
+
+    def arrived(self, resource_id: str) -> None:
+        """It is synced, and shows what was written under the controller's name before."""
+        self._arrived.add(resource_id)
+
+    def remove(self, resource_id: str) -> None:
+        """Raises ValueError for a static one."""
+        if resource_id in self._static:
+            raise ValueError(f"the table of {resource_id} is static")
+        self._overlays.pop(resource_id, None)
+        self._listers.pop(resource_id, None)
+        self._arrived.discard(resource_id)

@@ -20,6 +20,7 @@ from protocols.objects import (
     controller_of,
     decode_object,
     finalizers_of,
+    further_owners_of,
     key_of,
     split_key,
     uid_of,
@@ -28,7 +29,17 @@ from protocols.resources import Resource
 from runtime.tables.audience import Audience
 from runtime.tables.entry import Entry
 
-__all__ = ["NAMESPACE", "OWNER", "Entry", "IndexValues", "StaleWriterError", "Table", "TableWriter", "owner_value"]
+__all__ = [
+    "FURTHER_OWNER",
+    "NAMESPACE",
+    "OWNER",
+    "Entry",
+    "IndexValues",
+    "StaleWriterError",
+    "Table",
+    "TableWriter",
+    "owner_value",
+]
 
 IndexValues = Callable[[Object], Iterable[str]]
 
@@ -77,6 +88,7 @@ class _State:
 
 
 NAMESPACE, OWNER = "namespace", "owner"
+FURTHER_OWNER = "further owner"  # uids of owners that are not the controller
 
 
 class Table:
@@ -85,6 +97,8 @@ class Table:
     indexes: further indexes by name; each function gives the values of an object.
     derive: makes an entry's `facts`. decoded_bound: how many decoded objects are kept, oldest look first to go.
     freeze: wraps what `object_of` hands out, so that a test can catch whoever changes it.
+
+    metadata_only: its objects are PartialObjectMetadata, whatever the server sends.
 
     synced: holds a whole list. version: the last resourceVersion seen, by list, event or bookmark. heard: when the
     server last gave a sign of life, by the clock's monotonic(). epoch: how often the server's versions went backwards
@@ -99,8 +113,10 @@ class Table:
         derive: Callable[[Object], Any] | None = None,
         decoded_bound: int = 1024,
         freeze: Callable[[Object], Object] | None = None,
+        metadata_only: bool = False,
     ) -> None:
         self.resource = resource
+        self.metadata_only = metadata_only
         self.synced = False
         self.version = 0
         self.heard: float | None = None
@@ -172,6 +188,7 @@ class Table:
             controller = self._shared(controller)
         namespace, _ = split_key(key)
         values = [(OWNER, owner_value(namespace=namespace, controller=controller))]
+        values.extend((FURTHER_OWNER, uid) for uid in further_owners_of(obj))
         if namespace:
             values.append((NAMESPACE, namespace))
         for index, values_of in self._indexes.items():

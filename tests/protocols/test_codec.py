@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from protocols import codec
 from protocols.codec import DecodeError, Decoder, decode, encode
-from protocols.messages import cloud, commands, eviction, journal, lifecycle, outcomes, recording, watching
+from protocols.messages import cloud, commands, discovery, eviction, journal, lifecycle, outcomes, recording, watching
 from protocols.objects import OwnerRef
 
 # Written out: a journal of an older version must be read by a newer one, so a line may be added here, and none changed.
@@ -48,6 +48,12 @@ EXPECTED_TAGS = {
     46: "StreamEnded",
     47: "Interest",
     48: "WatchEvents",
+    50: "ServedResource",
+    51: "DiscoveryAnswer",
+    52: "Discover",
+    53: "ResourcesDiscovered",
+    54: "RequestTables",
+    55: "TablesChanged",
     60: "Record",
     80: "Wake",
     81: "Ping",
@@ -142,6 +148,11 @@ def sample_of(message_type: type) -> Any:
         "interests": (watching.Interest(changed=("node",)),),
         "events": (watching.WatchEvent("ADDED", "v1/pods", "n/p", "u", "5", b"{}"),),
         "matches": (1,),
+        "resources": (
+            discovery.ServedResource(group="g", version="v1", plural="things", kind="Thing", namespaced=True),
+        ),
+        "stalled": {"g/v1": "broken"},
+        **dict.fromkeys(("verbs", "metadata_only", "depends_on"), ("s",)),
         "having": (("phase", ("Failed", None)),),
         "indexed": (("node", "n1"),),
         **dict.fromkeys(("types", "owner_kinds", "changed", "finalizers"), ("s",)),
@@ -169,7 +180,7 @@ def test_tags_are_what_they_always_were() -> None:
 def test_every_message_has_a_tag() -> None:
     defined = {
         value
-        for module in (cloud, commands, eviction, journal, lifecycle, outcomes, recording, watching)
+        for module in (cloud, commands, discovery, eviction, journal, lifecycle, outcomes, recording, watching)
         for value in vars(module).values()
         if isinstance(value, type) and dataclasses.is_dataclass(value) and value.__module__ == module.__name__
     }

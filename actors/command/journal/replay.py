@@ -17,7 +17,14 @@ import orjson
 from actors.command.journal.stage import Stage
 from actors.command.journal.table import described, message_of
 from actors.options import Options
-from actors.reconciliation.actor_names import controller_name, controller_of, is_controller, is_informer
+from actors.reconciliation.actor_names import (
+    DISCOVERY,
+    MANAGER,
+    controller_name,
+    controller_of,
+    is_controller,
+    is_informer,
+)
 from actors.reconciliation.specs import ControllerContext, ControllerSpec
 from protocols.codec import decode
 from protocols.messages.commands import Submit
@@ -80,6 +87,8 @@ class Replayer:
             self._mail[record.number] = record
         elif is_informer(record.receiver):
             self._informers_mail[record.number] = record
+        elif record.receiver == MANAGER and record.sender == DISCOVERY:
+            self._stage.discovers(message_of(record))
         return None
 
     def _compare(self, record: MessageSent) -> Difference | None:

@@ -13,7 +13,9 @@ import pykka
 
 from actors.app.assembly import Assembly, plan_manager
 from actors.options import Options
+from actors.reconciliation.discovered import wanted_tables
 from actors.reconciliation.specs import ControllerSpec
+from protocols.messages.discovery import ResourcesDiscovered
 from protocols.messages.journal import MessageHandled, MessageSent
 from runtime.client.api import Request
 from runtime.logs.standard_log import quiet_log
@@ -112,6 +114,23 @@ class Stage:
         system.taps.append(tap)
         context = Context(name=spec.name, incarnation=incarnation, system=system, clock=self.clock, log=log)
         return spec.build(context)
+
+    def discovers(self, message: Any) -> None:
+        """The manager is sent what there is: tables come and go, as far as the controllers of the run select them."""
+        if not isinstance(message, ResourcesDiscovered):
+            return
+        discovery = self.plan.discovery
+        controllers = self.plan.controllers.values()
+        selecting = [one.discovers for one in controllers if one.discovers is not None]
+        wanted = wanted_tables(message.resources, selecting)
+        for resource_id, informer in list(discovery.informers.items()):
+            if wanted.get(resource_id) != (informer.served, informer.metadata_only):
+                discovery.drop(resource_id)
+                self._specs.pop(informer.spec.name, None)
+        for resource_id, (served, metadata_only) in wanted.items():
+            if resource_id not in self.plan.informers and resource_id not in discovery.informers:
+                informer = discovery.add(served, metadata_only=metadata_only)
+                self._specs[informer.spec.name] = informer.spec
 
     def informer_handles(self, told: MessageSent) -> None:
         """An informer takes a message; its table shows what follows from it."""

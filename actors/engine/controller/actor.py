@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from actors.engine.controller.discovered import DiscoveredTables
 from actors.engine.controller.keys import Keys
 from actors.engine.controller.readiness import Readiness
 from actors.engine.controller.retries import Traces
@@ -24,7 +25,8 @@ from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
 from actors.engine.vitals import ControllerDescription, ControllerVitals, description
 from actors.reconciliation import Change, Enqueue, Receiver
-from actors.reconciliation.actor_names import DISPATCHER, informer_name, resource_of
+from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of
+from protocols.messages.discovery import RequestTables, TablesChanged
 from protocols.messages.lifecycle import (
     Attach,
     Attached,
@@ -60,10 +62,14 @@ class Controller(Actor):
         build: Callable[[Tables], Any],
         vitals: Vitals,
         seed: int | None = None,
+        all_tables: Mapping[str, Table] | None = None,
     ) -> None:
-        """tables: by Resource.id, all that the reconciler reads; those of its watches among them."""
+        """tables: by Resource.id, all that the reconciler reads; those of its watches among them.
+
+        all_tables: those of the whole system, where discovered ones are found once they are there.
+        """
         super().__init__(context)
-        self._settings, self._shared = settings, tables
+        self._settings, self._static, self._all_tables = settings, tables, all_tables or {}
         self._build, self._vitals = build, vitals
         self._random = random.Random(seed)
         self._reconciler: Any
@@ -75,6 +81,7 @@ class Controller(Actor):
         self._keys: Keys
         self._work: Work
         self._timetable: Timetable
+        self._discovered: DiscoveredTables | None = None
         self._readiness = Readiness(tables)
         self._begun = False
         self._paused = self._draining = self._drained = False
@@ -84,7 +91,8 @@ class Controller(Actor):
 
     def started(self) -> None:
         now = self.clock.monotonic()
-        settings, tables = self._settings, Tables(self._shared)
+        settings = self._settings
+        tables = Tables(self._static, discovers=settings.discovers is not None)
         self._tables, self._reconciler = tables, self._build(tables)
         log = self.log.bind(controller=settings.name)
         self._queues = {queue.name: self._new_queue(queue, now) for queue in settings.queues}
@@ -112,9 +120,21 @@ class Controller(Actor):
             enqueue=self._enqueue,
         )
         self._timetable = Timetable(now=now, resync=settings.resync)
-        for peer in (DISPATCHER, *map(informer_name, self._shared)):
-            self._peers[peer] = self.context.system.incarnation(peer)
-            self._introduce_ourselves(peer)
+        for peer in (DISPATCHER, *map(informer_name, self._static)):
+            self._meet(peer)
+        if settings.discovers is not None:
+            self._discovered = DiscoveredTables(
+                settings.discovers,
+                shared=self._all_tables,
+                tables=tables,
+                keys=self._keys,
+                queue=self._queues[settings.discovers.queue or settings.queues[0].name],
+                readiness=self._readiness,
+                subscribe=lambda resource_id: self._meet(informer_name(resource_id)),
+                clock=self.clock,
+                log=log,
+            )
+            self.tell(self.context.system.supervisor, RequestTables(settings.name))
         self._say_vitals()
 
     def _new_queue(self, settings: QueueSettings, now: float) -> WorkQueue[Any]:
@@ -135,6 +155,8 @@ class Controller(Actor):
                 pass  # what is due follows from the queues, below
             case Synced(resource=resource):
                 self._synced(resource)
+            case TablesChanged() if self._discovered is not None:
+                self._follow_tables(self._discovered, message)
             case Attached():
                 self._take_attached(message)
             case Restarted(name=name, incarnation=incarnation):
@@ -175,7 +197,19 @@ class Controller(Actor):
         """Raises KeyError on a queue that this controller does not have."""
         self._queues[enqueue.queue].add_after(enqueue.key, enqueue.after, self.clock.monotonic())
 
+    def _follow_tables(self, discovered: DiscoveredTables, change: TablesChanged) -> None:
+        discovered.follow(change)
+        for peer in [peer for peer in self._peers if is_informer(peer)]:
+            resource_id = resource_of(peer)
+            if resource_id not in self._static and resource_id not in discovered:
+                del self._peers[peer]
+        self._pass_on(change)
+
     # Peers.
+
+    def _meet(self, peer: str) -> None:
+        self._peers[peer] = self.context.system.incarnation(peer)
+        self._introduce_ourselves(peer)
 
     def _introduce_ourselves(self, peer: str) -> None:
         if peer == DISPATCHER:
@@ -200,6 +234,9 @@ class Controller(Actor):
         self._readiness.unsynced.discard(resource_id)
         if not self._begun:
             self._begin_if_ready()
+        elif self._discovered is not None and resource_id in self._discovered:
+            if resource_id not in self._discovered.arriving:  # as below
+                self._keys.add_all_of(resource_id)
         else:  # the informer is new: it tells of what has gone, and of what has come it need not
             self._keys.add_all()
 
@@ -231,6 +268,8 @@ class Controller(Actor):
         now = self.clock.monotonic()
         if not self._begun:
             self._begin_if_ready()
+        if self._begun and self._discovered is not None:
+            self._discovered.look_for_arrivals()
         self._keys.add_unseen()
         if self._timetable.is_resync_due(now):
             self._keys.add_all()
@@ -255,12 +294,19 @@ class Controller(Actor):
 
     def _ask_for_wake(self, now: float) -> None:
         soonest = self._timetable.next_due()
-        if not self._begun and self._readiness.waits_for_versions:
+        if self._is_waiting_for_versions():
             soonest = min(soonest, now + BARRIER_CHECK)
         due = self._sources.next_due()
         if due is not None and due < soonest and self._may_begin():
             soonest = due  # while nothing may begin, what ends a run, or resumes us, looks at the queue
         self.wake_at(soonest)
+
+    def _is_waiting_for_versions(self) -> bool:
+        """No message says when a table has reached one."""
+        if not self._begun:
+            return self._readiness.waits_for_versions
+        arriving = self._discovered.arriving if self._discovered is not None else {}
+        return any(self._all_tables[one].synced for one in arriving if one in self._all_tables)
 
     # What it says of itself.
 
@@ -293,6 +339,8 @@ class Controller(Actor):
             ready=self._begun,
             paused=self._paused,
             waiting_for_tables=tuple(self._readiness.unsynced),
+            discovered=tuple(self._discovered) if self._discovered is not None else (),
+            arriving=self._discovered.arriving if self._discovered is not None else {},
             queued=sum(map(len, self._queues.values())) + sum(one.is_due(now) for one in self._passes),
             longest=self._sources.longest(),
             moved=self._work.moved,

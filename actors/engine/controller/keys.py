@@ -55,6 +55,17 @@ class Keys:
             for resource_id in dict.fromkeys(watch.resource.id for watch, _ in routes)
         }
 
+    def add_route(self, route: Route) -> None:
+        """The only one of a discovered resource."""
+        self._routes[route[0].resource.id] = _Routes([route])
+
+    def remove_routes(self, resource_id: str) -> None:
+        """A discovered resource is gone: enqueue what its objects concern, as if they had been DELETED."""
+        overlay, routes = self._tables.overlay(resource_id), self._routes.get(resource_id)
+        for entry in overlay.entries() if overlay is not None and routes is not None else ():
+            self._add_deleted(resource_id, entry)
+        self._routes.pop(resource_id, None)
+
     def interests(self, resource_id: str) -> tuple[Interest, ...]:
         """What to subscribe to; empty for a resource that is only read."""
         routes = self._routes.get(resource_id)
@@ -83,19 +94,28 @@ class Keys:
 
     def add_all(self) -> None:
         """Enqueue what everything that is there concerns, as if it had just been added."""
-        for resource_id, routes in self._routes.items():
-            overlay = self._tables.overlay(resource_id)
-            for entry in overlay.table.entries() if overlay is not None else ():
-                matches = routes.matches_of(EventType.ADDED, entry)
-                if matches:
-                    self.add_concerned(resource_id, Change.of_entry(entry), matches)
+        for resource_id in self._routes:
+            if self._tables.is_readable(resource_id):
+                self.add_all_of(resource_id)
+
+    def add_all_of(self, resource_id: str) -> None:
+        """The same for one resource."""
+        overlay, routes = self._tables.overlay(resource_id), self._routes.get(resource_id)
+        if overlay is None or routes is None:
+            return
+        for entry in overlay.table.entries():
+            matches = routes.matches_of(EventType.ADDED, entry)
+            if matches:
+                self.add_concerned(resource_id, Change.of_entry(entry), matches)
 
     def add_unseen(self) -> None:
         """Enqueue keys for objects we wrote that the watch will never show, as if they had been DELETED."""
         for resource_id, overlay in self._tables.overlays().items():
             while overlay.unseen:
-                entry = overlay.unseen.pop()
-                routes = self._routes.get(resource_id)
-                if routes is not None:
-                    gone = Change(type=EventType.DELETED, key=entry.key, raw=entry.raw, controller=entry.controller)
-                    self.add_concerned(resource_id, gone, routes.matches_of(EventType.DELETED, entry))
+                self._add_deleted(resource_id, overlay.unseen.pop())
+
+    def _add_deleted(self, resource_id: str, entry: Entry) -> None:
+        routes = self._routes.get(resource_id)
+        if routes is not None:
+            gone = Change(type=EventType.DELETED, key=entry.key, raw=entry.raw, controller=entry.controller)
+            self.add_concerned(resource_id, gone, routes.matches_of(EventType.DELETED, entry))

@@ -9,6 +9,7 @@ from actors.engine.controller.readiness import StaleTableError
 from protocols.messages.outcomes import CommandFailed, Conflict, Refused, Unknown
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue
+from runtime.tables.overlay import TableMissingError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -66,6 +67,10 @@ def retry(
         queue.add_after(key, STALE_RETRY, now)
         log.warning("deletion postponed: informer cache is stale", seconds=STALE_RETRY)
         return
+    if isinstance(err, TableMissingError):
+        queue.add_after(key, STALE_RETRY, now)
+        log.warning("reconcile postponed: a table is missing", seconds=STALE_RETRY)
+        return
     delay = queue.add_rate_limited(key, now)
     if isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):
         log.info("reconcile met a newer object, trying again", seconds=round(delay, 3))
@@ -82,7 +87,7 @@ def pass_delay(failures: int, *, every: float) -> float:
 
 def report_pass(err: Exception, *, delay: float, attempt: int, traces: Traces, log: FilteringBoundLogger) -> None:
     """log: bound to controller and pass."""
-    expected = isinstance(err, (CommandFailed, StaleTableError, ValueError))
+    expected = isinstance(err, (CommandFailed, StaleTableError, TableMissingError, ValueError))
     log.warning(
         "pass failed, trying again",
         attempt=attempt,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.reconciliation import Reconciliation, Watch
+from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.specs import call_reconcile
 from runtime.scheduling.work_queue import QueueMeter
 
@@ -50,5 +51,6 @@ class ControllerSettings:
     component: str
     queues: tuple[QueueSettings, ...] = ()
     passes: tuple[PassSettings, ...] = ()
+    discovers: Discovered[Any] | None = None
     stale_after: float = 300.0
     resync: float = 0.0

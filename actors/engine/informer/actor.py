@@ -71,6 +71,7 @@ class Informer(Actor):
             clock=self.clock,
             chance=self._random,
             incarnation=context.incarnation,
+            metadata_only=table.metadata_only,
             deliver=lambda message: self.tell(self.name, message),
         )
         self._writer: TableWriter

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from protocols.messages.watching import EventType
-from protocols.objects import Key, metadata
+from protocols.objects import Key, metadata, partial_metadata
 from protocols.watch_lines import MalformedError, WatchLine, strip, version_of
 from runtime.tables.table import Entry, Table, TableWriter
 
@@ -92,6 +92,8 @@ class Contents:
         try:
             if not isinstance(obj, dict):
                 raise MalformedError(f"an item that is no object but {type(obj).__name__}")
+            if self._table.metadata_only:
+                obj = partial_metadata(obj)  # a server that knows no such representation sends whole objects
             raw = strip(obj)
             return self._table.make_entry(obj, raw)
         except (MalformedError, ValueError, TypeError, KeyError, AttributeError, orjson.JSONEncodeError) as err:

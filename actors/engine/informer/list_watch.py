@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from protocols.messages.watching import Listed, Streamed, StreamEnded
 from protocols.resources import Resource, resource_path
-from runtime.client.api import Request, Response, Stream, Transport
+from runtime.client.api import JSON, Request, Response, Stream, Transport
 from runtime.scheduling.clock import Clock
 
 CLIENT = "shared-informers"
 PAGE = 500
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +46,15 @@ class ListWatch:
         clock: Clock,
         chance: random.Random,
         incarnation: int,
+        metadata_only: bool,
         deliver: Callable[[Listed | Streamed | StreamEnded], None],
     ) -> None:
-        """incarnation: of the informer. deliver: puts a message into its mailbox, from any thread."""
+        """incarnation: of the informer. metadata_only: ask for PartialObjectMetadata.
+
+        deliver: puts a message into the informer's mailbox, from any thread.
+        """
+        self._accept_list = METADATA_LIST if metadata_only else JSON
+        self._accept_watch = METADATA if metadata_only else JSON
         self._transport, self._limits, self._clock, self._random = transport, limits, clock, chance
         self._path = resource_path(resource.id)
         self._deliver = deliver
@@ -63,7 +71,13 @@ class ListWatch:
         """query: what it takes beside the limit: where it begins."""
         number = self._begin()
         query = {"limit": str(PAGE), **query}
-        request = Request(method="GET", path=self._path, query=query, timeout=self._limits.list_timeout)
+        request = Request(
+            method="GET",
+            path=self._path,
+            query=query,
+            accept=self._accept_list,
+            timeout=self._limits.list_timeout,
+        )
 
         def on_response(response: Response) -> None:
             error, retry_after = response.error, response.retry_after
@@ -85,7 +99,10 @@ class ListWatch:
             self._deliver(StreamEnded(number, response.status, error, response.body, retry_after))
 
         self._stream = self._transport.watch(
-            Request(method="GET", path=self._path, query=query), client=CLIENT, on_lines=on_lines, on_end=on_end
+            Request(method="GET", path=self._path, query=query, accept=self._accept_watch),
+            client=CLIENT,
+            on_lines=on_lines,
+            on_end=on_end,
         )
 
     def drop(self) -> None:

@@ -16,10 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.engine.manager.children import Children
+from actors.engine.manager.discovered import DiscoveredInformers
 from actors.engine.manager.plan import ManagerPlan, Steering, start_delay
 from actors.engine.manager.shutdown import Shutdown
 from actors.engine.vitals import ManagerDescription, ManagerVitals, description
 from actors.reconciliation.actor_names import controller_name, informer_name, is_controller
+from protocols.messages.discovery import RequestTables, ResourcesDiscovered
 from protocols.messages.lifecycle import (
     ActorFailed,
     Describe,
@@ -79,6 +81,7 @@ class ControllerManager(Actor):
             leader_elect=plan.leader_elect,
             ended=self._end,
         )
+        self._discovered = DiscoveredInformers(self, plan=plan, steering=steering, children=self._children)
         self._leading = not plan.leader_elect
         self._held_until: float | None = None  # the lease, as the elector said last
         self._over = False  # it works no more, and `ended` was called
@@ -96,6 +99,7 @@ class ControllerManager(Actor):
                 self._children.keep(controller.spec, now)
                 self._start_informers(name, now)
                 self.tell(controller.spec.name, Restarted(self.name, self.context.incarnation))  # it may have children
+        self._discovered.take_over(now)
         if self._leading:
             self._schedule_controllers(now)
         self._look_around()
@@ -133,6 +137,11 @@ class ControllerManager(Actor):
             case StopChild(owner=owner, kind=kind, name=name):
                 if f"{kind}:{name}" in self._children.owned_by(owner):
                     self._children.forget(f"{kind}:{name}")
+            case ResourcesDiscovered():
+                self._discovered.found(message, self.clock.monotonic())
+            case RequestTables(controller=name):
+                if self._knows(name):
+                    self._discovered.introduce(name)
             case Drain():
                 self._shutdown.begin()
             case Drained(name=name):
@@ -200,6 +209,7 @@ class ControllerManager(Actor):
         self._steering.switched[name] = True
         now = self.clock.monotonic()
         self._start_informers(name, now)
+        self._discovered.controllers_changed(now)
         if not self._leading:
             return  # it starts with the others, once the lease is held
         spec = self._plan.controllers[name].spec
@@ -221,6 +231,8 @@ class ControllerManager(Actor):
             self._children.forget(child)
         for resource_id in self._plan.controllers[name].resources:
             self.tell(informer_name(resource_id), Unsubscribe(controller_name(name)))
+        self._discovered.forget(name)
+        self._discovered.controllers_changed(self.clock.monotonic())
         self._vitals.forget(controller_name(name))
         self.log.info("controller disabled", controller=name)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+from actors.reconciliation.discovered import Discovered
+from protocols.messages.discovery import ServedResource
 from runtime.system.actor_system import ActorSpec
 from runtime.system.supervision import RestartPolicy
 
@@ -12,27 +15,58 @@ from runtime.system.supervision import RestartPolicy
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerPlan:
     """One controller: how to build its actor, which resources it reads (by Resource.id), and how to build a child of
-    its own by kind and name; raises KeyError on a kind that it does not have.
+    its own by kind and name; raises KeyError on a kind that it does not have. discovers: as in its ControllerSpec.
     """
 
     spec: ActorSpec
     resources: tuple[str, ...]
     child: Callable[[str, str], ActorSpec]
+    discovers: Discovered[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredInformer:
+    """spec: of the informer. metadata_only: of its table."""
+
+    spec: ActorSpec
+    served: ServedResource
+    metadata_only: bool
+
+
+class DiscoveryPlan(Protocol):
+    """How discovered resources get their tables and informers. It outlives managers.
+
+    actor: finds resources. informers: of those that have one now, by Resource.id.
+    """
+
+    @property
+    def actor(self) -> ActorSpec: ...
+
+    @property
+    def informers(self) -> Mapping[str, DiscoveredInformer]: ...
+
+    def add(self, served: ServedResource, *, metadata_only: bool) -> DiscoveredInformer:
+        """Make a table for it, and say how to build its informer."""
+
+    def drop(self, resource_id: str) -> None:
+        """Forget both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerPlan:
     """All that the manager may start.
 
-    infrastructure: in this order, before all else. informers: by Resource.id. controllers: by canonical name, in the
-    order in which they start; enabled: those that start by themselves. start_interval: seconds, see start_delay.
-    leader_elect: controllers wait for LeaseHeld. ping_every, hung_after, drain_within: seconds.
+    infrastructure: in this order, before all else. informers: of static tables, by Resource.id. controllers: by
+    canonical name, in the order in which they start; enabled: those that start by themselves. discovery: of all other
+    resources. start_interval: seconds, see start_delay. leader_elect: controllers wait for LeaseHeld. ping_every,
+    hung_after, drain_within: seconds.
     """
 
     infrastructure: tuple[ActorSpec, ...]
     informers: Mapping[str, ActorSpec]
     controllers: Mapping[str, ControllerPlan]
     enabled: tuple[str, ...]
+    discovery: DiscoveryPlan
     leader_elect: bool = True
     start_interval: float = 0.0
     ping_every: float = 5.0

@@ -12,10 +12,11 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from actors.engine.manager import ControllerManager
-from actors.engine.manager.plan import ControllerPlan, ManagerPlan, Steering
+from actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, Steering
 from actors.engine.vitals import ManagerVitals
 from actors.reconciliation.actor_names import MANAGER
 from actors.simulation import SimulatedCluster
+from protocols.messages.discovery import ServedResource
 from protocols.messages.lifecycle import (
     ActorFailed,
     Describe,
@@ -37,6 +38,20 @@ from runtime.simulation.world import World
 from runtime.system.actor import Actor, Context
 from runtime.system.actor_system import ActorSpec
 from runtime.system.vitals import Vitals
+
+
+class NothingDiscovered:
+    """Implements DiscoveryPlan for controllers that discover nothing."""
+
+    def __init__(self, actor: ActorSpec) -> None:
+        self.actor = actor
+        self.informers: Mapping[str, DiscoveredInformer] = {}
+
+    def add(self, served: ServedResource, *, metadata_only: bool) -> DiscoveredInformer:
+        raise AssertionError(f"{served} is wanted by no controller")
+
+    def drop(self, resource_id: str) -> None:
+        raise AssertionError(f"{resource_id} has no informer")
 
 
 class Keeper(Actor):
@@ -75,6 +90,7 @@ class ManagerRig:
             "controllers": {name: controller(name) for name in ("one", "two", "off")},
             "enabled": ("one", "two"),
             "leader_elect": False,
+            "discovery": NothingDiscovered(self.keeper("discovery")),
             **plan,
         }
         self.spec = ActorSpec(

@@ -1,0 +1,92 @@
+"""The tables of discovered resources, as one controller follows them: they come, can be read at some time, and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from actors.engine.controller.keys import Keys
+from actors.engine.controller.readiness import Readiness
+from actors.reconciliation.discovered import Discovered
+from protocols.messages.discovery import ServedResource, TablesChanged
+from runtime.scheduling.clock import Clock
+from runtime.scheduling.work_queue import WorkQueue
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Table
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class DiscoveredTables:
+    """Follows TablesChanged. A table that cannot be read yet stalls nobody but those who read it."""
+
+    def __init__(
+        self,
+        discovers: Discovered[Any],
+        *,
+        shared: Mapping[str, Table],
+        tables: Tables,
+        keys: Keys,
+        queue: WorkQueue[Any],
+        readiness: Readiness,
+        subscribe: Callable[[str], None],
+        clock: Clock,
+        log: FilteringBoundLogger,
+    ) -> None:
+        """shared: all tables of the system, by Resource.id. queue: to which the keys go.
+
+        subscribe: called with the Resource.id of a table that has come.
+        """
+        self._discovers, self._shared, self._tables, self._keys = discovers, shared, tables, keys
+        self._queue, self._readiness, self._subscribe = queue, readiness, subscribe
+        self._clock, self._log = clock, log
+        self._known: dict[str, tuple[ServedResource, Table]] = {}  # by Resource.id
+        self._arriving: dict[str, tuple[int, float]] = {}  # tables that cannot be read yet: their epoch, since when
+
+    def __contains__(self, resource_id: str) -> bool:
+        return resource_id in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    @property
+    def arriving(self) -> Mapping[str, float]:
+        """The Resource.ids of tables that are there and cannot be read yet, and since when; monotonic seconds."""
+        return {resource_id: since for resource_id, (_, since) in self._arriving.items()}
+
+    def follow(self, change: TablesChanged) -> None:
+        """Take up tables that are new, and let go of those that went. The very same again changes nothing."""
+        there = {one.resource.id: one for one in change.resources}
+        for resource_id, (known, table) in list(self._known.items()):
+            if there.get(resource_id) != known or self._shared.get(resource_id) is not table:
+                self._remove(resource_id)
+        for resource_id, one in there.items():
+            shared = self._shared.get(resource_id)
+            if resource_id not in self._known and shared is not None and resource_id not in self._tables.static:
+                self._add(one, shared)
+
+    def look_for_arrivals(self) -> None:
+        """Enqueue the objects of tables that can be read from now on."""
+        for resource_id, (epoch, _) in list(self._arriving.items()):
+            _, table = self._known[resource_id]
+            if self._readiness.may_be_read(table, epoch=epoch):
+                del self._arriving[resource_id]
+                self._tables.arrived(resource_id)
+                self._keys.add_all_of(resource_id)
+
+    def _add(self, one: ServedResource, table: Table) -> None:
+        resource = table.resource
+        self._known[resource.id] = (one, table)
+        self._arriving[resource.id] = (table.epoch, self._clock.monotonic())
+        self._tables.add(table)
+        self._keys.add_route((self._discovers.watch(resource), self._queue))
+        self._subscribe(resource.id)
+        self._log.info("discovered resource is watched", resource=resource.name, metadata_only=table.metadata_only)
+
+    def _remove(self, resource_id: str) -> None:
+        _, table = self._known.pop(resource_id)
+        self._arriving.pop(resource_id, None)
+        self._keys.remove_routes(resource_id)
+        self._tables.remove(resource_id)
+        self._log.info("discovered resource is gone", resource=table.resource.name)

@@ -1,0 +1,118 @@
+"""Discovery: finds out which resources the API server serves, and tells the manager whenever that changes.
+
+Takes DiscoveryAnswer from its transport, Discover, Wake. Sends ResourcesDiscovered to the manager.
+
+It asks every PERIOD seconds, for all groups at once where the server has aggregated discovery, else group version by
+group version. A period, and no watch of CustomResourceDefinitions and APIServices: it finds whatever comes and goes,
+needs no permission but discovery's, and a new resource is seen within seconds; upstream's garbage collector looks
+every 30 s. What cannot be discovered keeps the resources that were known, is logged once, and shows in its vitals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.engine.discovery.documents import ACCEPT
+from actors.engine.discovery.survey import ROOTS, Knowledge, Survey
+from actors.engine.vitals import DiscoveryVitals, StalledDiscovery
+from protocols.messages.discovery import Discover, DiscoveryAnswer, ResourcesDiscovered
+from protocols.messages.lifecycle import Wake
+from runtime.client.api import Request, Response, Transport
+from runtime.system.actor import Actor, Context
+from runtime.system.vitals import Vitals
+
+CLIENT = "shared-informers"
+PERIOD = 10.0  # seconds from one round to the next
+ROUND_WITHIN = 30.0  # seconds after which what is not answered counts as failed
+MOST_ROUNDS = 1_000_000  # of one incarnation, for its numbers
+
+
+class Discovery(Actor):
+    """audience: whom it tells."""
+
+    def __init__(self, context: Context, *, transport: Transport, audience: str, vitals: Vitals) -> None:
+        super().__init__(context)
+        self._transport, self._audience, self._vitals = transport, audience, vitals
+        self._number = context.incarnation * MOST_ROUNDS
+        self._known: Knowledge | None = None
+        self._survey: Survey | None = None
+        self._began = 0.0
+        self._since: dict[str, float] = {}  # when what is stalled first was, monotonic
+        self._told: ResourcesDiscovered | None = None
+
+    def started(self) -> None:
+        self._begin()
+
+    def receive(self, message: Any) -> None:
+        match message:
+            case DiscoveryAnswer(number=number, path=path, status=status, body=body, error=error):
+                if number == self._number and self._survey is not None:
+                    for more in self._survey.answered(path, status=status, body=body, error=error):
+                        self._ask(more)
+                    if self._survey.is_over:
+                        self._end(self._survey)
+            case Discover():
+                self._told = None
+                if self._known is not None:
+                    self._tell(self._known)
+            case Wake():
+                self._look_at_the_time()
+            case _:
+                super().receive(message)
+
+    def _look_at_the_time(self) -> None:
+        if self._survey is None:
+            if self.clock.monotonic() >= self._began + PERIOD:
+                self._begin()
+            else:
+                self.wake_at(self._began + PERIOD)
+        elif self.clock.monotonic() >= self._began + ROUND_WITHIN:
+            self._survey.give_up(f"no answer within {ROUND_WITHIN:.0f} s")
+            self._end(self._survey)
+        else:
+            self.wake_at(self._began + ROUND_WITHIN)
+
+    def _begin(self) -> None:
+        self._number += 1
+        self._began = self.clock.monotonic()
+        self._survey = Survey(self._known or Knowledge())
+        for path in ROOTS:
+            self._ask(path)
+        self.wake_at(self._began + ROUND_WITHIN)
+
+    def _ask(self, path: str) -> None:
+        number = self._number
+
+        def on_response(response: Response) -> None:
+            answer = DiscoveryAnswer(number, path, response.status, response.body, response.error)
+            self.tell(self.name, answer)
+
+        request = Request(method="GET", path=path, accept=ACCEPT, timeout=ROUND_WITHIN)
+        self._transport.send(request, client=CLIENT, on_response=on_response)
+
+    def _end(self, survey: Survey) -> None:
+        self._survey = None
+        before, known = self._known or Knowledge(), survey.knowledge()
+        for what, why in known.stalled.items():
+            if before.stalled.get(what) != why:
+                self.log.warning("API group not discovered, what was known of it is kept", group=what, error=why)
+        for what in before.stalled:
+            if what not in known.stalled:
+                self.log.info("API group discovered again", group=what)
+        nothing_yet = self._known is None and len(known.stalled) == len(ROOTS)
+        if not nothing_yet:  # the server was not there: that there is no resource is not known
+            self._known = known
+            self._tell(known)
+        now = self.clock.monotonic()
+        self._since = {what: self._since.get(what, now) for what in known.stalled}
+        stalled = tuple(
+            StalledDiscovery(what=what, why=why, since=self._since[what]) for what, why in known.stalled.items()
+        )
+        self._vitals.say(self.name, DiscoveryVitals(resources=len(known.resources), stalled=stalled, at=now))
+        self.wake_at(max(now, self._began + PERIOD))
+
+    def _tell(self, known: Knowledge) -> None:
+        found = ResourcesDiscovered(known.resources, dict(known.stalled))
+        if found != self._told:
+            self._told = found
+            self.tell(self._audience, found)

@@ -1,0 +1,96 @@
+"""The informers of discovered resources: which run, and which controllers know of which tables."""
+
+from __future__ import annotations
+
+from actors.engine.manager.children import Children
+from actors.engine.manager.plan import DiscoveryPlan, ManagerPlan, Steering
+from actors.reconciliation.actor_names import controller_name, informer_name
+from actors.reconciliation.discovered import Discovered, wanted_tables
+from protocols.messages.discovery import Discover, ResourcesDiscovered, ServedResource, TablesChanged
+from protocols.messages.watching import Unsubscribe
+from runtime.system.actor import Actor
+
+
+class DiscoveredInformers:
+    """Starts and stops them as resources and controllers come and go.
+
+    A resource that some controller's spec names has a static table, of whole objects, and all share that.
+    """
+
+    def __init__(self, manager: Actor, *, plan: ManagerPlan, steering: Steering, children: Children) -> None:
+        self._manager, self._plan, self._steering, self._children = manager, plan, steering, children
+        self._discovery: DiscoveryPlan = plan.discovery
+        self._served: tuple[ServedResource, ...] | None = None  # None: not known yet
+        self._told: dict[str, TablesChanged] = {}  # by controller
+
+    def take_over(self, now: float) -> None:
+        """A manager that was itself restarted finds informers alive, and keeps them."""
+        for informer in self._discovery.informers.values():
+            if self._manager.context.system.is_alive(informer.spec.name):
+                self._children.keep(informer.spec, now)
+        self.controllers_changed(now)
+
+    def controllers_changed(self, now: float) -> None:
+        """One was enabled or disabled. Discovery runs while a controller needs it."""
+        if not self._discovering():
+            if self._discovery.actor.name in self._children:
+                self._children.forget(self._discovery.actor.name)
+            self._served = ()
+        elif self._discovery.actor.name not in self._children:
+            self._served = None
+            self._children.start(self._discovery.actor, now)
+            self._manager.tell(self._discovery.actor.name, Discover())
+        self._follow(now)
+
+    def found(self, discovered: ResourcesDiscovered, now: float) -> None:
+        self._served = discovered.resources
+        self._follow(now)
+
+    def introduce(self, controller: str) -> None:
+        """A new incarnation of this controller knows of no tables."""
+        self._told.pop(controller, None)
+        self._tell(controller)
+
+    def forget(self, controller: str) -> None:
+        """It was disabled: its subscriptions end."""
+        told = self._told.pop(controller, None)
+        for one in told.resources if told is not None else ():
+            self._manager.tell(informer_name(one.resource.id), Unsubscribe(controller_name(controller)))
+
+    def _discovering(self) -> dict[str, Discovered[object]]:
+        """The controllers that are to run, and what they discover."""
+        controllers = ((name, self._plan.controllers[name].discovers) for name in self._steering.wanted(self._plan))
+        return {name: discovers for name, discovers in controllers if discovers is not None}
+
+    def _follow(self, now: float) -> None:
+        """Stop and start informers, then tell the controllers: so a table is there when they look for it."""
+        if self._served is None:
+            return
+        wanted = wanted_tables(self._served, self._discovering().values())
+        static = self._plan.informers
+        for resource_id, informer in list(self._discovery.informers.items()):
+            if wanted.get(resource_id) != (informer.served, informer.metadata_only):
+                self._children.forget(informer.spec.name)
+                self._discovery.drop(resource_id)
+                self._manager.log.info("informer stopped", resource=resource_id)
+        for resource_id, (served, metadata_only) in wanted.items():
+            if resource_id in static:
+                if static[resource_id].name not in self._children:
+                    self._children.start(static[resource_id], now)
+            elif resource_id not in self._discovery.informers:
+                informer = self._discovery.add(served, metadata_only=metadata_only)
+                self._children.start(informer.spec, now)
+        for controller in self._discovering():
+            self._tell(controller)
+
+    def _tell(self, controller: str) -> None:
+        discovers = self._plan.controllers[controller].discovers
+        if self._served is None or discovers is None:
+            return
+        own = self._plan.controllers[controller].resources
+        selected = tuple(one for one in self._served if discovers.select(one) and one.resource.id not in own)
+        partial = {resource_id for resource_id, one in self._discovery.informers.items() if one.metadata_only}
+        message = TablesChanged(selected, tuple(one.resource.id for one in selected if one.resource.id in partial))
+        if self._told.get(controller) != message:
+            self._told[controller] = message
+            self._manager.tell(controller_name(controller), message)

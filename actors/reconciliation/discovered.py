@@ -1,0 +1,52 @@
+"""Resources that a controller finds by discovery: they come and go while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic
+
+from actors.reconciliation.watches import Change, K_co, Watch
+from protocols.messages.discovery import ServedResource
+from protocols.messages.watching import EVERYTHING, Interest
+from protocols.resources import Resource
+from runtime.tables.overlay import Tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered(Generic[K_co]):
+    """A watch of every resource that `select` picks of those that are served and can be watched.
+
+    to, interest: as in Watch, but `to` is first given the resource. queue: the name of the queue that the keys go to;
+    "": the first. metadata_only: tables hold metadata alone, unless a controller needs whole objects.
+
+    A resource that the spec names otherwise, as one that it watches or reads, is not among these.
+
+    Tables come and go by discovery. A reconciler finds those that are there with `tables.discovered()`, and reads one
+    as any other, by its Resource; one that is not there, or not synced yet, raises TableMissingError, which retries the
+    key. One that takes messages is given TablesChanged. Objects of a table that came are enqueued as ADDED once it is
+    synced, those that a table held when it went as DELETED. The first reconciliation waits for static tables alone.
+    """
+
+    select: Callable[[ServedResource], bool]
+    to: Callable[[Resource, Change, Tables], Iterable[K_co]]
+    interest: Interest = EVERYTHING
+    queue: str = ""
+    metadata_only: bool = True
+
+    def watch(self, resource: Resource) -> Watch[K_co]:
+        return Watch(resource, to=partial(self.to, resource), interest=self.interest)
+
+
+def wanted_tables(
+    served: Iterable[ServedResource], discovers: Iterable[Discovered[Any]]
+) -> Mapping[str, tuple[ServedResource, bool]]:
+    """By Resource.id: the resources that at least one selects, and whether metadata is enough for all who do."""
+    wanted = tuple(discovers)
+    tables: dict[str, tuple[ServedResource, bool]] = {}
+    for one in served:
+        selecting = [each for each in wanted if each.select(one)]
+        if selecting:
+            tables[one.resource.id] = one, all(each.metadata_only for each in selecting)
+    return tables

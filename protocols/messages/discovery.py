@@ -1,0 +1,71 @@
+"""The conversation about which resources there are: server → discovery → manager → controllers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocols.resources import Resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedResource:
+    """A resource that the API server serves, in the version that it prefers. verbs: those of its collection."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    verbs: tuple[str, ...] = ()
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(
+            group=self.group, version=self.version, plural=self.plural, kind=self.kind, namespaced=self.namespaced
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryAnswer:
+    """What the server answered. Transport → discovery. number: of the round that asked. status: as in Listed."""
+
+    number: int
+    path: str
+    status: int
+    body: bytes
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Discover:
+    """Send ResourcesDiscovered again, as soon as anything is known. Manager → discovery."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcesDiscovered:
+    """All resources that there are. Discovery → manager, whenever that changes.
+
+    stalled: by group version, or "/api" or "/apis", why it could not be discovered; of these, `resources` has what was
+    known before.
+    """
+
+    resources: tuple[ServedResource, ...]
+    stalled: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTables:
+    """Send me TablesChanged. Controller, when it starts → manager."""
+
+    controller: str
+
+
+@dataclass(frozen=True, slots=True)
+class TablesChanged:
+    """All tables of discovered resources that there are for a controller. Manager → controller, whenever that changes.
+
+    resources: those that its spec selects. metadata_only: the Resource.ids among them whose tables hold metadata only.
+    """
+
+    resources: tuple[ServedResource, ...]
+    metadata_only: tuple[str, ...] = ()

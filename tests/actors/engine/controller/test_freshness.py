@@ -1,0 +1,77 @@
+"""A deletion waits while a table that it depends on is stale, and for no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.engine.controller.readiness import StaleTableError, check_freshness
+from actors.reconciliation import delete
+from protocols.messages.commands import Delete, DeleteCollection
+from protocols.resources import NODES, PODS, REPLICASETS
+from runtime.tables.overlay import TableMissingError, Tables
+from runtime.tables.table import Table
+
+NOW, STALE_AFTER = 1000.0, 300.0
+
+
+def table(resource, *, heard: float | None, synced: bool = True) -> Table:
+    made = Table(resource)
+    writer = made.claim()
+    if synced:
+        writer.replace([], 1)
+    if heard is not None:
+        writer.touch(heard)
+    return made
+
+
+def tables(*, discovered: Table | None = None, **heard: float | None) -> Tables:
+    static = {one.id: table(one, heard=heard.get(one.plural, NOW)) for one in (PODS, NODES)}
+    made = Tables(static, discovers=True)
+    if discovered is not None:
+        made.add(discovered)
+        made.arrived(discovered.resource.id)
+    return made
+
+
+def check(command: Delete | DeleteCollection, on: Tables) -> None:
+    check_freshness(on, [command], now=NOW, stale_after=STALE_AFTER)
+
+
+def test_by_default_it_depends_on_what_the_spec_names() -> None:
+    check(delete(PODS, "d/a"), tables(discovered=table(REPLICASETS, heard=0.0)))
+    with pytest.raises(StaleTableError, match="nodes is 1000 s old"):
+        check(delete(PODS, "d/a"), tables(nodes=0.0))
+    with pytest.raises(StaleTableError, match="nodes has not heard"):
+        check(DeleteCollection(PODS.id, "d"), tables(nodes=None))
+
+
+def test_what_it_names_counts_and_nothing_else() -> None:
+    command = delete(PODS, "d/a", depends_on=(PODS, REPLICASETS))
+    check(command, tables(nodes=0.0, discovered=table(REPLICASETS, heard=NOW)))
+    check(delete(PODS, "d/a", depends_on=()), tables(nodes=0.0, pods=0.0))
+    with pytest.raises(StaleTableError, match=r"replicasets\.apps is 1000 s old"):
+        check(command, tables(discovered=table(REPLICASETS, heard=0.0)))
+    with pytest.raises(StaleTableError, match=r"replicasets\.apps has not heard"):
+        check(command, tables(discovered=table(REPLICASETS, heard=NOW, synced=False)))
+    with pytest.raises(StaleTableError, match="no table of apps/v1/replicasets"):
+        check(command, tables())
+
+
+def test_a_table_that_is_not_there_or_cannot_be_read_yet_says_so() -> None:
+    made = tables()
+    with pytest.raises(TableMissingError, match="no table of apps/v1/replicasets: it is not served, or not selected"):
+        made[REPLICASETS]
+    made.add(table(REPLICASETS, heard=NOW))
+    with pytest.raises(TableMissingError, match="the table of apps/v1/replicasets is not synced"):
+        made[REPLICASETS]
+    assert made.discovered() == ()
+    made.arrived(REPLICASETS.id)
+    assert made[REPLICASETS].objects() == []
+    assert made.discovered() == (REPLICASETS,)
+    made.remove(REPLICASETS.id)
+    with pytest.raises(TableMissingError):
+        made[REPLICASETS]
+    with pytest.raises(ValueError, match="static"):
+        made.remove(PODS.id)
+    with pytest.raises(KeyError, match="see its ControllerSpec"):
+        Tables({})[REPLICASETS]
