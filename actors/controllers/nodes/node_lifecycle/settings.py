@@ -15,8 +15,8 @@ class LifecycleSettings:
     """burst: nodes of a zone that may be let through at once.
 
     by_taints: nodes are tainted NoExecute and taint-eviction deletes their pods; else this controller deletes them
-    itself, pod_eviction_timeout seconds after the node's last sign of life. live_reads: fetch a Lease before its node is
-    given up while the table is stale.
+    itself, pod_eviction_timeout seconds after the node's last sign of life. live_reads: fetch a Lease before its node
+    is given up while the table is stale.
     """
 
     patience: Patience = field(default_factory=lambda: Patience(grace=40.0, startup_grace=60.0))
