@@ -15,7 +15,7 @@ def types() -> ApiTypes:
     return built_in_types()
 
 
-def deployment_body(**spec: Any) -> dict[str, Any]:
+def web_deployment(**spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -35,7 +35,7 @@ def check(types: ApiTypes, body: bytes, *, directive: str = STRICT, patch: bool 
 
 
 def test_an_object_of_known_fields_passes(types: ApiTypes) -> None:
-    body = deployment_body(
+    body = web_deployment(
         replicas=3, strategy={"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}, paused=None
     )
     assert check(types, json.dumps(body).encode()) == []
@@ -52,7 +52,7 @@ def test_an_object_of_known_fields_passes(types: ApiTypes) -> None:
     ],
 )
 def test_an_unknown_field_is_refused_by_its_path(types: ApiTypes, spec: dict[str, Any], field: str) -> None:
-    body = json.dumps(deployment_body(**spec)).encode()
+    body = json.dumps(web_deployment(**spec)).encode()
     with pytest.raises(StatusError) as refused:
         check(types, body)
     assert refused.value.code == 400
