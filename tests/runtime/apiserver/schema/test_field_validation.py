@@ -35,9 +35,7 @@ def check(types: ApiTypes, body: bytes, *, directive: str = STRICT, patch: bool 
 
 
 def test_an_object_of_known_fields_passes(types: ApiTypes) -> None:
-    body = web_deployment(
-        replicas=3, strategy={"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}, paused=None
-    )
+    body = web_deployment(replicas=3, strategy={"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}}, paused=None)
     assert check(types, json.dumps(body).encode()) == []
 
 
