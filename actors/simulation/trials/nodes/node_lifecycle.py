@@ -18,7 +18,7 @@ from actors.simulation.trials.silence import is_silent
 from actors.simulation.trials.trial import Trial
 from protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, UNREACHABLE, node_facts
 from protocols.objects import name_of
-from protocols.resources import NODES
+from protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -72,4 +72,5 @@ TRIAL = Trial(
     unsettled=_unsettled,
     end_state=_end_state,
     invariants=lambda cluster, options: (TaintsWithinTheRate(cluster, lifecycle_settings(options).limits),),
+    deletes=(PODS,),  # with --enable-taint-manager=false
 )

@@ -1,0 +1,33 @@
+"""A trial notices when its controller does nothing: something is never settled."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controllers.built_in import BUILT_IN
+from actors.reconciliation.specs import ControllerSpec
+from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.trials.catalogue import TRIALS
+from actors.simulation.trials.scenario import do_in_order
+from runtime.cloud.fake import FakeCloud
+from runtime.logs.standard_log import quiet_log
+
+SECONDS = 150.0  # by then everything has begun that a user begins, and its grace periods are over
+MOST = 12  # scenarios
+
+
+def unsettled_without(spec: ControllerSpec, number: int) -> list[str]:
+    cluster = SimulatedCluster(log=quiet_log(), cloud=FakeCloud())
+    scenario = NODES_TOO.scenario(number)
+    cluster.hollow_nodes(nodes=scenario.fleet.nodes, zones=scenario.fleet.zones)
+    others = [other for other in BUILT_IN if other.name != spec.name]
+    cluster.manager(controllers=others, options=NODES_TOO.options(number))
+    do_in_order(cluster, NODES_TOO.composed(number).actions(scenario))
+    cluster.run_for(SECONDS)
+    return list(TRIALS[spec.name].unsettled(cluster))
+
+
+@pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
+def test_what_a_controller_does_not_do_is_not_settled(spec: ControllerSpec) -> None:
+    assert any(unsettled_without(spec, number) for number in range(MOST))
