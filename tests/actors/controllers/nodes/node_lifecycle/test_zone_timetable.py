@@ -9,7 +9,6 @@ from tests.actors.controllers.nodes.fleet import Fleet
 
 # A node that last spoke at 52.5 s is seen at the pass of 55 s, and given up at the first pass after 95 s.
 LAST_WORD, GIVEN_UP = 55.0, 100
-
 ENTERING = "Controller detected that all Nodes are not-Ready. Entering master disruption mode"
 EXITING = "Controller detected that some Nodes are Ready. Exiting master disruption mode"
 

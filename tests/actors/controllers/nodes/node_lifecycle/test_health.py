@@ -1,0 +1,106 @@
+"""Whether a node still gives signs of life."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.controllers.nodes.node_lifecycle.health import (
+    NodeHealth,
+    Patience,
+    Verdict,
+    observe,
+    taken_for_silent,
+    verdict,
+)
+from protocols.nodes import NodeFacts, node_facts
+from protocols.objects import Object
+
+
+def facts(
+    ready: str | None = "True", heartbeat: str = "h1", transitioned: str = "t1", uid: str = "u", *, taints: Any = ()
+) -> NodeFacts:
+    conditions: list[Object] = []
+    if ready is not None:
+        times = {"lastHeartbeatTime": heartbeat, "lastTransitionTime": transitioned}
+        conditions.append({"type": "Ready", "status": ready, **times})
+    spec = {"taints": [{"key": key, "effect": "NoExecute"} for key in taints]}
+    return node_facts({"metadata": {"uid": uid}, "spec": spec, "status": {"conditions": conditions}})
+
+
+SEEN = observe(None, facts(), 5.0, now=100.0)
+
+# what is seen at 130 s → (last sign of life, when Ready changed)
+SIGNS: dict[str, tuple[NodeFacts, float | None, tuple[float, float]]] = {
+    "nothing new": (facts(), 5.0, (100.0, 100.0)),
+    "a heartbeat": (facts(heartbeat="h2"), 5.0, (130.0, 100.0)),
+    "a heartbeat with another state": (facts("False", "h2", "t2"), 5.0, (130.0, 130.0)),
+    "a renewed Lease": (facts(), 6.0, (130.0, 100.0)),
+    "a Lease renewed by a clock that was set back": (facts(), 4.0, (130.0, 100.0)),
+    "a Lease that is gone": (facts(), None, (100.0, 100.0)),
+    "a condition that is gone": (facts(None), 5.0, (100.0, 100.0)),
+    "another node of that name": (facts(uid="other"), 5.0, (130.0, 130.0)),
+}
+
+
+@pytest.mark.parametrize(("node", "renewed", "expected"), SIGNS.values(), ids=SIGNS)
+def test_signs_of_life(node: NodeFacts, renewed: float | None, expected: tuple[float, float]) -> None:
+    health = observe(SEEN, node, renewed, now=130.0)
+    assert (health.probed, health.changed) == expected
+
+
+def test_nothing_new_is_no_new_record() -> None:
+    assert observe(SEEN, facts(), 5.0, now=130.0) is SEEN
+
+
+def test_the_first_status_of_a_node_is_a_sign_of_life() -> None:
+    before = observe(None, facts(None), None, now=100.0)
+    assert observe(before, facts(), None, now=130.0).probed == 130.0
+
+
+def test_our_own_write_is_no_sign_of_life() -> None:
+    written = facts("Unknown", transitioned="t2")
+    health = taken_for_silent(SEEN, written, now=141.0)
+    assert observe(health, written, 5.0, now=145.0) is health
+    assert (health.probed, health.changed) == (100.0, 141.0)
+
+
+PATIENCE = Patience(grace=40.0, startup_grace=60.0)
+
+
+@pytest.mark.parametrize(
+    ("ready", "now", "heard", "expected"),
+    [
+        ("True", 140.0, 140.0, Verdict.ALIVE),
+        ("True", 140.1, 140.0, Verdict.SILENT),
+        ("True", 140.1, 130.2, Verdict.SILENT),
+        ("True", 140.1, 130.0, Verdict.DOUBTFUL),
+        ("True", 140.1, None, Verdict.DOUBTFUL),
+        ("False", 140.1, 140.0, Verdict.SILENT),
+        (None, 140.1, 140.0, Verdict.ALIVE),
+        (None, 160.1, 160.0, Verdict.SILENT),
+    ],
+)
+def test_a_node_is_silent_after_its_grace_period_if_we_would_have_heard_it(
+    ready: str | None, now: float, heard: float | None, expected: Verdict
+) -> None:
+    node = facts(ready)
+    health = observe(None, node, None, now=100.0)
+    assert verdict(health, node, now=now, patience=PATIENCE, heard=heard) is expected
+
+
+def test_with_a_short_grace_period_tables_have_to_be_fresher() -> None:
+    assert (Patience(grace=8.0, startup_grace=60.0).hearing, PATIENCE.hearing) == (2.0, 10.0)
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from(["h1", "h2", "h3"]), st.sampled_from([None, 1.0, 2.0]))))
+def test_the_last_sign_of_life_never_goes_back(steps: list[tuple[float, str, float | None]]) -> None:
+    now, health = 0.0, None
+    for elapsed, heartbeat, renewed in steps:
+        now += elapsed
+        before: NodeHealth | None = health
+        health = observe(before, facts(heartbeat=heartbeat), renewed, now)
+        assert before is None or before.probed <= health.probed <= now

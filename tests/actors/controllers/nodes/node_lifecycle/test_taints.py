@@ -1,0 +1,80 @@
+"""Which taints a node should have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controllers.nodes.node_lifecycle.taints import taint_patch, taints_are_right, wanted_no_execute
+from protocols.nodes import NOT_READY, UNREACHABLE, NodeFacts, node_facts
+from protocols.objects import Object
+
+
+def facts(
+    ready: str | None = "True", heartbeat: str = "h1", transitioned: str = "t1", uid: str = "u", *, taints: Any = ()
+) -> NodeFacts:
+    conditions: list[Object] = []
+    if ready is not None:
+        times = {"lastHeartbeatTime": heartbeat, "lastTransitionTime": transitioned}
+        conditions.append({"type": "Ready", "status": ready, **times})
+    spec = {"taints": [{"key": key, "effect": "NoExecute"} for key in taints]}
+    return node_facts({"metadata": {"uid": uid}, "spec": spec, "status": {"conditions": conditions}})
+
+
+CREATED, STAMP = "2026-01-01T00:00:00Z", "2027-01-15T08:00:00Z"
+NOW = 1_800_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("ready", "has", "due", "spared", "wanted"),
+    [
+        ("True", (), False, False, ()),
+        ("True", (UNREACHABLE, NOT_READY), True, False, ()),
+        ("False", (), False, False, ()),
+        ("False", (), True, False, (NOT_READY,)),
+        ("False", (NOT_READY,), False, False, (NOT_READY,)),
+        ("False", (UNREACHABLE,), False, False, (NOT_READY,)),  # at once, not in its turn
+        ("Unknown", (), True, False, (UNREACHABLE,)),
+        ("Unknown", (NOT_READY,), False, False, (UNREACHABLE,)),
+        ("Unknown", (UNREACHABLE,), False, True, ()),
+        ("Unknown", (), True, True, ()),
+        (None, (UNREACHABLE,), True, False, (UNREACHABLE,)),  # nothing is known: nothing is changed
+    ],
+)
+def test_the_no_execute_taint_that_a_node_should_have(
+    ready: str | None, has: tuple[str, ...], due: bool, spared: bool, wanted: tuple[str, ...]
+) -> None:
+    assert wanted_no_execute(facts(ready, taints=has), due=due, spared=spared) == set(wanted)
+
+
+def test_taints_of_others_stay_and_ours_are_swapped_in_one_patch() -> None:
+    theirs = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    prefer = {"key": UNREACHABLE, "effect": "PreferNoSchedule"}
+    old = {"key": NOT_READY, "effect": "NoExecute", "timeAdded": CREATED}
+    node = {
+        "metadata": {"resourceVersion": "7", "uid": "u"},
+        "spec": {"taints": [old, theirs, prefer]},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]},
+    }
+    patch = taint_patch(node, node_facts(node), frozenset({UNREACHABLE}), NOW)
+    assert patch["metadata"]["resourceVersion"] == "7"
+    assert patch["spec"]["taints"] == [
+        theirs,
+        prefer,
+        {"key": UNREACHABLE, "effect": "NoSchedule", "timeAdded": STAMP},
+        {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": STAMP},
+    ]
+
+
+def test_a_taint_that_is_there_keeps_the_time_at_which_it_was_added() -> None:
+    there = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": CREATED}
+    node = {"spec": {"taints": [there]}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    found = node_facts(node)
+    assert not taints_are_right(found, frozenset({UNREACHABLE}))
+    assert taint_patch(node, found, frozenset({UNREACHABLE}), NOW)["spec"]["taints"][0] == there
+
+
+def test_the_last_taint_goes_with_the_list() -> None:
+    node = {"spec": {"taints": [{"key": NOT_READY, "effect": "NoSchedule"}]}}
+    assert taint_patch(node, node_facts(node), frozenset(), NOW)["spec"]["taints"] is None

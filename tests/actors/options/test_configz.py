@@ -1,0 +1,34 @@
+"""Options as /configz and /flagz show them."""
+
+from __future__ import annotations
+
+from actors.app.arguments import read_options
+from actors.options import Options
+from actors.options.configz import configuration, flag_values
+
+FLAGS = read_options(["--help"]).flags
+
+
+def options(*argv: str) -> Options:
+    return read_options(argv)
+
+
+def test_the_configuration_has_upstreams_shape() -> None:
+    shown = configuration(options("--controllers=*,-job", "--concurrent-rc-syncs=7", "--kube-api-qps=-1"))
+    assert shown["kind"] == "KubeControllerManagerConfiguration"
+    assert shown["Generic"]["Controllers"] == ["*", "-job-controller"]
+    assert shown["Generic"]["MinResyncPeriod"] == "12h0m0s"
+    assert shown["Generic"]["ClientConnection"]["qps"] == -1
+    assert shown["Generic"]["LeaderElection"]["leaseDuration"] == "15s"
+    assert shown["ReplicationController"] == {"ConcurrentRCSyncs": 7}
+    assert shown["CSRSigningController"]["KubeletServingSignerConfiguration"] == {"CertFile": "", "KeyFile": ""}
+    assert shown["GarbageCollectorController"]["EnableGarbageCollector"] is True
+
+
+def test_every_flag_is_shown_in_the_words_in_which_it_could_be_given() -> None:
+    shown = flag_values(options("--controllers=*,-job", "--v=2", "--feature-gates=PodDeletionCost=false"))
+    assert list(shown) == sorted(flag.name for flag in FLAGS)
+    assert shown["controllers"] == "[*,-job-controller]"
+    assert shown["feature-gates"] == "PodDeletionCost=false"
+    assert (shown["v"], shown["leader-elect"], shown["kubeconfig"]) == ("2", "true", "")
+    assert (shown["min-resync-period"], shown["node-eviction-rate"]) == ("12h0m0s", "0.1")

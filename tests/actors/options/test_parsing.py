@@ -1,0 +1,112 @@
+"""From the command line to options."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from actors.app.arguments import read_options
+from actors.options import InvalidOptions, Options, help_text
+from runtime.flags.declaration import FlagError
+
+FLAGS = read_options(["--help"]).flags
+
+
+def options(*argv: str) -> Options:
+    return read_options(argv)
+
+
+def faults(*argv: str) -> tuple[str, ...]:
+    with pytest.raises(InvalidOptions) as error:
+        options(*argv)
+    return error.value.errors
+
+
+def test_the_static_pod_of_the_articles_starts() -> None:
+    started = options(
+        "--address=127.0.0.1",
+        "--cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt",
+        "--cluster-signing-key-file=/etc/kubernetes/pki/ca.key",
+        "--controllers=*,bootstrapsigner,tokencleaner",
+        "--kubeconfig=/etc/kubernetes/controller-manager.conf",
+        "--leader-elect=true",
+        "--root-ca-file=/etc/kubernetes/pki/ca.crt",
+        "--service-account-private-key-file=/etc/kubernetes/pki/sa.key",
+        "--use-service-account-credentials=true",
+    )
+    assert started.plain_http == ("127.0.0.1", 10252)
+    assert started.generic.controllers == ("*", "bootstrap-signer-controller", "token-cleaner-controller")
+    assert started.client.kubeconfig == "/etc/kubernetes/controller-manager.conf"
+    assert not started.embeds_cluster
+    assert "Flag --use-service-account-credentials has no effect yet" in started.warnings
+
+
+def test_aliases_of_controllers_become_their_names() -> None:
+    given = "deployment,-job,-cronjob-controller,podgc,token-cleaner-controller"
+    assert options(f"--controllers={given}").generic.controllers == (
+        "deployment-controller",
+        "-job-controller",
+        "-cronjob-controller",
+        "pod-garbage-collector-controller",
+        "token-cleaner-controller",
+    )
+
+
+def test_unknown_controllers_are_all_named() -> None:
+    assert faults("--controllers=*,-foo,job,bar") == (
+        '"-foo" is not in the list of known controllers',
+        '"bar" is not in the list of known controllers',
+    )
+
+
+@pytest.mark.parametrize(
+    "argv, text",
+    [
+        (("--x",), "unknown flag: --x"),
+        (("extra",), '"kcm" does not take any arguments, got ["extra"]'),
+        (("a", "", "b"), '"kcm" does not take any arguments, got ["a" "" "b"]'),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_refused(argv: tuple[str, ...], text: str) -> None:
+    with pytest.raises(FlagError) as error:
+        options(*argv)
+    assert str(error.value) == text
+
+
+def test_empty_arguments_are_let_pass() -> None:
+    assert options("", "--v=1", "").logging.verbosity == 1
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("-h",), ("--version",), ("--version=raw",)])
+def test_asking_for_help_or_the_version_checks_nothing_else(argv: tuple[str, ...]) -> None:
+    asked = options(*argv, "--hollow-zones=0", "--feature-gates=Foo=true")
+    assert asked.process.help or asked.process.version
+
+
+def test_reporting_another_version_is_no_question() -> None:
+    assert faults("--version=v1.30.0", "--hollow-zones=0")
+
+
+def test_setting_a_gate_that_will_go_is_warned_about() -> None:
+    assert options("--feature-gates=DRAPrioritizedList=true", "--feature-gates=TaintBasedEvictions=true").warnings == (
+        "Setting GA feature gate DRAPrioritizedList=true. It will be removed in a future release.",
+    )
+
+
+def test_flags_of_later_issues_are_accepted_with_a_warning_and_those_of_this_one_without() -> None:
+    assert options("--concurrent-job-syncs=3", "--log-file=x").warnings == (
+        "Flag --concurrent-job-syncs has no effect yet",
+        "Flag --log-file has no effect: Kubernetes 1.26 removed it",
+    )
+    assert options("--concurrent-rc-syncs=3", "--leader-elect", "--log_dir=d", "--v=2", "--port=0").warnings == ()
+
+
+def test_help_names_every_flag_that_is_not_hidden() -> None:
+    text = help_text(options(), columns=100)
+    for flag in FLAGS:
+        assert (re.search(rf"^  .{{4}}--{flag.name}( |$)", text, re.MULTILINE) is not None) is not flag.hidden, (
+            flag.name
+        )
+    assert "Replicaset-controller flags:" in text
+    assert max(map(len, text.splitlines())) <= 100

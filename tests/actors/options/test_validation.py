@@ -1,0 +1,146 @@
+"""What is wrong with options, in upstream's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.app.arguments import read_options
+from actors.options import InvalidOptions, Options
+
+
+def options(*argv: str) -> Options:
+    return read_options(argv)
+
+
+def faults(*argv: str) -> tuple[str, ...]:
+    with pytest.raises(InvalidOptions) as error:
+        options(*argv)
+    return error.value.errors
+
+
+@pytest.mark.parametrize(
+    "argv, fault",
+    [
+        (("--leader-elect-resource-lock=endpoints",), 'resourceLock value must be "leases"'),
+        (("--leader-elect-lease-duration=10s",), "leaseDuration must be greater than renewDeadline"),
+        (("--leader-elect-retry-period=9s",), "renewDeadline must be greater than retryPeriod*JitterFactor"),
+        (
+            ("--leader-elect-retry-period=0s",),
+            "leaseDuration, renewDeadline and retryPeriod must be greater than zero",
+        ),
+        (("--leader-elect=false", "--enable-leader-migration"), "--enable-leader-migration requires --leader-elect"),
+        *(
+            ((f"--{name}=0",), f"{name} must be greater than 0, but got 0")
+            for name in (
+                "concurrent-job-syncs",
+                "concurrent-cron-job-syncs",
+                "concurrent-statefulset-syncs",
+                "concurrent-daemonset-syncs",
+                "concurrent-ephemeralvolume-syncs",
+                "concurrent-horizontal-pod-autoscaler-syncs",
+            )
+        ),
+        (
+            ("--concurrent-device-taint-eviction-syncs=-1",),
+            "concurrent-device-taint-eviction-syncs must be greater than zero, got -1",
+        ),
+        (("--concurrent-resourceclaim-syncs=0",), "concurrent-resourceclaim-syncs must be larger than 0, got 0"),
+        (
+            ("--concurrent-service-endpoint-syncs=0",),
+            "concurrent-service-endpoint-syncs must not be less than 1, but got 0",
+        ),
+        (
+            ("--concurrent-service-endpoint-syncs=51",),
+            "concurrent-service-endpoint-syncs must not be more than 50, but got 51",
+        ),
+        (("--max-endpoints-per-slice=1001",), "max-endpoints-per-slice must not be more than 1000, but got 1001"),
+        (
+            ("--mirroring-max-endpoints-per-subset=0",),
+            "mirroring-max-endpoints-per-subset must not be less than 1, but got 0",
+        ),
+        (
+            ("--attach-detach-reconcile-sync-period=500ms",),
+            "duration time must be greater than one second as set via command line option reconcile-sync-loop-period",
+        ),
+        (
+            ("--cluster-signing-kubelet-client-key-file=k",),
+            '"cluster-signing-kube-apiserver-client": cannot specify key without cert',
+        ),
+        (
+            ("--cluster-signing-legacy-unknown-cert-file=c",),
+            '"cluster-signing-legacy-unknown": cannot specify cert without key',
+        ),
+        (
+            (
+                "--cluster-signing-cert-file=c",
+                "--cluster-signing-kubelet-serving-cert-file=c",
+                "--cluster-signing-kubelet-serving-key-file=k",
+            ),
+            (
+                "cannot specify --cluster-signing-{cert,key}-file and other --cluster-signing-*-file flags "
+                "at the same time"
+            ),
+        ),
+        (
+            ("--service-cluster-ip-range=10.0.0.0/8,fd00::/108,10.1.0.0/16",),
+            "--service-cluster-ip-range can not contain more than two entries",
+        ),
+        (
+            ("--cloud-provider=aws",),
+            (
+                'cloud provider "aws" was specified, but built-in cloud providers are disabled. '
+                "Please set --cloud-provider=external and migrate to an external cloud provider"
+            ),
+        ),
+        (
+            ("--cidr-allocator-type=CloudAllocator",),
+            "built-in cloud providers are disabled. The ipam CloudAllocator is not available",
+        ),
+        (
+            ("--secure-port=65536",),
+            "--secure-port 65536 must be between 0 and 65535, inclusive. 0 for turning off secure port",
+        ),
+        (("--port=-1",), "--port -1 must be between 0 and 65535, inclusive. 0 for turning off insecure (HTTP) port"),
+        (("--bind-address=localhost",), '--bind-address must be an IP address, but got "localhost"'),
+        (("--tls-cert-file=c",), "--tls-cert-file and --tls-private-key-file must be given together"),
+        (("--tls-min-version=TLS12",), 'unknown tls version "TLS12"'),
+        (
+            ("--requestheader-client-ca-file=c", "--requestheader-username-headers="),
+            "--requestheader-client-ca-file needs --requestheader-username-headers",
+        ),
+        (("--logging-format=xml",), 'format: Invalid value: "xml": Unsupported log format'),
+        (("--logging-format=json", "--vmodule=a=1"), "vmodule: Forbidden: Only supported for text log format"),
+        (("--embedded-port=70000",), "--embedded-port 70000 must be between 0 and 65535, inclusive. 0 for a free one"),
+        (("--hollow-nodes=-1",), "--hollow-nodes must not be less than 0, but got -1"),
+        (("--apply=",), '--apply takes the path of a file, but got ""'),
+        (("--apply=https://x/y.yml",), '--apply takes the path of a file, but got "https://x/y.yml"'),
+        (("--hollow-zones=0",), "--hollow-zones must be greater than 0, but got 0"),
+        (("--watch-silence-limit=0",), "--watch-silence-limit must be greater than zero"),
+    ],
+)
+def test_what_cannot_be_is_said_in_upstreams_words(argv: tuple[str, ...], fault: str) -> None:
+    assert faults(*argv) == (fault,)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("--concurrent-rc-syncs=0",),
+        ("--concurrent-replicaset-syncs=0", "--concurrent-deployment-syncs=0"),
+        ("--cloud-provider=external",),
+        ("--attach-detach-reconcile-sync-period=0s", "--disable-attach-detach-reconcile-sync"),
+        ("--leader-elect=false", "--leader-elect-resource-lock=endpoints"),
+        ("--cluster-signing-cert-file=c", "--cluster-signing-key-file=k"),
+        ("--service-cluster-ip-range=10.0.0.0/8,fd00::/108",),
+    ],
+)
+def test_what_upstream_lets_pass_passes(argv: tuple[str, ...]) -> None:
+    assert options(*argv).given == {word.partition("=")[0].removeprefix("--") for word in argv}
+
+
+def test_all_faults_are_told_together() -> None:
+    with pytest.raises(InvalidOptions) as error:
+        options("--concurrent-job-syncs=0", "--hollow-zones=0")
+    assert str(error.value) == (
+        "[concurrent-job-syncs must be greater than 0, but got 0, --hollow-zones must be greater than 0, but got 0]"
+    )
