@@ -216,6 +216,8 @@ def are_alike(recorded: Submit, replayed: Submit) -> bool:
     """The same, but for times in bodies that are a moment apart."""
     if (recorded.client, recorded.ticket) != (replayed.client, replayed.ticket):
         return False
+    if recorded.queue and (recorded.queue, recorded.key) != (replayed.queue, replayed.key):
+        return False
     return _alike(command_values(recorded), command_values(replayed))
 
 

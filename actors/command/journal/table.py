@@ -87,8 +87,8 @@ def message_of(told: MessageSent) -> Any:
 def keys_in(message: Any) -> list[str]:
     """The objects that a message is about: "namespace/name", or "name"."""
     match message:
-        case Submit(commands=commands):
-            return [key for command in commands for key in keys_in(command)]
+        case Submit(commands=commands, key=key):
+            return [*([key] if key else []), *(one for command in commands for one in keys_in(command))]
         case Create(namespace=namespace, body=body, name=name):
             obj = _object(body)
             meta = obj.get("metadata") or {}
@@ -114,8 +114,9 @@ def described(message: Any) -> str:
             return f"WatchEvents {shown}" + (f" and {len(events) - MOST_EVENTS} more" * (len(events) > MOST_EVENTS))
         case WatchEvent():
             return f"WatchEvent {_event_text(message)}"
-        case Submit(ticket=ticket, commands=commands):
-            return f"Submit {ticket}: " + ", ".join(map(command_text, commands))
+        case Submit(ticket=ticket, commands=commands, queue=queue, key=key):
+            task = " ".join(filter(None, (" for" if queue else "", queue, key)))
+            return f"Submit {ticket}{task}: " + ", ".join(map(command_text, commands))
         case Settled(ticket=ticket, index=index, outcome=outcome):
             return f"Settled {ticket}.{index}: {outcome_text(outcome)}"
         case Streamed(stream=stream, lines=lines):

@@ -12,12 +12,13 @@ import pytest
 from actors.app.system import ControllerSystem
 from actors.command.journal import command as journal_command
 from actors.command.journal.replay import Replay, replay
+from actors.command.journal.table import described, keys_in
 from actors.controllers.built_in import BUILT_IN
 from actors.options import Options
 from actors.reconciliation.specs import ControllerContext, ControllerSpec
 from actors.simulation import SimulatedCluster
 from protocols.codec import encode
-from protocols.messages.commands import Create
+from protocols.messages.commands import Create, Delete, Submit
 from protocols.objects import decode_object, encode_object
 from protocols.resources import DEPLOYMENTS, PODS
 from runtime.simulation.clock import VirtualClock
@@ -235,3 +236,12 @@ def test_an_unknown_message_is_a_line_too(capsys: pytest.CaptureFixture[str], tm
     writer.told("a", "b", 1, b"\x93\xcd\xff\xff", None)
     writer.close()
     assert [line[5] for line in show(path, capsys)] == ["Create", "(cannot"]
+
+
+def test_a_submit_names_the_queue_and_the_key_that_it_is_for() -> None:
+    commands = (Delete("v1/pods", "default/web-1"),)
+    submit = Submit("controller:x", 1, "x", 7, commands, queue="replicaset", key="default/web")
+    assert described(submit).startswith("Submit 7 for replicaset default/web: Delete v1/pods default/web-1")
+    assert keys_in(submit) == ["default/web", "default/web-1"]
+    assert described(replace(submit, queue="monitor", key="")).startswith("Submit 7 for monitor: Delete")
+    assert described(replace(submit, queue="", key="")).startswith("Submit 7: Delete")
