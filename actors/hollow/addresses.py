@@ -43,7 +43,7 @@ class _Taken:
 
 
 class AddressBook:
-    """Who has which offset. One that was given back comes last in turn, as with a real node's addresses."""
+    """Which pod has which offset. A freed one is used again last, as with a real node's addresses."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Taken] = {}
@@ -62,7 +62,7 @@ class AddressBook:
     def assign(self, pod: Key, uid: str, node: str, *, size: int) -> int:
         """The pod's offset on a node that was opened: the one it has, or a free one. size: addresses in the range.
 
-        The first and the last address of a range are nobody's, and the second is the node's own end of the network.
+        The first and the last address of a range stay free, and the second is the node's own end of the network.
         Raises ValueError if all are taken.
         """
         known = self._held.get(pod)
@@ -82,7 +82,7 @@ class AddressBook:
             self._nodes[node].offsets.discard(offset)
 
     def _give(self, taken: _Taken, pod: Key, uid: str, node: str, offset: int) -> None:
-        self.release(pod)  # a namesake's, of which nobody told us that it is gone
+        self.release(pod)  # a namesake's, whose deletion was not seen
         taken.offsets.add(offset)
         taken.last = offset
         self._held[pod] = (uid, node, offset)

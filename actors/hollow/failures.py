@@ -1,4 +1,4 @@
-"""Hollow nodes that fail, from code: the same annotations that people set with kubectl (behaviour.py).
+"""Hollow nodes that fail, from code: the same annotations that users set with kubectl (behaviour.py).
 
     silence(cluster, *nodes_of_zone(cluster, "zone-a"))
     cluster.run_for(120)

@@ -1,7 +1,7 @@
 """Whether a pod fits on a node, and how well.
 
 Not looked at: preferences (preferred affinity, PreferNoSchedule), affinity between pods, topology spread constraints,
-volumes, images, priorities; nobody is preempted.
+volumes, images, priorities; no pod is preempted.
 
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/{nodeunschedulable,tainttoleration,nodeaffinity,nodeports,
 noderesources}; the spreading is that of the older selectorspread.
@@ -173,8 +173,8 @@ def failure_message(nodes: int, reasons: Mapping[str, int]) -> str:
     """
     if nodes == 0:
         return "no nodes available to schedule pods"
-    told = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-    return f"0/{nodes} nodes are available: {told}."
+    listed = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    return f"0/{nodes} nodes are available: {listed}."
 
 
 def nodes_to_find(nodes: int) -> int:

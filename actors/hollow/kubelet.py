@@ -1,9 +1,9 @@
 """The kubelets of all hollow nodes: run the pods that are bound to them, in appearance. Key: pod.
 
-A pod without delays is Running and Ready after one write of its status. A pod that is being deleted is stopped, said to
-be over, and deleted for good. Pods of nodes that do not exist, or are silent, are left alone.
+A pod without delays is Running and Ready after one write of its status. A terminating pod is stopped, set to its final
+phase, and deleted with grace period 0. Pods of nodes that do not exist, or are silent, are left alone.
 
-Source: kubernetes v1.36 pkg/kubelet/pod_workers.go, status/status_manager.go. What people may ask of a
+Source: kubernetes v1.36 pkg/kubelet/pod_workers.go, status/status_manager.go. What users may ask of a
 hollow pod is in behaviour.py.
 """
 
@@ -59,7 +59,7 @@ def _bound_to(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key
 
 
 def _pods_of(nodes: Collection[str]) -> Callable[[Change, Tables], Iterable[Key]]:
-    """All pods of a node that has come, or has fallen silent, or speaks again."""
+    """All pods of a node that is new, has fallen silent, or sends heartbeats again."""
 
     def keys(change: Change, tables: Tables) -> Iterable[Key]:
         if change.key not in nodes or change.deleted:
@@ -81,7 +81,7 @@ class _Stopping(NamedTuple):
 
 
 class HollowKubelet:
-    """See the module."""
+    """Key: "namespace/name" of a pod. It remembers addresses, and since when pods are stopping."""
 
     def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
         self._pods, self._nodes, self._clock, self._fleet = tables[PODS], tables[NODES], clock, fleet

@@ -2,8 +2,8 @@
 
 Every 10 s it renews its Lease, and writes its status if it is not what it should be or was last written 5 min ago; both
 are spread over time, so that a thousand nodes do not write at once. As with a real kubelet, a node that was deleted is
-not registered again before a restart (of this controller's actor); its heartbeats go on if somebody creates it by hand.
-Hollow nodes that an earlier, larger fleet has left are deleted: nobody would run their pods.
+not registered again before a restart (of this controller's actor); its heartbeats go on if a user creates it by hand.
+Hollow nodes that an earlier, larger fleet has left are deleted, as no kubelet would run their pods.
 
 Source: kubernetes v1.36 pkg/kubelet/kubelet_node_status.go, component-helpers/apimachinery/lease/controller.go. Unlike
 there, the Lease is not read: each renewal is a patch, and one that finds nothing creates it.
@@ -60,7 +60,7 @@ QUEUE = "hollow-nodes"
 
 
 def node_watches(fleet: Mapping[str, HollowNode]) -> tuple[Watch[Key], ...]:
-    """Those of the fleet whenever they change; others when they come, as they may be left over from an earlier one."""
+    """Nodes of the fleet at every change; others when they are added, as an earlier fleet may have left them."""
 
     def keys(change: Change, tables: Tables) -> Iterable[Key]:
         return itself(change, tables) if change.key in fleet or change.type == EventType.ADDED else ()
@@ -88,7 +88,7 @@ class _Kubelet:
 
 
 class HollowNodes:
-    """See the module."""
+    """Key: a node's name. It remembers each node's beats."""
 
     def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
         self._nodes, self._clock, self._fleet = tables[NODES], clock, fleet
@@ -151,7 +151,7 @@ class HollowNodes:
             commands[0] = create(LEASES, new_lease(node, now=now))
             renewed = yield commands[0]
         for command, outcome in zip(commands, (renewed, *written), strict=True):
-            # A node that is not found was deleted: its event tells us.
+            # A node that is not found was deleted: its event is on its way.
             if not isinstance(outcome, Done | NotFound):
                 raise CommandFailed(command, outcome)
         interval = heartbeat_interval(node, usual=LEASE_INTERVAL)

@@ -1,4 +1,4 @@
-"""Where pods are, and what they take there: kept up to date pod by pod, so that nobody has to add it all up again.
+"""Where pods are, and what they take there: kept up to date pod by pod, so that it need not be added up again.
 
 A pod that was bound counts from the moment of the binding, before any table shows it (`assumed`).
 """
@@ -62,7 +62,7 @@ class Placements:
             self.releases += 1
 
     def shared(self, demand: Demand) -> Demand:
-        """An equal one, the same for all who ask alike."""
+        """An equal one, the same object for equal arguments."""
         if len(self._demands) > _MOST_SHARED:
             self._demands = {}
         return self._demands.setdefault(demand, demand)

@@ -1,4 +1,4 @@
-"""What a hollow kubelet says of a pod: its status at a moment, as a function of the pod.
+"""The status that a hollow kubelet reports of a pod at a moment, as a function of the pod.
 
 Source: kubernetes v1.36 pkg/kubelet/kubelet_pods.go (getPhase, generateAPIPodStatus), status/generate.go and
 status/status_manager.go.
@@ -32,7 +32,7 @@ def has_started(pod: Object) -> bool:
 
 
 def script_of(pod: Object) -> Script:
-    """What the pod's annotations tell its containers to do."""
+    """What the pod's annotations have its containers do."""
     run_seconds, code = behaviour.seconds(pod, behaviour.RUN_SECONDS), behaviour.exit_code(pod)
     ready_after = behaviour.seconds(pod, behaviour.READY_AFTER) or 0.0
     if run_seconds is None and code is not None:
@@ -78,7 +78,7 @@ def running(pod: Object, *, host_ips: Sequence[str], pod_ips: Sequence[str], now
 
 
 def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
-    """A pod whose containers were told to stop, and have. killed: its grace period was not enough for them."""
+    """A pod whose containers have been stopped. killed: its grace period was too short for them."""
     status = pod.get("status") or {}
     code = KILLED if killed else 0
     containers = [stopped(one, exit_code=code, now=now) for one in status.get("containerStatuses") or ()]
@@ -90,22 +90,22 @@ def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
     return PodPlan(plan | _observed(pod))
 
 
-def status_patch(pod: Object, wished: Mapping[str, Any]) -> Object | None:
+def status_patch(pod: Object, desired: Mapping[str, Any]) -> Object | None:
     """The strategic merge patch that makes it so, for this very pod; None if it is so already.
 
     Conditions are those that differ; the server merges them by type.
     """
     status = pod.get("status") or {}
-    changes = {field: value for field, value in wished.items() if status.get(field) != value}
+    changes = {field: value for field, value in desired.items() if status.get(field) != value}
     if "conditions" in changes:
-        changes["conditions"] = _differing(status.get("conditions"), wished["conditions"])
+        changes["conditions"] = _differing(status.get("conditions"), desired["conditions"])
         if not changes["conditions"]:
             del changes["conditions"]
     return {"metadata": {"uid": uid_of(pod)}, "status": changes} if changes else None
 
 
-def _differing(current: Any, wished: Sequence[Object]) -> list[Object]:
-    return [condition for condition in wished if find_condition(current, condition["type"]) != condition]
+def _differing(current: Any, desired: Sequence[Object]) -> list[Object]:
+    return [condition for condition in desired if find_condition(current, condition["type"]) != condition]
 
 
 def _phase(containers: Sequence[Mapping[str, Any]]) -> str:
@@ -147,7 +147,7 @@ def _conditions(pod: Object, containers: Sequence[Mapping[str, Any]], phase: str
     missing = "" if why else _missing_gates(pod)
     gates = {"reason": "ReadinessGatesNotReady", "message": missing} if missing else why
     initialized = {"reason": "PodCompleted"} if phase == "Succeeded" else {}
-    wished = [
+    desired = [
         {"type": READY_TO_START, "status": _truth(phase == "Running")},
         {"type": INITIALIZED, "status": "True", **initialized},
         {"type": READY, "status": _truth(not gates), **gates},
@@ -156,7 +156,7 @@ def _conditions(pod: Object, containers: Sequence[Mapping[str, Any]], phase: str
     ]
     current = (pod.get("status") or {}).get("conditions")
     stamp = format_time(now)
-    return [_since(find_condition(current, condition["type"]), condition, stamp) for condition in wished]
+    return [_since(find_condition(current, condition["type"]), condition, stamp) for condition in desired]
 
 
 def _since(known: Mapping[str, Any] | None, condition: Object, stamp: str) -> Object:
@@ -178,8 +178,8 @@ def _missing_gates(pod: Object) -> str:
         if condition is None:
             messages.append(f'corresponding condition of pod readiness gate "{type}" does not exist.')
         elif condition.get("status") != "True":
-            told = condition.get("status")
-            messages.append(f'the status of pod readiness gate "{type}" is not "True", but {told}')
+            actual = condition.get("status")
+            messages.append(f'the status of pod readiness gate "{type}" is not "True", but {actual}')
     return ", ".join(messages)
 
 

@@ -45,26 +45,26 @@ from runtime.tables.table import Entry
 
 SCHEDULER_NAME = "default-scheduler"
 FIRST_BACKOFF, MOST_BACKOFF = 1.0, 10.0
-# Waiting pods that one change wakes; the others look by themselves, every MOST_BACKOFF seconds at the latest.
+# Waiting pods that one change enqueues; the others are retried every MOST_BACKOFF seconds at the latest.
 MOST_WOKEN = 500
 
 
 def scheduler_watches() -> tuple[Watch[Key], ...]:
     """Every change of a pod: a bound one may be resized, which no fact of its table shows."""
     return (
-        Watch(PODS, to=_pod_and_who_waits_for_room),
-        Watch(NODES, to=_who_waits_for_a_node, interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
+        Watch(PODS, to=_pod_and_those_that_wait_for_room),
+        Watch(NODES, to=_those_that_wait_for_a_node, interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
     )
 
 
-def _pod_and_who_waits_for_room(change: Change, tables: Tables) -> Iterable[Key]:
+def _pod_and_those_that_wait_for_room(change: Change, tables: Tables) -> Iterable[Key]:
     yield change.key
     entry = None if change.deleted else tables[PODS].entry(change.key)
     if change.deleted or (entry is not None and is_terminal(entry.facts)):
         yield from _waiting(tables)
 
 
-def _who_waits_for_a_node(change: Change, tables: Tables) -> Iterable[Key]:
+def _those_that_wait_for_a_node(change: Change, tables: Tables) -> Iterable[Key]:
     if change.deleted:
         return ()
     if change.type != EventType.ADDED and change.old is not None and node_view(change.old) == node_view(change.new):
@@ -78,7 +78,7 @@ def _waiting(tables: Tables) -> Iterable[Key]:
 
 @dataclass(slots=True)
 class _Wait:
-    """A pod that fitted nowhere. changes: how many the cluster had seen then; until: not tried before, monotonic."""
+    """A pod that fitted nowhere. changes: the count of node changes then; until: not tried before, monotonic."""
 
     demand: Demand
     attempts: int = 0
@@ -91,7 +91,7 @@ class _Wait:
 
 
 class HollowScheduler:
-    """See the module."""
+    """Key: "namespace/name" of a pod. It remembers placements, and pods that fitted nowhere."""
 
     def __init__(self, *, tables: Tables, clock: Clock) -> None:
         self._pods, self._nodes, self._clock = tables[PODS], tables[NODES], clock
@@ -128,7 +128,7 @@ class HollowScheduler:
     def _all_placements(self) -> Placements:
         placements = Placements()
         for entry in self._pods.entries():
-            with contextlib.suppress(ValueError):  # a malformed pod: its own key says so, and stops nobody else
+            with contextlib.suppress(ValueError):  # a malformed pod: its own reconciliation reports it
                 self._account(placements, entry.key, entry)
         return placements
 
@@ -209,7 +209,7 @@ class HollowScheduler:
             yield record(PODS, pod, "Normal", "Scheduled", f"Successfully assigned {key} to {placement.node}")
             return
         placements.remove(key)
-        # Gone, assigned by somebody else, or another pod by now: its event brings us back.
+        # Gone, assigned by another program, or replaced: its event enqueues it.
         if not isinstance(outcome, NotFound | Conflict):
             raise CommandFailed(command, outcome)
 
