@@ -1,4 +1,4 @@
-"""Hollow nodes that fail as they are told to, in a simulated cluster with node-lifecycle."""
+"""Hollow nodes that fail by annotation, in a simulated cluster with node-lifecycle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ZONE_A = ["hollow-node-0", "hollow-node-2", "hollow-node-4"]
 
 @pytest.fixture
 def hollow(cluster: SimulatedCluster) -> SimulatedCluster:
-    """Six nodes in two zones, and who looks after them."""
+    """Six nodes in two zones, and their controllers."""
     cluster.hollow_nodes(nodes=6, zones=2)
     cluster.manager(controllers=[node_lifecycle.SPEC], options=options_of("--node-monitor-grace-period=40s"))
     assert cluster.run_until(lambda: len(cluster.list(NODES)) == 6, within=10.0)

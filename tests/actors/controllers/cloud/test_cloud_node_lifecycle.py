@@ -23,7 +23,7 @@ PERIOD = 5.0
 
 
 class Cloud(FakeCloud):
-    """A fake cloud whose answers about machines may be errors. asked: nodes whose existence was asked for, in order."""
+    """A fake cloud whose calls about machines may fail. asked: nodes whose existence was called for, in order."""
 
     instances: Instances  # type: ignore[assignment]
 

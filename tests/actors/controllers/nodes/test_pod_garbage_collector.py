@@ -1,4 +1,4 @@
-"""Pods that nobody else will remove."""
+"""Pods that no kubelet will delete."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ TEMPLATE = {
 
 
 class Running:
-    """A reconciler of one step, that keeps what the step answers."""
+    """A reconciler of one step, which keeps what the step returns."""
 
     def __init__(self, step):
         self.step, self.answer = step, None

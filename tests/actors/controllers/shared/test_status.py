@@ -33,7 +33,7 @@ def write(answer_for=lambda bench: bench.accept, *, live=OBJECT, raises=None, **
 
 
 def refusing(outcome, times):
-    """The first so many PUTs are answered like this."""
+    """The outcome of the first so many PUTs."""
 
     def answer_for(bench):
         left = [outcome] * times

@@ -1,4 +1,4 @@
-"""Who holds which blocks."""
+"""Which node holds which blocks."""
 
 from __future__ import annotations
 

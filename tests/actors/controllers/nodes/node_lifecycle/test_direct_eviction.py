@@ -220,7 +220,7 @@ def test_a_namesake_of_an_evicted_node_is_not_taken_for_it(log: FilteringBoundLo
 
 
 def drive(step: Generator[Any, Any, Any], *answers: Any) -> Any:
-    """What it answers in the end. Fails if it yields more than there are answers."""
+    """What it returns. Fails if it yields more often than there are outcomes."""
     try:
         step.send(None)
         for answer in answers:

@@ -1,4 +1,4 @@
-"""Failures in the middle of a zone's outage: the rate holds, nobody is forgotten, and nobody is evicted twice."""
+"""Failures in the middle of a zone's outage: the rate holds, no node is forgotten, and none is evicted twice."""
 
 from __future__ import annotations
 

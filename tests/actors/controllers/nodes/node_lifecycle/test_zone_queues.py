@@ -21,14 +21,14 @@ QUEUE = zone_queue_name("eu:a")
 
 
 class Owner(Actor):
-    """Takes what the queue tells, and does nothing about it."""
+    """Receives the messages of the queue, and does nothing."""
 
     def receive(self, message: Any) -> None:
         pass
 
 
 class Scene:
-    """One queue in a world, and what it has told its owner: (second, message)."""
+    """One queue in a world, and its messages to its owner: (second, message)."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self.world = World(log=log)

@@ -201,7 +201,7 @@ class Cluster:
         return self.reconcile(**options)
 
     def settle(self) -> list[tuple[str, str, str]]:
-        """Reconcile, with the watches in time, until nothing is left to write. Answers the events."""
+        """Reconcile, with the watches in time, until nothing is left to write. Returns the events."""
         events = []
         for _ in range(50):
             driven = self.sync()
@@ -211,7 +211,7 @@ class Cluster:
         raise AssertionError("it never comes to rest")
 
     def roll_out(self) -> list[tuple[str, str, str]]:
-        """Everybody does their part, in turn and one pod at a time, until nothing changes. Answers the events."""
+        """All controllers in turn, one pod at a time, until nothing changes. Returns the events."""
         events = []
         for _ in range(200):
             before = self.server.revision

@@ -33,7 +33,7 @@ def web():
 
 
 def refusing(cluster, outcome, *, to, resource=REPLICASETS):
-    """Every command of that type is answered with this outcome, and not carried out."""
+    """Every command of that type has this outcome, and is not carried out."""
 
     def answer(command):
         if isinstance(command, to) and command.resource == resource.id and not getattr(command, "subresource", ""):
