@@ -1,0 +1,82 @@
+"""What mypy and the constructors refuse in the spec of a controller."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.reconciliation import Watch, itself
+from actors.reconciliation.specs import ControllerSpec, Queue
+from protocols.resources import PODS
+
+ROOT = Path(__file__).parents[3]
+SOURCE = """
+from collections.abc import Iterable
+
+from actors.reconciliation import Change, Reconciliation, Watch, itself
+from actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from protocols.resources import PODS
+from runtime.system.actor import Actor, Context
+from runtime.system.actor_system import ActorSpec
+from runtime.tables.overlay import Tables
+
+Cell = tuple[str, int]
+
+
+class Cells:
+    def reconcile_cell(self, cell: Cell) -> Reconciliation:
+        yield from ()
+        return None
+
+    def sweep(self) -> Reconciliation:
+        yield from ()
+        return None
+
+
+class Counter(Actor):
+    def __init__(self, context: Context, *, start: int) -> None:
+        super().__init__(context)
+
+
+def cells(_change: Change, _tables: Tables) -> Iterable[Cell]:
+    return ()
+
+
+SPEC = ControllerSpec(
+    name="cells-controller",
+    build=lambda _context: Cells(),
+    queues=(
+        Queue("cells", reconcile=Cells.reconcile_cell, watches=(Watch(PODS, to=cells),)),
+        Queue("wrong", reconcile=Cells.reconcile_cell, watches=(Watch(PODS, to=itself),)),  # error
+    ),
+    passes=(
+        Pass("sweep", every=lambda _options: 60.0, run=Cells.sweep),
+        Pass("wrong", every=lambda _options: 60.0, run=Cells.reconcile_cell),  # error
+    ),
+)
+RIGHT = ActorSpec(name="counter", build=lambda context: Counter(context, start=1))
+WRONG = ActorSpec(name="counter", build=lambda context: Counter(context, begin=1))  # error
+"""
+
+
+def test_mypy_checks_the_keys_of_a_queue_and_what_an_actor_is_built_with(tmp_path: Path) -> None:
+    if not (ROOT / ".mypy_cache").exists():
+        pytest.skip("mypy would check everything anew; bin/run-tests has run it before")
+    pytest.importorskip("mypy")
+    path = tmp_path / "cells.py"
+    path.write_text(SOURCE)
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--follow-imports=silent", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
+    found = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
+    assert found == [n for n, line in enumerate(SOURCE.splitlines(), 1) if line.endswith("# error")], done.stdout
+
+
+def test_one_thing_in_place_of_a_tuple_of_them_is_refused() -> None:
+    watch = Watch(PODS, to=itself)
+    with pytest.raises(TypeError, match="watches of queue 'x': expected a tuple, got Watch"):
+        Queue("x", watches=watch)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="queues of x-controller: expected a tuple, got Queue"):
+        ControllerSpec(name="x-controller", build=lambda _context: None, queues=Queue("x"))  # type: ignore[arg-type]
