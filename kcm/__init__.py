@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from actors.engine.elector import Election
     from actors.options import ControllerOptions, InvalidOptions, Options
     from actors.reconciliation import (
+        ORPHANS,
         Change,
         Enqueue,
         Interest,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         itself,
         list_live,
         must,
+        must_all,
         must_object,
         patch,
         perform,
@@ -41,8 +43,10 @@ if TYPE_CHECKING:
         together,
         update,
     )
+    from actors.reconciliation.discovered import Discovered
     from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Pass, Queue
     from protocols.messages.commands import PatchType
+    from protocols.messages.discovery import ServedResource
     from protocols.messages.outcomes import (
         AlreadyExists,
         CommandFailed,
@@ -65,7 +69,7 @@ if TYPE_CHECKING:
     from runtime.flags.declaration import FlagError, flag
     from runtime.metrics.registry import Family, Metrics
     from runtime.scheduling.clock import Clock, SystemClock
-    from runtime.tables.overlay import Lister, Tables
+    from runtime.tables.overlay import Lister, TableMissingError, Tables
 else:
     __getattr__, __dir__ = lazily(
         __name__,
@@ -85,20 +89,21 @@ else:
             "create": "actors.reconciliation:create",
             "decode_object": "protocols.objects:decode_object",
             "delete": "actors.reconciliation:delete",
+            "Discovered": "actors.reconciliation.discovered:Discovered",
             "Done": "protocols.messages.outcomes:Done",
             "Election": "actors.engine.elector:Election",
             "encode_object": "protocols.objects:encode_object",
             "Enqueue": "actors.reconciliation:Enqueue",
             "Family": "runtime.metrics.registry:Family",
+            "flag": "runtime.flags.declaration:flag",
             "FlagError": "runtime.flags.declaration:FlagError",
             "Forbidden": "protocols.messages.outcomes:Forbidden",
-            "flag": "runtime.flags.declaration:flag",
             "get_live": "actors.reconciliation:get_live",
             "Gone": "protocols.messages.outcomes:Gone",
             "Index": "actors.reconciliation.specs:Index",
             "installed_controllers": "actors.app.installed:installed_controllers",
-            "Invalid": "protocols.messages.outcomes:Invalid",
             "Interest": "actors.reconciliation:Interest",
+            "Invalid": "protocols.messages.outcomes:Invalid",
             "InvalidOptions": "actors.options:InvalidOptions",
             "its_controller": "actors.reconciliation:its_controller",
             "itself": "actors.reconciliation:itself",
@@ -109,11 +114,13 @@ else:
             "make_key": "protocols.objects:make_key",
             "Metrics": "runtime.metrics.registry:Metrics",
             "must": "actors.reconciliation:must",
+            "must_all": "actors.reconciliation:must_all",
             "must_object": "actors.reconciliation:must_object",
             "name_of": "protocols.objects:name_of",
             "NotFound": "protocols.messages.outcomes:NotFound",
             "Object": "protocols.objects:Object",
             "Options": "actors.options:Options",
+            "ORPHANS": "actors.reconciliation:ORPHANS",
             "Outcome": "protocols.messages.outcomes:Outcome",
             "Pass": "actors.reconciliation.specs:Pass",
             "patch": "actors.reconciliation:patch",
@@ -129,11 +136,13 @@ else:
             "RequeueAfter": "actors.reconciliation:RequeueAfter",
             "Resource": "protocols.resources:Resource",
             "Response": "runtime.client.api:Response",
+            "ServedResource": "protocols.messages.discovery:ServedResource",
             "ServerFailure": "protocols.messages.outcomes:ServerFailure",
             "slow_start": "actors.reconciliation:slow_start",
             "split_key": "protocols.objects:split_key",
             "Step": "actors.reconciliation:Step",
             "SystemClock": "runtime.scheduling.clock:SystemClock",
+            "TableMissingError": "runtime.tables.overlay:TableMissingError",
             "Tables": "runtime.tables.overlay:Tables",
             "Throttled": "protocols.messages.outcomes:Throttled",
             "together": "actors.reconciliation:together",
@@ -146,6 +155,7 @@ else:
 
 __all__ = [
     "BUILT_IN",
+    "ORPHANS",
     "AlreadyExists",
     "Change",
     "Clock",
@@ -156,6 +166,7 @@ __all__ = [
     "ControllerOptions",
     "ControllerSpec",
     "ControllerSystem",
+    "Discovered",
     "Done",
     "Election",
     "Enqueue",
@@ -184,9 +195,11 @@ __all__ = [
     "RequeueAfter",
     "Resource",
     "Response",
+    "ServedResource",
     "ServerFailure",
     "Step",
     "SystemClock",
+    "TableMissingError",
     "Tables",
     "Throttled",
     "Transport",
@@ -206,6 +219,7 @@ __all__ = [
     "list_live",
     "make_key",
     "must",
+    "must_all",
     "must_object",
     "name_of",
     "patch",
