@@ -22,7 +22,7 @@ NO_GROUPS: Mapping[type[ControllerOptions], ControllerOptions] = MappingProxyTyp
 class Options:
     """What the command line says. Options() is what holds without one.
 
-    by_controller: the options of single controllers, by their class; read as `options[NodeIpamOptions]`.
+    by_controller: the options of single controllers, by their class; read as `options[JobOptions]`.
     feature_gates: every known gate → on or off. given: names of the flags that stood on the command line.
     flags: all that could have stood there. warnings: lines for the log, about flags that do nothing.
     """
