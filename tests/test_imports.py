@@ -35,6 +35,7 @@ def imported_with(*modules: str) -> set[str]:
         ("runtime", "protocols"),
         ("protocols.codec", "protocols.objects", "protocols.resources"),
         ("actors.options", "runtime.flags.declaration"),
+        ("actors.app.arguments", "actors.controllers.built_in"),
         ("actors.reconciliation", "actors.engine.controller", "actors.engine.informer", "actors.engine.dispatcher"),
         ("actors.engine.manager", "actors.engine.elector", "actors.engine.event_recorder"),
         ("runtime.metrics.registry", "runtime.metrics.meters", "runtime.logs.configuration"),
@@ -49,7 +50,7 @@ def test_the_light_parts_bring_along_no_heavy_library(modules: tuple[str, ...]) 
 
 
 def test_reading_flags_needs_neither_actors_nor_logs() -> None:
-    imported = imported_with("actors.options")
+    imported = imported_with("actors.options", "actors.controllers.unbuilt")
     assert [name for name in ("pykka", "structlog", "msgpack", "asyncio") if name in imported] == []
 
 

@@ -7,6 +7,9 @@ folder's __init__.py, offers SPEC. A file has all of it: reconciler, options, ch
 reconciler.py is what it does, options.py its flags, spec.py its spec and the checks between its flags, metrics.py (or
 spec.py, if there is little) what it counts; other files are named after what they decide. What several controllers
 share is in shared/.
+
+Reading flags imports all of this: so no controller may import the HTTP client, the API server or another heavy library
+(tests/test_imports.py).
 """
 
 from __future__ import annotations
