@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from actors.hollow.behaviour import (
@@ -13,9 +15,10 @@ from actors.hollow.behaviour import (
     seconds,
     silence,
 )
+from protocols.objects import Object
 
 
-def annotated(name, value):
+def annotated(name: str, value: str) -> Object:
     return {"metadata": {"annotations": {name: value}}}
 
 
@@ -23,23 +26,23 @@ def annotated(name, value):
     "text, expected",
     [("0", 0.0), ("1.5", 1.5), ("1e2", 100.0), ("-1", None), ("nan", None), ("inf", None), ("", None), ("5s", None)],
 )
-def test_seconds_are_finite_and_not_negative_or_else_not_said(text, expected):
+def test_seconds_are_finite_and_not_negative_or_else_not_said(text: str, expected: float | None) -> None:
     assert seconds(annotated(RUN_SECONDS, text), RUN_SECONDS) == expected
 
 
-def test_seconds_that_are_not_there_are_not_said():
+def test_seconds_that_are_not_there_are_not_said() -> None:
     assert seconds({"metadata": {}}, RUN_SECONDS) is None
 
 
 @pytest.mark.parametrize(
     "text, expected", [("0", 0), ("1", 1), ("255", 255), ("256", None), ("-1", None), ("one", None), ("", None)]
 )
-def test_exit_codes_are_those_of_a_process(text, expected):
+def test_exit_codes_are_those_of_a_process(text: str, expected: int | None) -> None:
     assert exit_code(annotated(EXIT_CODE, text)) == expected
 
 
 @pytest.mark.parametrize("text, silent", [("true", True), ("True", False), ("false", False), ("", False)])
-def test_a_node_is_silent_if_it_says_exactly_that(text, silent):
+def test_a_node_is_silent_if_it_says_exactly_that(text: str, silent: bool) -> None:
     assert silence(annotated(SILENT, text), now=0.0) == (silent, None)
 
 
@@ -55,19 +58,21 @@ def test_a_node_is_silent_if_it_says_exactly_that(text, silent):
         ("often", 61.0, (False, None)),
     ],
 )
-def test_a_node_that_flaps_is_silent_every_other_turn(text, now, expected):
+def test_a_node_that_flaps_is_silent_every_other_turn(
+    text: str, now: float, expected: tuple[bool, float | None]
+) -> None:
     assert silence(annotated(FLAP, text), now=now) == expected
 
 
-def test_a_node_that_is_silent_altogether_does_not_flap():
+def test_a_node_that_is_silent_altogether_does_not_flap() -> None:
     assert silence({"metadata": {"annotations": {SILENT: "true", FLAP: "60"}}}, now=0.0) == (True, None)
 
 
 @pytest.mark.parametrize("text, expected", [("60", 60.0), ("0.1", 1.0), ("seldom", 10.0), ("-5", 10.0)])
-def test_heartbeats_come_as_far_apart_as_the_node_says(text, expected):
+def test_heartbeats_come_as_far_apart_as_the_node_says(text: str, expected: float) -> None:
     assert heartbeat_interval(annotated(HEARTBEAT, text), usual=10.0) == expected
 
 
 @pytest.mark.parametrize("text, ready", [("false", False), ("true", True), ("", True)])
-def test_a_kubelet_says_that_it_is_ready_unless_it_is_told_not_to(text, ready):
+def test_a_kubelet_says_that_it_is_ready_unless_it_is_told_not_to(text: str, ready: bool) -> None:
     assert says_ready(annotated(READY, text)) is ready

@@ -1,29 +1,32 @@
+from __future__ import annotations
+
 import pytest
 
-from actors.hollow.containers import FOR_EVER, Script, backoff, completed, live, restarts_after, stopped
+from actors.hollow.containers import FOR_EVER, Life, Script, backoff, completed, live, restarts_after, stopped
+from protocols.objects import Object
 from protocols.times import format_time
 
 CONTAINER = {"name": "web", "image": "nginx"}
 T = 1_800_000_000.0
 
 
-def look(before, script=FOR_EVER, *, now=T, policy="Always"):
+def look(before: Object | None, script: Script = FOR_EVER, *, now: float = T, policy: str = "Always") -> Life:
     return live(CONTAINER, before, script, uid="uid-1", restart_policy=policy, now=now)
 
 
-def state_of(life):
+def state_of(life: Life) -> str:
     (state,) = life.status["state"]
     return state
 
 
-def test_a_container_runs_for_ever_if_nobody_says_otherwise():
+def test_a_container_runs_for_ever_if_nobody_says_otherwise() -> None:
     life = look(None)
     assert life.status["state"] == {"running": {"startedAt": format_time(T)}}
     assert (life.status["ready"], life.status["started"], life.status["restartCount"]) == (True, True, 0)
     assert life.due is None
 
 
-def test_image_and_container_are_named_as_by_a_runtime():
+def test_image_and_container_are_named_as_by_a_runtime() -> None:
     status = look(None).status
     assert status["imageID"].startswith("hollow://sha256:")
     assert status["containerID"].startswith("hollow://")
@@ -32,7 +35,7 @@ def test_image_and_container_are_named_as_by_a_runtime():
     assert other["containerID"] != status["containerID"]
 
 
-def test_it_is_ready_only_after_its_delay():
+def test_it_is_ready_only_after_its_delay() -> None:
     script = Script(ready_after=5)
     first = look(None, script)
     assert (first.status["ready"], first.due) == (False, T + 5)
@@ -54,7 +57,9 @@ ENDS = [
 
 
 @pytest.mark.parametrize("policy, code, state, reason", ENDS)
-def test_what_follows_a_containers_end_is_up_to_the_restart_policy(policy, code, state, reason):
+def test_what_follows_a_containers_end_is_up_to_the_restart_policy(
+    policy: str, code: int, state: str, reason: str | None
+) -> None:
     script = Script(run_seconds=10, exit_code=code)
     first = look(None, script, policy=policy)
     assert first.due == T + 10
@@ -69,7 +74,7 @@ def test_what_follows_a_containers_end_is_up_to_the_restart_policy(policy, code,
         assert after.due is None
 
 
-def test_a_container_that_keeps_failing_waits_longer_each_time():
+def test_a_container_that_keeps_failing_waits_longer_each_time() -> None:
     script, now, status = Script(run_seconds=0, exit_code=1), T, None
     waits = []
     for _ in range(7):
@@ -82,11 +87,11 @@ def test_a_container_that_keeps_failing_waits_longer_each_time():
     assert status["restartCount"] == 7
 
 
-def test_the_first_restart_is_at_once():
+def test_the_first_restart_is_at_once() -> None:
     assert [backoff(restarts) for restarts in (0, 1, 2, 5, 6, 10_000)] == [0, 10, 20, 160, 300, 300]
 
 
-def test_an_end_that_was_overslept_is_dated_when_it_was_due():
+def test_an_end_that_was_overslept_is_dated_when_it_was_due() -> None:
     script = Script(run_seconds=10)
     first = look(None, script, policy="Never")
     after = look(first.status, script, now=T + 500, policy="Never")
@@ -96,20 +101,20 @@ def test_an_end_that_was_overslept_is_dated_when_it_was_due():
 @pytest.mark.parametrize("policy", ["Always", "OnFailure", "Never"])
 @pytest.mark.parametrize("script", [FOR_EVER, Script(run_seconds=5, exit_code=1), Script(ready_after=3)])
 @pytest.mark.parametrize("after", [0, 4, 6, 20])
-def test_looking_twice_at_one_moment_changes_nothing(policy, script, after):
+def test_looking_twice_at_one_moment_changes_nothing(policy: str, script: Script, after: int) -> None:
     status = look(None, script, policy=policy).status
     once = look(status, script, now=T + after, policy=policy)
     assert look(once.status, script, now=T + after, policy=policy) == once
 
 
-def test_an_init_container_is_done_at_once_and_stays_so():
+def test_an_init_container_is_done_at_once_and_stays_so() -> None:
     status = completed(CONTAINER, None, uid="uid-1", now=T)
     assert status["state"]["terminated"]["exitCode"] == 0
     assert status["ready"] is True
     assert completed(CONTAINER, status, uid="uid-1", now=T + 60) == status
 
 
-def test_a_container_that_is_stopped_has_its_code_and_is_not_ready():
+def test_a_container_that_is_stopped_has_its_code_and_is_not_ready() -> None:
     status = stopped(look(None).status, exit_code=137, now=T + 30)
     terminated = status["state"]["terminated"]
     assert (terminated["exitCode"], terminated["reason"]) == (137, "Error")
@@ -117,10 +122,10 @@ def test_a_container_that_is_stopped_has_its_code_and_is_not_ready():
     assert (status["ready"], status["started"]) == (False, False)
 
 
-def test_a_container_that_had_ended_is_not_stopped_again():
+def test_a_container_that_had_ended_is_not_stopped_again() -> None:
     before = look(look(None).status, Script(run_seconds=0), now=T + 5, policy="Never").status
     assert stopped(before, exit_code=137, now=T + 30) == before
 
 
-def test_only_failures_are_restarted_on_failure():
+def test_only_failures_are_restarted_on_failure() -> None:
     assert [restarts_after("OnFailure", code) for code in (0, 1)] == [False, True]

@@ -1,24 +1,30 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from actors.hollow.demand import (
     UNASKED_CPU,
     UNASKED_MEMORY,
+    Demand,
     Port,
     Taint,
     Toleration,
     demand_of,
     pod_requests,
 )
-from protocols.objects import OwnerRef
+from protocols.objects import Object, OwnerRef
 from tests.actors.hollow.objects import unassigned
 
 
-def container(cpu=None, memory=None, **more):
+def container(cpu: str | None = None, memory: str | None = None, **more: str) -> Object:
     requests = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
     return {"name": "c", "resources": {"requests": requests}, **more}
 
 
-def demand(**spec):
+def demand(**spec: Any) -> Demand | None:
     return demand_of(unassigned(**spec), controller=None)
 
 
@@ -53,12 +59,12 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("case", REQUESTS)
-def test_what_a_pod_needs_at_most(case):
+def test_what_a_pod_needs_at_most(case: str) -> None:
     containers, init, more, expected = REQUESTS[case]
     assert pod_requests({"containers": containers, "initContainers": init, **more}) == expected
 
 
-def test_a_pod_that_asks_for_nothing_is_counted_as_something_when_nodes_are_compared():
+def test_a_pod_that_asks_for_nothing_is_counted_as_something_when_nodes_are_compared() -> None:
     asked = demand()
     assert (asked.requests, asked.cpu, asked.memory) == ((), UNASKED_CPU, UNASKED_MEMORY)
     asked = demand(requests={"cpu": "1", "memory": "1Gi", "example.com/gpu": "2"})
@@ -66,18 +72,18 @@ def test_a_pod_that_asks_for_nothing_is_counted_as_something_when_nodes_are_comp
     assert (asked.cpu, asked.memory) == (1000, 2**30)
 
 
-def test_a_malformed_quantity_is_an_error():
+def test_a_malformed_quantity_is_an_error() -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         demand(requests={"cpu": "lots"})
 
 
-def test_the_owner_is_the_controller():
+def test_the_owner_is_the_controller() -> None:
     owner = OwnerRef("apps/v1", "ReplicaSet", "rs", "uid-rs")
     assert demand_of(unassigned(), controller=owner).owner == "uid-rs"
     assert demand().owner == ""
 
 
-def test_equal_pods_have_equal_demands():
+def test_equal_pods_have_equal_demands() -> None:
     spec = {"requests": {"cpu": "1"}, "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}
     assert demand(**spec) == demand(**spec)
     assert hash(demand(**spec)) == hash(demand(**spec))
@@ -98,24 +104,24 @@ TOLERATIONS = [
 
 
 @pytest.mark.parametrize("toleration, tolerated", TOLERATIONS)
-def test_a_toleration_is_for_keys_values_and_effects(toleration, tolerated):
+def test_a_toleration_is_for_keys_values_and_effects(toleration: Object, tolerated: bool) -> None:
     assert demand(tolerations=[toleration]).tolerates(TAINT) is tolerated
 
 
-def test_without_tolerations_nothing_is_tolerated():
+def test_without_tolerations_nothing_is_tolerated() -> None:
     assert not demand().tolerates(TAINT)
     assert not Toleration("", "v", "", False).tolerates(TAINT)
 
 
-def affinity(*terms):
+def affinity(*terms: Object) -> Object:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
 
 
-def expression(key, operator, *values):
+def expression(key: str, operator: str, *values: str) -> Object:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
-def named(*names, operator="In"):
+def named(*names: str, operator: str = "In") -> Object:
     return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]} for name in names]}
 
 
@@ -146,12 +152,12 @@ TERMS = [
 
 
 @pytest.mark.parametrize("terms, matching", TERMS)
-def test_one_term_of_a_node_affinity_has_to_match_as_a_whole(terms, matching):
+def test_one_term_of_a_node_affinity_has_to_match_as_a_whole(terms: Sequence[Object], matching: bool) -> None:
     compiled = demand(affinity=affinity(*terms)).terms
     assert any(term.matches("n1", LABELS) for term in compiled) is matching
 
 
-def test_no_affinity_is_no_limit():
+def test_no_affinity_is_no_limit() -> None:
     assert demand().terms is None
     assert demand(affinity={"nodeAffinity": {}}).terms is None
 
@@ -167,7 +173,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("terms, names", NAMES)
-def test_terms_that_all_name_nodes_leave_only_those(terms, names):
+def test_terms_that_all_name_nodes_leave_only_those(terms: Sequence[Object], names: set[str] | None) -> None:
     assert demand(affinity=affinity(*terms)).names == names
 
 
@@ -181,7 +187,9 @@ PORTS = [
 
 
 @pytest.mark.parametrize("spec, ports, expected", PORTS)
-def test_ports_of_the_host_are_part_of_the_demand(spec, ports, expected):
+def test_ports_of_the_host_are_part_of_the_demand(
+    spec: Object, ports: Sequence[Object], expected: tuple[Port, ...]
+) -> None:
     pod = unassigned(**spec)
     pod["spec"]["containers"][0]["ports"] = ports
     assert demand_of(pod, controller=None).ports == expected

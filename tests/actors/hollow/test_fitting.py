@@ -1,4 +1,8 @@
+from __future__ import annotations
+
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -20,22 +24,23 @@ from actors.hollow.fitting import (
     node_view,
     nodes_to_find,
 )
+from protocols.objects import Object
 from tests.actors.hollow.objects import hollow_node, unassigned
 
 GI = 2**30
 ROOM = {"cpu": 4000, "memory": 8 * GI, "pods": 10}
 
 
-def view(name="n1", *, zone="a", **changes):
+def view(name: str = "n1", *, zone: str = "a", **changes: Any) -> NodeView:
     fields = {"labels": {}, "taints": (), "unschedulable": False, "allocatable": ROOM, **changes}
     return NodeView(name=name, zone=zone, **fields)
 
 
-def asks(**spec):
+def asks(**spec: Any) -> Demand:
     return demand_of(unassigned(**spec), controller=None)
 
 
-def used(*demands):
+def used(*demands: Demand) -> Usage:
     usage = Usage()
     for demand in demands:
         usage.add(demand)
@@ -103,18 +108,18 @@ FITS = {
 
 
 @pytest.mark.parametrize("case", FITS)
-def test_whether_a_pod_fits_on_a_node(case):
+def test_whether_a_pod_fits_on_a_node(case: str) -> None:
     demand, there, usage, why = FITS[case]
     assert list(misfits(demand, there, usage)) == why
 
 
-def test_a_port_that_was_given_back_is_free():
+def test_a_port_that_was_given_back_is_free() -> None:
     usage = used(ON_8080)
     usage.add(ON_8080, -1)
     assert list(misfits(ON_8080, view(), usage)) == []
 
 
-def test_what_scheduling_sees_of_a_node():
+def test_what_scheduling_sees_of_a_node() -> None:
     taints = [
         {"key": "a", "value": "b", "effect": "NoSchedule"},
         {"key": "c", "effect": "NoExecute"},
@@ -130,7 +135,7 @@ def test_what_scheduling_sees_of_a_node():
     assert "x" not in seen.allocatable
 
 
-def test_a_heartbeat_does_not_change_what_scheduling_sees():
+def test_a_heartbeat_does_not_change_what_scheduling_sees() -> None:
     before, after = hollow_node(), hollow_node()
     after["status"]["conditions"][0]["lastHeartbeatTime"] = "2027-01-15T09:00:00Z"
     assert node_view(before) == node_view(after)
@@ -139,44 +144,50 @@ def test_a_heartbeat_does_not_change_what_scheduling_sees():
 # Which node is best.
 
 
-def choose(nodes, *, usages=None, siblings=None, demand=None):
+def choose(
+    nodes: Sequence[NodeView],
+    *,
+    usages: Object | None = None,
+    siblings: Counter | Object | None = None,
+    demand: None = None,
+) -> str:
     return best(demand or asks(), nodes, usages or {}, siblings or {}).name
 
 
-def test_the_emptier_node_is_better():
+def test_the_emptier_node_is_better() -> None:
     usages = {"n1": used(asks(requests={"cpu": "1"})), "n2": used(asks(requests={"cpu": "100m"}))}
     assert choose([view("n1"), view("n2")], usages=usages) == "n2"
 
 
-def test_pods_that_ask_for_nothing_are_spread_all_the_same():
+def test_pods_that_ask_for_nothing_are_spread_all_the_same() -> None:
     assert choose([view("n1"), view("n2")], usages={"n1": used(asks())}) == "n2"
 
 
-def test_the_bigger_node_is_emptier_with_the_same_pods():
+def test_the_bigger_node_is_emptier_with_the_same_pods() -> None:
     usages = {name: used(asks(requests={"cpu": "1"})) for name in ("n1", "n2")}
     big = {"cpu": 16000, "memory": 64 * GI, "pods": 10}
     assert choose([view("n1"), view("n2", allocatable=big)], usages=usages) == "n2"
 
 
-def test_the_first_of_equals_is_taken():
+def test_the_first_of_equals_is_taken() -> None:
     assert choose([view("n2"), view("n1")]) == "n2"
 
 
-def test_pods_of_one_owner_go_to_different_nodes():
+def test_pods_of_one_owner_go_to_different_nodes() -> None:
     assert choose([view("n1"), view("n2")], siblings={"n1": 1}) == "n2"
 
 
-def test_pods_of_one_owner_go_to_different_zones_first():
+def test_pods_of_one_owner_go_to_different_zones_first() -> None:
     nodes = [view("n1", zone="a"), view("n2", zone="a"), view("n3", zone="b")]
     assert choose(nodes, siblings={"n1": 2, "n3": 1}) == "n3"
 
 
-def test_spreading_outweighs_a_little_less_room():
+def test_spreading_outweighs_a_little_less_room() -> None:
     usages = {"n2": used(asks(requests={"cpu": "2"}))}
     assert choose([view("n1"), view("n2")], usages=usages, siblings={"n1": 1}) == "n2"
 
 
-def test_a_replica_set_ends_up_even_over_zones_and_nodes():
+def test_a_replica_set_ends_up_even_over_zones_and_nodes() -> None:
     nodes = [view(f"n{index}", zone="ab"[index % 2]) for index in range(4)]
     usages = {each.name: Usage() for each in nodes}
     siblings = Counter()
@@ -190,7 +201,7 @@ def test_a_replica_set_ends_up_even_over_zones_and_nodes():
 # The rest.
 
 
-def test_a_failure_says_on_how_many_nodes_each_reason_holds():
+def test_a_failure_says_on_how_many_nodes_each_reason_holds() -> None:
     reasons = {UNTOLERATED: 1, "Insufficient cpu": 2}
     assert (
         failure_message(3, reasons)
@@ -198,16 +209,16 @@ def test_a_failure_says_on_how_many_nodes_each_reason_holds():
     )
 
 
-def test_a_cluster_without_nodes_is_said_to_be_one():
+def test_a_cluster_without_nodes_is_said_to_be_one() -> None:
     assert failure_message(0, {}) == "no nodes available to schedule pods"
 
 
 @pytest.mark.parametrize("nodes, enough", [(0, 0), (99, 99), (100, 100), (500, 230), (1000, 420), (6000, 300)])
-def test_in_a_large_cluster_some_nodes_that_fit_are_enough(nodes, enough):
+def test_in_a_large_cluster_some_nodes_that_fit_are_enough(nodes: int, enough: int) -> None:
     assert nodes_to_find(nodes) == enough
 
 
-def test_nodes_are_tried_one_of_each_zone_in_turn():
+def test_nodes_are_tried_one_of_each_zone_in_turn() -> None:
     nodes = [view(name, zone=zone) for name, zone in [("n1", "a"), ("n2", "a"), ("n3", "a"), ("n4", "b"), ("n5", "c")]]
     assert [each.name for each in interleaved(nodes)] == ["n1", "n4", "n5", "n2", "n3"]
     assert interleaved([]) == []

@@ -1,13 +1,18 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
 from actors.hollow import behaviour
 from actors.hollow.kubelet import HollowKubelet, kubelet_watches
 from actors.reconciliation import Change
-from actors.simulation.driving import bodies, drive, failing
+from actors.simulation.driving import Driven, bodies, drive, failing
 from protocols.messages.commands import Delete, Patch
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Unknown
-from protocols.objects import encode_object, name_of
-from protocols.resources import NODES, PODS
+from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, Unknown
+from protocols.objects import Object, encode_object, name_of
+from protocols.resources import NODES, PODS, Resource
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned
 
 KEY = "default/web"
@@ -17,25 +22,25 @@ SILENT = {behaviour.SILENT: "true"}
 class World:
     """Pods on hollow nodes, and the kubelet that runs them."""
 
-    def __init__(self, *pods, on=None):
+    def __init__(self, *pods: Object, on: Sequence[Object] | None = None) -> None:
         self.bench = bench(pods=pods, nodes=nodes() if on is None else on)
         self.kubelet = HollowKubelet(tables=self.bench.tables, clock=self.bench.clock, fleet=FLEET)
 
-    def drive(self, key=KEY, answer=None, **options):
+    def drive(self, key: str = KEY, answer: Callable[..., Any] | None = None, **options: Any) -> Driven | None:
         return drive(self.kubelet, key, answer or self.bench.accept, tables=self.bench.tables, **options)
 
-    def pod(self, key=KEY):
+    def pod(self, key: str = KEY) -> Object | None:
         return self.bench.tables[PODS].get(key)
 
-    def ask_to_delete(self, key=KEY, **options):
+    def ask_to_delete(self, key: str = KEY, **options: Any) -> None:
         self.bench.show(PODS, deleted(self.pod(key), **options))
 
 
-def addresses(world, *names):
+def addresses(world: World, *names: str) -> list[str]:
     return [world.pod(f"default/{name}")["status"]["podIP"] for name in names]
 
 
-def test_a_bound_pod_is_running_and_ready_after_one_write():
+def test_a_bound_pod_is_running_and_ready_after_one_write() -> None:
     world = World(bound())
     driven = world.drive()
     (command,) = driven.commands
@@ -46,7 +51,7 @@ def test_a_bound_pod_is_running_and_ready_after_one_write():
     assert driven.result is None
 
 
-def test_a_running_pod_is_left_alone():
+def test_a_running_pod_is_left_alone() -> None:
     world = World(bound())
     world.drive()
     assert world.drive().commands == []
@@ -64,13 +69,13 @@ LEFT_ALONE = {
 
 
 @pytest.mark.parametrize("case", LEFT_ALONE)
-def test_pods_of_others_and_of_the_silent_are_left_alone(case):
+def test_pods_of_others_and_of_the_silent_are_left_alone(case: str) -> None:
     pod, there = LEFT_ALONE[case]
     driven = World(pod, on=there).drive()
     assert (driven.commands, driven.result) == ([], None)
 
 
-def test_pods_of_a_node_that_flaps_wait_until_it_speaks():
+def test_pods_of_a_node_that_flaps_wait_until_it_speaks() -> None:
     world = World(bound(), on=[hollow_node(annotations={behaviour.FLAP: "60"})])
     clock = world.bench.clock
     clock.advance(60 - clock.now() % 60 + (0 if clock.now() // 60 % 2 == 0 else 60))
@@ -80,11 +85,11 @@ def test_pods_of_a_node_that_flaps_wait_until_it_speaks():
     assert world.drive().of(Patch)
 
 
-def test_a_pod_that_is_gone_is_no_work():
+def test_a_pod_that_is_gone_is_no_work() -> None:
     assert World().drive().commands == []
 
 
-def test_readiness_may_take_its_time():
+def test_readiness_may_take_its_time() -> None:
     world = World(bound(annotations={behaviour.READY_AFTER: "5"}))
     assert world.drive().result.seconds == 5
     assert world.bench.tables[PODS].entry(KEY).facts.ready is False
@@ -93,7 +98,7 @@ def test_readiness_may_take_its_time():
     assert world.bench.tables[PODS].entry(KEY).facts.ready is True
 
 
-def test_a_pod_that_runs_to_its_end_succeeds():
+def test_a_pod_that_runs_to_its_end_succeeds() -> None:
     world = World(bound(restartPolicy="Never", annotations={behaviour.RUN_SECONDS: "30"}))
     assert world.drive().result.seconds == 30
     world.bench.clock.advance(30)
@@ -101,7 +106,7 @@ def test_a_pod_that_runs_to_its_end_succeeds():
     assert world.pod()["status"]["phase"] == "Succeeded"
 
 
-def test_a_pod_that_shall_be_rejected_is_never_started():
+def test_a_pod_that_shall_be_rejected_is_never_started() -> None:
     world = World(bound(annotations={behaviour.REJECT: "true"}))
     driven = world.drive()
     status = world.pod()["status"]
@@ -111,7 +116,7 @@ def test_a_pod_that_shall_be_rejected_is_never_started():
     assert world.drive().commands == []
 
 
-def test_a_running_pod_is_not_rejected_any_more():
+def test_a_running_pod_is_not_rejected_any_more() -> None:
     world = World(bound())
     world.drive()
     world.bench.show(
@@ -123,27 +128,27 @@ def test_a_running_pod_is_not_rejected_any_more():
 # Addresses.
 
 
-def test_pods_of_a_node_have_addresses_of_their_own():
+def test_pods_of_a_node_have_addresses_of_their_own() -> None:
     world = World(*(bound(name) for name in "abc"), bound("d", to="hollow-node-1"))
     for name in "abcd":
         world.drive(f"default/{name}")
     assert addresses(world, *"abcd") == ["100.64.0.2", "100.64.0.3", "100.64.0.4", "100.64.1.2"]
 
 
-def test_a_node_with_a_pod_cidr_uses_that():
+def test_a_node_with_a_pod_cidr_uses_that() -> None:
     there = [hollow_node(spec={"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"]})]
     world = World(bound(), on=there)
     world.drive()
     assert world.pod()["status"]["podIPs"] == [{"ip": "10.244.3.2"}, {"ip": "fd00:3::2"}]
 
 
-def test_a_pod_on_the_hosts_network_has_the_hosts_address():
+def test_a_pod_on_the_hosts_network_has_the_hosts_address() -> None:
     world = World(bound(hostNetwork=True))
     world.drive()
     assert addresses(world, "web") == ["198.18.0.1"]
 
 
-def test_a_new_kubelet_does_not_hand_out_what_pods_have():
+def test_a_new_kubelet_does_not_hand_out_what_pods_have() -> None:
     world = World(*(bound(name) for name in "abc"))
     world.drive("default/a")
     world.kubelet = HollowKubelet(tables=world.bench.tables, clock=world.bench.clock, fleet=FLEET)
@@ -152,7 +157,7 @@ def test_a_new_kubelet_does_not_hand_out_what_pods_have():
     assert addresses(world, *"abc") == ["100.64.0.2", "100.64.0.3", "100.64.0.4"]
 
 
-def test_a_write_that_failed_is_repeated_with_the_same_address():
+def test_a_write_that_failed_is_repeated_with_the_same_address() -> None:
     world = World(bound(), bound("other"))
     world.drive(answer=lambda _: Unknown("timeout"), raises=CommandFailed)
     world.drive("default/other")
@@ -160,7 +165,7 @@ def test_a_write_that_failed_is_repeated_with_the_same_address():
     assert addresses(world, "web", "other") == ["100.64.0.2", "100.64.0.3"]
 
 
-def test_the_address_of_a_pod_that_is_over_or_gone_is_free_again():
+def test_the_address_of_a_pod_that_is_over_or_gone_is_free_again() -> None:
     small = [hollow_node(spec={"podCIDR": "10.0.0.0/29"})]  # room for five pods
     world = World(*(bound(name) for name in "abcdefg"), on=small)
     for name in "abcde":
@@ -178,14 +183,14 @@ def test_the_address_of_a_pod_that_is_over_or_gone_is_free_again():
     assert addresses(world, "f", "g") == ["10.0.0.2", "10.0.0.3"]
 
 
-def test_a_new_kubelet_does_not_keep_the_addresses_of_pods_that_are_over():
+def test_a_new_kubelet_does_not_keep_the_addresses_of_pods_that_are_over() -> None:
     over = {**bound("a"), "status": {"phase": "Failed", "podIPs": [{"ip": "100.64.0.2"}]}}
     world = World(over, bound())
     world.drive()
     assert addresses(world, "web") == ["100.64.0.2"]
 
 
-def test_a_pod_that_only_finalizers_hold_has_given_its_address_back():
+def test_a_pod_that_only_finalizers_hold_has_given_its_address_back() -> None:
     world = World(bound(), bound("next"), on=[hollow_node(spec={"podCIDR": "10.0.0.0/30"})])  # room for one
     world.drive()
     world.ask_to_delete(grace=0, finalizers=["example.com/hold"])
@@ -197,13 +202,13 @@ def test_a_pod_that_only_finalizers_hold_has_given_its_address_back():
 # Deletion.
 
 
-def running(**options):
+def running(**options: Any) -> World:
     world = World(bound(**options))
     world.drive()
     return world
 
 
-def test_a_deleted_pod_is_said_to_be_over_and_then_deleted_for_good():
+def test_a_deleted_pod_is_said_to_be_over_and_then_deleted_for_good() -> None:
     world = running()
     uid = world.pod()["metadata"]["uid"]
     world.ask_to_delete()
@@ -215,12 +220,12 @@ def test_a_deleted_pod_is_said_to_be_over_and_then_deleted_for_good():
     assert world.pod() is None
 
 
-def test_a_pod_that_never_started_is_deleted_at_once():
+def test_a_pod_that_never_started_is_deleted_at_once() -> None:
     world = World(deleted(bound()))
     assert [type(command) for command in world.drive().commands] == [Delete]
 
 
-def test_a_pod_that_takes_its_time_to_stop_is_given_it():
+def test_a_pod_that_takes_its_time_to_stop_is_given_it() -> None:
     world = running(annotations={behaviour.TERMINATE_AFTER: "12"})
     world.ask_to_delete(grace=30)
     assert (world.drive().commands, world.drive().result.seconds) == ([], 12)
@@ -232,7 +237,7 @@ def test_a_pod_that_takes_its_time_to_stop_is_given_it():
     assert world.pod() is None
 
 
-def test_a_pod_that_takes_too_long_is_killed_when_its_grace_is_over():
+def test_a_pod_that_takes_too_long_is_killed_when_its_grace_is_over() -> None:
     world = running(annotations={behaviour.TERMINATE_AFTER: "100"})
     world.ask_to_delete(grace=30)
     assert world.drive().result.seconds == 30
@@ -242,7 +247,7 @@ def test_a_pod_that_takes_too_long_is_killed_when_its_grace_is_over():
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
 
 
-def test_a_shorter_grace_counts_from_the_first_request():
+def test_a_shorter_grace_counts_from_the_first_request() -> None:
     world = running(annotations={behaviour.TERMINATE_AFTER: "100"})
     world.ask_to_delete(grace=30)
     world.drive()
@@ -251,7 +256,7 @@ def test_a_shorter_grace_counts_from_the_first_request():
     assert world.drive().result.seconds == 1
 
 
-def test_a_namesake_is_given_its_own_time():
+def test_a_namesake_is_given_its_own_time() -> None:
     world = running(annotations={behaviour.TERMINATE_AFTER: "12"})
     world.ask_to_delete()
     world.drive()
@@ -261,14 +266,14 @@ def test_a_namesake_is_given_its_own_time():
     assert world.drive().result.seconds == 12
 
 
-def test_all_pods_of_a_slow_node_are_slow_to_stop():
+def test_all_pods_of_a_slow_node_are_slow_to_stop() -> None:
     world = World(bound(), on=[hollow_node(annotations={behaviour.TERMINATE_AFTER: "9"})])
     world.drive()
     world.ask_to_delete()
     assert world.drive().result.seconds == 9
 
 
-def test_a_pod_that_finalizers_hold_is_stopped_and_deleted_only_once():
+def test_a_pod_that_finalizers_hold_is_stopped_and_deleted_only_once() -> None:
     world = running()
     world.ask_to_delete(grace=0, finalizers=["example.com/hold"])
     assert [type(command) for command in world.drive().commands] == [Patch]
@@ -276,14 +281,14 @@ def test_a_pod_that_finalizers_hold_is_stopped_and_deleted_only_once():
 
 
 @pytest.mark.parametrize("outcome", [NotFound(), Conflict("another uid")])
-def test_a_pod_that_went_without_us_is_fine(outcome):
+def test_a_pod_that_went_without_us_is_fine(outcome: Outcome) -> None:
     world = running()
     world.ask_to_delete()
     driven = world.drive(answer=failing(after=0, outcome=outcome, to=Delete, otherwise=world.bench.accept))
     assert ([type(command) for command in driven.commands], driven.result) == ([Patch, Delete], None)
 
 
-def test_a_kubelet_killed_between_its_two_writes_deletes_the_pod_later():
+def test_a_kubelet_killed_between_its_two_writes_deletes_the_pod_later() -> None:
     world = running()
     world.ask_to_delete()
     stopped = world.drive(stop_after=1)
@@ -294,7 +299,7 @@ def test_a_kubelet_killed_between_its_two_writes_deletes_the_pod_later():
 # Who is woken.
 
 
-def woken(world, resource, type, new, old=None):
+def woken(world: World, resource: Resource, type: str, new: Object, old: Object | None = None) -> list[str]:
     raw = encode_object(new)
     change = Change(
         type=type, key=name_of(new), raw=raw, controller=None, previous=b"" if old is None else encode_object(old)
@@ -329,21 +334,21 @@ NODE_EVENTS = {
 
 
 @pytest.mark.parametrize("case", NODE_EVENTS)
-def test_the_pods_of_a_node_are_woken_when_its_kubelet_comes_or_goes_silent(case):
+def test_the_pods_of_a_node_are_woken_when_its_kubelet_comes_or_goes_silent(case: str) -> None:
     type, new, old, keys = NODE_EVENTS[case]
     world = World(bound("a"), bound("b"), bound("c", to="hollow-node-1"), unassigned("d"))
     assert woken(world, NODES, type, new, old) == keys
 
 
 @pytest.mark.parametrize("pod, woke", [(bound(), True), (unassigned(), False), (bound(to="n1"), False)])
-def test_only_pods_of_hollow_nodes_wake_the_kubelet(pod, woke):
+def test_only_pods_of_hollow_nodes_wake_the_kubelet(pod: Object, woke: bool) -> None:
     world = World(pod)
     (watch, _) = kubelet_watches(FLEET)
     change = Change(type="MODIFIED", key=KEY, raw=b"", controller=None)
     assert list(watch.to(change, world.bench.tables)) == ([KEY] if woke else [])
 
 
-def test_a_pod_that_is_gone_wakes_the_kubelet_to_forget_it():
+def test_a_pod_that_is_gone_wakes_the_kubelet_to_forget_it() -> None:
     (watch, _) = kubelet_watches(FLEET)
     change = Change(type="DELETED", key=KEY, raw=b"", controller=None)
     assert list(watch.to(change, World().bench.tables)) == [KEY]

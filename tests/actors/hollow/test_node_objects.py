@@ -1,7 +1,10 @@
+from __future__ import annotations
+
 import pytest
 
 from actors.hollow.node_objects import is_hollow, machine_status, new_lease, new_node, status_changes
 from protocols.conditions import find_condition
+from protocols.objects import Object
 from protocols.times import format_time
 from tests.actors.hollow.objects import FLEET
 
@@ -9,16 +12,16 @@ HOLLOW = FLEET["hollow-node-1"]
 T = 1_800_000_000.0
 
 
-def changes(node, *, heartbeat=False, now=T + 60):
+def changes(node: Object, *, heartbeat: bool = False, now: float = T + 60) -> Object:
     return status_changes(node, machine_status(HOLLOW), now=now, heartbeat=heartbeat)
 
 
-def with_condition(node, type, **fields):
+def with_condition(node: Object, type: str, **fields: str) -> Object:
     conditions = [{**one, **fields} if one["type"] == type else one for one in node["status"]["conditions"]]
     return {**node, "status": {**node["status"], "conditions": conditions}}
 
 
-def test_a_node_registers_with_the_labels_of_its_place_and_machine():
+def test_a_node_registers_with_the_labels_of_its_place_and_machine() -> None:
     node = new_node(HOLLOW, now=T)
     labels = node["metadata"]["labels"]
     assert labels["kubernetes.io/hostname"] == "hollow-node-1"
@@ -27,7 +30,7 @@ def test_a_node_registers_with_the_labels_of_its_place_and_machine():
     assert (labels["kubernetes.io/os"], labels["kubernetes.io/arch"]) == ("linux", "amd64")
 
 
-def test_a_node_registers_with_all_that_kubectl_shows():
+def test_a_node_registers_with_all_that_kubectl_shows() -> None:
     status = new_node(HOLLOW, now=T)["status"]
     assert status["allocatable"] == status["capacity"]
     assert (status["capacity"]["cpu"], status["capacity"]["pods"]) == ("32", "110")
@@ -46,11 +49,11 @@ def test_a_node_registers_with_all_that_kubectl_shows():
     assert (ready["reason"], ready["message"]) == ("KubeletReady", "kubelet is posting ready status")
 
 
-def test_a_node_that_is_as_it_should_be_has_nothing_to_write():
+def test_a_node_that_is_as_it_should_be_has_nothing_to_write() -> None:
     assert changes(new_node(HOLLOW, now=T)) == {}
 
 
-def test_a_heartbeat_renews_all_conditions_and_keeps_their_transitions():
+def test_a_heartbeat_renews_all_conditions_and_keeps_their_transitions() -> None:
     written = changes(new_node(HOLLOW, now=T), heartbeat=True)
     assert list(written) == ["conditions"]
     assert len(written["conditions"]) == 4
@@ -59,7 +62,7 @@ def test_a_heartbeat_renews_all_conditions_and_keeps_their_transitions():
         assert condition["lastTransitionTime"] == format_time(T)
 
 
-def test_a_node_that_was_thought_lost_is_ready_again_as_of_now():
+def test_a_node_that_was_thought_lost_is_ready_again_as_of_now() -> None:
     lost = with_condition(
         new_node(HOLLOW, now=T),
         "Ready",
@@ -73,7 +76,7 @@ def test_a_node_that_was_thought_lost_is_ready_again_as_of_now():
     assert pressure["lastTransitionTime"] == format_time(T)
 
 
-def test_conditions_of_others_are_not_the_kubelets_business():
+def test_conditions_of_others_are_not_the_kubelets_business() -> None:
     node = new_node(HOLLOW, now=T)
     node["status"]["conditions"].append({"type": "NetworkUnavailable", "status": "False"})
     assert changes(node) == {}
@@ -81,18 +84,18 @@ def test_conditions_of_others_are_not_the_kubelets_business():
 
 
 @pytest.mark.parametrize("field", ["addresses", "allocatable", "capacity", "nodeInfo", "daemonEndpoints"])
-def test_what_somebody_else_has_written_is_put_right(field):
+def test_what_somebody_else_has_written_is_put_right(field: str) -> None:
     node = new_node(HOLLOW, now=T)
     right = node["status"].pop(field)
     assert changes(node)[field] == right
 
 
-def test_a_node_without_status_gets_all_of_it():
+def test_a_node_without_status_gets_all_of_it() -> None:
     node = {"metadata": {"name": "hollow-node-1"}}
     assert changes(node) == new_node(HOLLOW, now=T + 60)["status"]
 
 
-def test_a_lease_belongs_to_its_node_but_not_as_to_a_controller():
+def test_a_lease_belongs_to_its_node_but_not_as_to_a_controller() -> None:
     node = new_node(HOLLOW, now=T)
     node["metadata"]["uid"] = "uid-1"
     lease = new_lease(node, now=T)
@@ -108,7 +111,7 @@ def test_a_lease_belongs_to_its_node_but_not_as_to_a_controller():
     }
 
 
-def test_hollow_nodes_are_told_by_their_runtime():
+def test_hollow_nodes_are_told_by_their_runtime() -> None:
     assert is_hollow(new_node(HOLLOW, now=T))
     assert not is_hollow({"status": {"nodeInfo": {"containerRuntimeVersion": "containerd://2.1.0"}}})
     assert not is_hollow({"metadata": {"name": "hollow-node-1"}})

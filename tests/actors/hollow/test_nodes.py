@@ -1,4 +1,8 @@
+from __future__ import annotations
+
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -6,10 +10,10 @@ from actors.hollow import behaviour
 from actors.hollow.fleet import make_fleet
 from actors.hollow.nodes import HollowNodes, node_watches, spread
 from actors.reconciliation import Change
-from actors.simulation.driving import Bench, bodies, drive, failing
-from protocols.messages.commands import Create, Delete, Patch
-from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Unknown
-from protocols.objects import encode_object
+from actors.simulation.driving import Bench, Driven, bodies, drive, failing
+from protocols.messages.commands import Command, Create, Delete, Patch
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, NotFound, Outcome, Unknown
+from protocols.objects import Object, encode_object
 from protocols.resources import LEASES, NODES
 from protocols.times import format_micro_time
 from tests.actors.hollow.objects import FLEET, hollow_node, nodes
@@ -22,35 +26,35 @@ SILENT = {behaviour.SILENT: "true"}
 class World:
     """A cluster with these nodes, and their kubelets."""
 
-    def __init__(self, *there, fleet=FLEET):
+    def __init__(self, *there: Object, fleet: Object = FLEET) -> None:
         self.bench = Bench({NODES: there, LEASES: []})
         self.clock = self.bench.clock
         self.kubelets = HollowNodes(tables=self.bench.tables, clock=self.clock, fleet=fleet)
 
-    def drive(self, key=NAME, answer=None, **options):
+    def drive(self, key: str = NAME, answer: Callable[..., Any] | None = None, **options: Any) -> Driven:
         return drive(self.kubelets, key, answer or self.bench.accept, tables=self.bench.tables, **options)
 
-    def beat(self, key=NAME):
+    def beat(self, key: str = NAME) -> Driven:
         """Wait until it wants to be looked at again, and look."""
         self.clock.advance(self.drive(key).result.seconds)
         return self.drive(key)
 
-    def node(self, name=NAME):
+    def node(self, name: str = NAME) -> Object:
         return self.bench.tables[NODES].get(name)
 
-    def lease(self):
+    def lease(self) -> Object:
         return self.bench.tables[LEASES].get(LEASE)
 
-    def annotate(self, **annotations):
+    def annotate(self, **annotations: str) -> None:
         shown = self.node()
         self.bench.show(NODES, {**shown, "metadata": {**shown["metadata"], "annotations": annotations}})
 
 
-def kinds(driven):
+def kinds(driven: Driven) -> list[tuple[str | type[Any], ...]]:
     return [(type(command), command.resource) for command in driven.commands]
 
 
-def test_a_node_registers_and_gets_its_lease():
+def test_a_node_registers_and_gets_its_lease() -> None:
     world = World()
     driven = world.drive()
     assert kinds(driven) == [(Create, NODES.id), (Patch, LEASES.id), (Patch, NODES.id), (Create, LEASES.id)]
@@ -58,10 +62,10 @@ def test_a_node_registers_and_gets_its_lease():
     assert world.lease()["metadata"]["ownerReferences"][0]["uid"] == world.node()["metadata"]["uid"]
 
 
-def test_a_server_that_ignores_the_status_of_new_nodes_is_given_it_afterwards():
+def test_a_server_that_ignores_the_status_of_new_nodes_is_given_it_afterwards() -> None:
     world = World()
 
-    def forgetful(command):
+    def forgetful(command: Command) -> Outcome:
         if isinstance(command, Create) and command.resource == NODES.id:
             bare = {**hollow_node(), "status": {}}
             return world.bench.accept(Create(NODES.id, "", encode_object(bare)))
@@ -72,7 +76,7 @@ def test_a_server_that_ignores_the_status_of_new_nodes_is_given_it_afterwards():
     assert {one["type"] for one in world.node()["status"]["conditions"]} >= {"Ready", "MemoryPressure"}
 
 
-def test_a_restarted_kubelet_finds_its_node_and_puts_its_labels_right():
+def test_a_restarted_kubelet_finds_its_node_and_puts_its_labels_right() -> None:
     old = hollow_node(labels={"topology.kubernetes.io/zone": "zone-z", "mine": "kept"})
     world = World(old)
     driven = world.drive()
@@ -80,14 +84,14 @@ def test_a_restarted_kubelet_finds_its_node_and_puts_its_labels_right():
     assert driven.of(Create)[0].resource == LEASES.id
 
 
-def test_one_that_another_has_just_created_is_looked_at_again_soon():
+def test_one_that_another_has_just_created_is_looked_at_again_soon() -> None:
     world = World()
     answer = failing(after=0, outcome=AlreadyExists(), to=Create, otherwise=world.bench.accept)
     driven = world.drive(answer=answer)
     assert (len(driven.commands), driven.result.seconds) == (1, 1)
 
 
-def test_the_lease_is_renewed_every_ten_seconds_and_a_little():
+def test_the_lease_is_renewed_every_ten_seconds_and_a_little() -> None:
     world = World(hollow_node())
     world.drive()
     world.beat()
@@ -99,7 +103,7 @@ def test_the_lease_is_renewed_every_ten_seconds_and_a_little():
         assert renewal["spec"]["renewTime"] == format_micro_time(world.clock.now())
 
 
-def test_nothing_is_written_before_it_is_due():
+def test_nothing_is_written_before_it_is_due() -> None:
     world = World(hollow_node())
     world.drive()
     due = world.drive().result.seconds
@@ -109,7 +113,7 @@ def test_nothing_is_written_before_it_is_due():
     assert driven.result.seconds == pytest.approx(due / 2)
 
 
-def test_the_status_is_written_every_five_minutes_though_nothing_changes():
+def test_the_status_is_written_every_five_minutes_though_nothing_changes() -> None:
     world = World(hollow_node())
     world.drive()
     for _ in range(31):  # until the first, which is early by chance
@@ -119,7 +123,7 @@ def test_the_status_is_written_every_five_minutes_though_nothing_changes():
     assert all(300 <= after - before <= 325 for before, after in pairwise(times))
 
 
-def test_a_status_that_somebody_else_has_changed_is_put_right_with_the_next_heartbeat():
+def test_a_status_that_somebody_else_has_changed_is_put_right_with_the_next_heartbeat() -> None:
     world = World(hollow_node())
     world.drive()
     lost = {
@@ -134,7 +138,7 @@ def test_a_status_that_somebody_else_has_changed_is_put_right_with_the_next_hear
     assert [one["status"] for one in ready] == ["True"]
 
 
-def test_nodes_that_started_together_drift_apart():
+def test_nodes_that_started_together_drift_apart() -> None:
     fleet = make_fleet(nodes=200, zones=2)
     world = World(*nodes(fleet), fleet=fleet)
     delays = [world.drive(name).result.seconds for name in fleet]
@@ -143,13 +147,13 @@ def test_nodes_that_started_together_drift_apart():
     assert min(tenths) >= 8  # of 20 on average
 
 
-def test_the_spread_is_the_same_in_every_run_and_even():
+def test_the_spread_is_the_same_in_every_run_and_even() -> None:
     shares = [spread(f"node-{index}", 3) for index in range(1000)]
     assert shares == [spread(f"node-{index}", 3) for index in range(1000)]
     assert 0.45 < sum(shares) / 1000 < 0.55
 
 
-def test_a_lease_that_was_collected_is_created_again():
+def test_a_lease_that_was_collected_is_created_again() -> None:
     world = World(hollow_node())
     world.drive()
     world.bench.catch_up()
@@ -159,7 +163,7 @@ def test_a_lease_that_was_collected_is_created_again():
     assert world.lease() is not None
 
 
-def test_a_silent_node_says_nothing_until_it_speaks_again():
+def test_a_silent_node_says_nothing_until_it_speaks_again() -> None:
     world = World(hollow_node())
     world.drive()
     world.annotate(**SILENT)
@@ -170,7 +174,7 @@ def test_a_silent_node_says_nothing_until_it_speaks_again():
     assert world.drive().commands[0].resource == LEASES.id
 
 
-def test_a_node_that_was_deleted_is_not_registered_again_before_a_restart():
+def test_a_node_that_was_deleted_is_not_registered_again_before_a_restart() -> None:
     world = World(hollow_node())
     world.drive()
     world.bench.hide(NODES, NAME)
@@ -181,7 +185,7 @@ def test_a_node_that_was_deleted_is_not_registered_again_before_a_restart():
     assert kinds(world.drive())[0] == (Create, NODES.id)
 
 
-def test_a_deleted_node_that_somebody_creates_by_hand_is_taken_up():
+def test_a_deleted_node_that_somebody_creates_by_hand_is_taken_up() -> None:
     world = World(hollow_node())
     world.drive()
     world.bench.hide(NODES, NAME)
@@ -191,19 +195,19 @@ def test_a_deleted_node_that_somebody_creates_by_hand_is_taken_up():
     assert [command.resource for command in driven.of(Patch)] == [LEASES.id, NODES.id]
 
 
-def test_a_node_that_vanishes_while_it_speaks_is_no_error():
+def test_a_node_that_vanishes_while_it_speaks_is_no_error() -> None:
     world = World(hollow_node())
     answer = failing(after=0, outcome=NotFound(), to=Patch, otherwise=lambda _: NotFound())
     assert world.drive(answer=answer).result is not None
 
 
-def test_a_heartbeat_that_failed_is_still_due():
+def test_a_heartbeat_that_failed_is_still_due() -> None:
     world = World(hollow_node())
     world.drive(answer=lambda _: Unknown("timeout"), raises=CommandFailed)
     assert kinds(world.drive())[0] == (Patch, LEASES.id)
 
 
-def test_hollow_nodes_of_an_earlier_larger_fleet_are_deleted():
+def test_hollow_nodes_of_an_earlier_larger_fleet_are_deleted() -> None:
     world = World(hollow_node("hollow-node-2"), fleet=make_fleet(nodes=2, zones=1))
     (command,) = world.drive("hollow-node-2").commands
     assert isinstance(command, Delete)
@@ -211,12 +215,12 @@ def test_hollow_nodes_of_an_earlier_larger_fleet_are_deleted():
 
 
 @pytest.mark.parametrize("outcome", [NotFound(), Conflict()])
-def test_a_left_over_node_that_is_gone_or_another_by_now_is_fine(outcome):
+def test_a_left_over_node_that_is_gone_or_another_by_now_is_fine(outcome: Outcome) -> None:
     world = World(hollow_node("hollow-node-2"), fleet=make_fleet(nodes=2, zones=1))
     assert world.drive("hollow-node-2", answer=lambda _: outcome).result is None
 
 
-def test_nodes_that_are_not_hollow_are_left_alone():
+def test_nodes_that_are_not_hollow_are_left_alone() -> None:
     real = {"metadata": {"name": "n1"}, "status": {"nodeInfo": {"containerRuntimeVersion": "containerd://2.1.0"}}}
     assert World(real).drive("n1").commands == []
 
@@ -232,13 +236,15 @@ EVENTS = [
 
 
 @pytest.mark.parametrize("type, key, looked_at", EVENTS)
-def test_nodes_of_the_fleet_are_looked_at_when_they_change_and_others_when_they_come(type, key, looked_at):
+def test_nodes_of_the_fleet_are_looked_at_when_they_change_and_others_when_they_come(
+    type: str, key: str, looked_at: bool
+) -> None:
     (watch,) = node_watches(FLEET)
     change = Change(type=type, key=key, raw=b"{}", controller=None)
     assert list(watch.to(change, World().bench.tables)) == ([key] if looked_at else [])
 
 
-def test_a_node_that_flaps_says_nothing_in_every_other_turn():
+def test_a_node_that_flaps_says_nothing_in_every_other_turn() -> None:
     world = World(hollow_node())
     world.drive()
     world.annotate(**{behaviour.FLAP: "60"})
@@ -251,7 +257,7 @@ def test_a_node_that_flaps_says_nothing_in_every_other_turn():
     assert set(spoken) == {0}
 
 
-def test_a_node_that_flaps_is_looked_at_again_when_its_turn_comes():
+def test_a_node_that_flaps_is_looked_at_again_when_its_turn_comes() -> None:
     world = World(hollow_node(annotations={behaviour.FLAP: "60"}))
     world.clock.advance(60 - world.clock.now() % 60 + (0 if world.clock.now() // 60 % 2 == 0 else 60))
     driven = world.drive()
@@ -261,14 +267,14 @@ def test_a_node_that_flaps_is_looked_at_again_when_its_turn_comes():
     assert world.drive().commands
 
 
-def test_a_node_that_lags_speaks_less_often():
+def test_a_node_that_lags_speaks_less_often() -> None:
     world = World(hollow_node(annotations={behaviour.HEARTBEAT: "60"}))
     world.drive()
     world.beat()
     assert 60.0 <= world.drive().result.seconds <= 60.0 * 1.04
 
 
-def test_a_node_that_is_to_speak_more_often_does_so_at_once():
+def test_a_node_that_is_to_speak_more_often_does_so_at_once() -> None:
     world = World(hollow_node())
     world.drive()
     world.beat()
@@ -276,11 +282,11 @@ def test_a_node_that_is_to_speak_more_often_does_so_at_once():
     assert world.drive().result.seconds <= 1.04
 
 
-def test_a_kubelet_that_is_not_ready_says_so_until_it_is():
+def test_a_kubelet_that_is_not_ready_says_so_until_it_is() -> None:
     world = World(hollow_node())
     world.drive()
 
-    def ready():
+    def ready() -> list[str]:
         return [c["status"] for c in world.node()["status"]["conditions"] if c["type"] == "Ready"]
 
     world.bench.catch_up()

@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,11 +13,11 @@ SMALL = Demand(requests=(("cpu", 100),), cpu=100, memory=1, owner="rs")
 LARGE = Demand(requests=(("cpu", 900), ("memory", 5)), cpu=900, memory=5, ports=(Port("TCP", "", 80),))
 
 
-def placed(node="n1", demand=SMALL, uid="uid"):
+def placed(node: str = "n1", demand: Demand = SMALL, uid: str = "uid") -> Placement:
     return Placement(uid, node, demand, assumed=False)
 
 
-def test_what_is_placed_counts_once_however_often_it_is_said():
+def test_what_is_placed_counts_once_however_often_it_is_said() -> None:
     placements = Placements()
     for _ in range(3):
         placements.put("default/a", placed())
@@ -22,7 +26,7 @@ def test_what_is_placed_counts_once_however_often_it_is_said():
     assert placements.releases == 0
 
 
-def test_a_pod_that_is_resized_counts_as_it_is_now():
+def test_a_pod_that_is_resized_counts_as_it_is_now() -> None:
     placements = Placements()
     placements.put("default/a", placed())
     placements.put("default/a", placed(demand=LARGE))
@@ -30,14 +34,14 @@ def test_a_pod_that_is_resized_counts_as_it_is_now():
     assert placements.releases == 1
 
 
-def test_an_assumed_pod_that_is_seen_is_assumed_no_more():
+def test_an_assumed_pod_that_is_seen_is_assumed_no_more() -> None:
     placements = Placements()
     placements.put("default/a", placed()._replace(assumed=True))
     placements.put("default/a", placed())
     assert placements.get("default/a").assumed is False
 
 
-def test_what_is_removed_is_given_back():
+def test_what_is_removed_is_given_back() -> None:
     placements = Placements()
     placements.put("default/a", placed())
     placements.remove("default/a")
@@ -47,7 +51,7 @@ def test_what_is_removed_is_given_back():
     assert placements.releases == 1
 
 
-def test_pods_without_an_owner_have_no_siblings():
+def test_pods_without_an_owner_have_no_siblings() -> None:
     placements = Placements()
     placements.put("default/a", placed(demand=LARGE))
     assert placements.siblings("") == {}
@@ -58,7 +62,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["n1", "n2", None]
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(STEPS)
-def test_the_sums_are_those_of_the_pods_that_are_there(steps):
+def test_the_sums_are_those_of_the_pods_that_are_there(steps: Any) -> None:
     placements, there = Placements(), {}
     for number, node, demand in steps:
         pod = f"default/{number}"

@@ -1,13 +1,18 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
 from actors.hollow.fleet import make_fleet
 from actors.hollow.scheduler import HollowScheduler, scheduler_watches
 from actors.reconciliation import Change
-from actors.simulation.driving import bodies, drive
+from actors.simulation.driving import Driven, bodies, drive
 from protocols.messages.commands import Create, Patch
-from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, ServerFailure, Unknown
-from protocols.objects import decode_object, encode_object, key_of
-from protocols.resources import NODES, PODS
+from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from protocols.objects import Object, decode_object, encode_object, key_of
+from protocols.resources import NODES, PODS, Resource
 from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_node, nodes, unassigned
 
 KEY = "default/web"
@@ -16,18 +21,18 @@ KEY = "default/web"
 class World:
     """A cluster with these pods and nodes, and its scheduler."""
 
-    def __init__(self, *pods, on=None):
+    def __init__(self, *pods: Object, on: Sequence[Object] | None = None) -> None:
         self.bench = bench(pods=pods, nodes=nodes() if on is None else on)
         self.clock = self.bench.clock
         self.restart()
 
-    def restart(self):
+    def restart(self) -> None:
         self.scheduler = HollowScheduler(tables=self.bench.tables, clock=self.clock)
 
-    def drive(self, key=KEY, answer=None, **options):
+    def drive(self, key: str = KEY, answer: Callable[..., Any] | None = None, **options: Any) -> Driven:
         return drive(self.scheduler, key, answer or self.bench.accept, tables=self.bench.tables, **options)
 
-    def schedule(self, name="web"):
+    def schedule(self, name: str = "web") -> str | None:
         """Drive it, show the binding as the watch would; the node, or None."""
         key = f"default/{name}"
         target = target_of(self.drive(key))
@@ -36,21 +41,21 @@ class World:
             self.bench.show(PODS, {**pod, "spec": {**pod["spec"], "nodeName": target}})
         return target
 
-    def pod(self, key=KEY):
+    def pod(self, key: str = KEY) -> Object:
         return self.bench.tables[PODS].get(key)
 
-    def scheduled_condition(self, key=KEY):
+    def scheduled_condition(self, key: str = KEY) -> Object:
         (condition,) = [one for one in self.pod(key)["status"]["conditions"] if one["type"] == "PodScheduled"]
         return condition
 
 
-def target_of(driven):
+def target_of(driven: Driven) -> str | None:
     names = [body["target"]["name"] for body in bodies(driven, Create)]
     assert len(names) <= 1
     return names[0] if names else None
 
 
-def messages(driven):
+def messages(driven: Driven) -> list[str]:
     return [message for _, _, message in driven.events]
 
 
@@ -58,7 +63,7 @@ HALF = {"cpu": "16"}
 ALL = {"cpu": "32"}
 
 
-def test_a_pod_is_bound_to_a_node():
+def test_a_pod_is_bound_to_a_node() -> None:
     world = World(unassigned())
     driven = world.drive()
     (command,) = driven.commands
@@ -83,19 +88,19 @@ NOT_OURS = {
 
 
 @pytest.mark.parametrize("case", NOT_OURS)
-def test_pods_that_are_not_to_be_scheduled_are_left_alone(case):
+def test_pods_that_are_not_to_be_scheduled_are_left_alone(case: str) -> None:
     driven = World(NOT_OURS[case]).drive()
     assert (driven.commands, driven.records, driven.result) == ([], [], None)
 
 
-def test_a_pod_that_is_gone_is_no_work():
+def test_a_pod_that_is_gone_is_no_work() -> None:
     assert World().drive().commands == []
 
 
 # What is taken already.
 
 
-def test_our_own_bindings_count_before_the_watch_shows_them():
+def test_our_own_bindings_count_before_the_watch_shows_them() -> None:
     names = [f"p{index}" for index in range(7)]
     world = World(*(unassigned(name, requests=HALF) for name in names))
     targets = [target_of(world.drive(f"default/{name}")) for name in names]
@@ -103,25 +108,25 @@ def test_our_own_bindings_count_before_the_watch_shows_them():
     assert targets[6] is None
 
 
-def test_a_pod_is_not_bound_twice_while_the_watch_is_late():
+def test_a_pod_is_not_bound_twice_while_the_watch_is_late() -> None:
     world = World(unassigned())
     world.drive()
     driven = world.drive()
     assert (driven.commands, driven.result) == ([], None)
 
 
-def test_pods_that_run_already_count():
+def test_pods_that_run_already_count() -> None:
     world = World(*(bound(f"p{index}", to=f"hollow-node-{index}", requests=ALL) for index in (0, 1)), unassigned())
     world.bench.show(PODS, unassigned(requests=HALF))
     assert world.schedule() == "hollow-node-2"
 
 
-def test_pods_that_are_over_do_not_count():
+def test_pods_that_are_over_do_not_count() -> None:
     over = {**bound("p", requests=ALL), "status": {"phase": "Succeeded"}}
     assert World(over, unassigned(requests=ALL), on=[hollow_node()]).schedule() == "hollow-node-0"
 
 
-def test_a_pod_on_its_way_out_counts_until_it_is_gone():
+def test_a_pod_on_its_way_out_counts_until_it_is_gone() -> None:
     world = World(deleted(bound("p", requests=ALL)), unassigned(requests=HALF), on=[hollow_node()])
     assert world.schedule() is None
     world.bench.hide(PODS, "default/p")
@@ -130,7 +135,7 @@ def test_a_pod_on_its_way_out_counts_until_it_is_gone():
     assert world.schedule() == "hollow-node-0"
 
 
-def test_a_pod_that_another_scheduler_has_bound_counts():
+def test_a_pod_that_another_scheduler_has_bound_counts() -> None:
     world = World(unassigned(requests=HALF), on=[hollow_node()])
     world.bench.show(PODS, unassigned("other", requests=ALL, schedulerName="mine"))
     world.drive("default/other")
@@ -139,7 +144,7 @@ def test_a_pod_that_another_scheduler_has_bound_counts():
     assert world.schedule() is None
 
 
-def test_a_namesake_of_a_pod_we_have_bound_is_another_pod():
+def test_a_namesake_of_a_pod_we_have_bound_is_another_pod() -> None:
     world = World(unassigned(requests=ALL), on=[hollow_node()])
     world.drive()
     namesake = unassigned(requests=ALL)
@@ -148,13 +153,13 @@ def test_a_namesake_of_a_pod_we_have_bound_is_another_pod():
     assert world.schedule() == "hollow-node-0"
 
 
-def test_a_malformed_pod_keeps_nobody_else_from_being_scheduled():
+def test_a_malformed_pod_keeps_nobody_else_from_being_scheduled() -> None:
     world = World(bound("broken", requests={"cpu": "lots"}), unassigned())
     assert world.schedule() in FLEET
     world.drive("default/broken", raises=ValueError)
 
 
-def test_a_new_scheduler_adds_up_what_is_there():
+def test_a_new_scheduler_adds_up_what_is_there() -> None:
     world = World(*(unassigned(f"p{index}", requests=ALL) for index in range(3)), unassigned())
     for index in range(3):
         world.schedule(f"p{index}")
@@ -166,28 +171,28 @@ def test_a_new_scheduler_adds_up_what_is_there():
 # Which node.
 
 
-def test_pods_of_one_owner_are_spread_over_zones_and_nodes():
+def test_pods_of_one_owner_are_spread_over_zones_and_nodes() -> None:
     names = [f"p{index}" for index in range(4)]
     world = World(*(unassigned(name, owner="rs") for name in names))
     zones = [FLEET[world.schedule(name)].zone for name in names]
     assert sorted(zones) == ["zone-a", "zone-a", "zone-b", "zone-b"]
 
 
-def test_unrelated_pods_go_to_the_emptiest_node():
+def test_unrelated_pods_go_to_the_emptiest_node() -> None:
     names = [f"p{index}" for index in range(9)]
     world = World(*(unassigned(name) for name in names))
     targets = [world.schedule(name) for name in names]
     assert {name: targets.count(name) for name in FLEET} == dict.fromkeys(FLEET, 3)
 
 
-def test_a_daemons_pod_goes_to_the_node_it_names():
+def test_a_daemons_pod_goes_to_the_node_it_names() -> None:
     field = {"key": "metadata.name", "operator": "In", "values": ["hollow-node-2"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     assert World(unassigned(affinity=affinity)).schedule() == "hollow-node-2"
 
 
-def test_a_node_that_is_gone_gets_no_more_pods():
+def test_a_node_that_is_gone_gets_no_more_pods() -> None:
     world = World(*(unassigned(f"p{index}") for index in range(4)))
     world.schedule("p0")
     world.bench.hide(NODES, "hollow-node-1")
@@ -195,7 +200,7 @@ def test_a_node_that_is_gone_gets_no_more_pods():
     assert {world.schedule(f"p{index}") for index in (1, 2, 3)} == {"hollow-node-0"}
 
 
-def test_in_a_large_cluster_all_nodes_have_their_turn():
+def test_in_a_large_cluster_all_nodes_have_their_turn() -> None:
     fleet = make_fleet(nodes=200, zones=3)
     world = World(*(unassigned(f"p{index}") for index in range(180)), on=nodes(fleet))
     targets = {target_of(world.drive(f"default/p{index}")) for index in range(180)}
@@ -205,7 +210,7 @@ def test_in_a_large_cluster_all_nodes_have_their_turn():
 # Nowhere.
 
 
-def test_a_pod_that_fits_nowhere_is_told_why():
+def test_a_pod_that_fits_nowhere_is_told_why() -> None:
     there = [
         hollow_node("hollow-node-0", spec={"unschedulable": True}),
         hollow_node("hollow-node-1", spec={"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}),
@@ -235,18 +240,18 @@ def test_a_pod_that_fits_nowhere_is_told_why():
     }
 
 
-def test_a_cluster_without_nodes_says_so():
+def test_a_cluster_without_nodes_says_so() -> None:
     assert messages(World(unassigned(), on=[]).drive()) == ["no nodes available to schedule pods"]
 
 
-def full():
+def full() -> World:
     """A pod that does not fit on the only node, another has it all; and the scheduler has found that out."""
     world = World(bound("p", requests=ALL), unassigned(requests=HALF), on=[hollow_node()])
     assert world.drive().result.seconds == 1
     return world
 
 
-def test_nothing_is_said_again_while_nothing_has_changed():
+def test_nothing_is_said_again_while_nothing_has_changed() -> None:
     world = full()
     waits = []
     for _ in range(8):
@@ -257,7 +262,7 @@ def test_nothing_is_said_again_while_nothing_has_changed():
     assert waits == [1, 2, 4, 8, 10, 10, 10, 10]
 
 
-def test_a_pod_is_not_tried_again_before_its_backoff_even_if_there_is_room():
+def test_a_pod_is_not_tried_again_before_its_backoff_even_if_there_is_room() -> None:
     world = full()
     world.bench.show(NODES, hollow_node("hollow-node-1"))
     world.clock.advance(0.25)
@@ -273,14 +278,14 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES)
-def test_a_change_of_the_nodes_is_worth_a_try(case):
+def test_a_change_of_the_nodes_is_worth_a_try(case: str) -> None:
     world = full()
     CHANGES[case](world)
     world.clock.advance(1)
     assert world.schedule() is not None
 
 
-def test_a_pod_that_asks_for_less_is_tried_at_once():
+def test_a_pod_that_asks_for_less_is_tried_at_once() -> None:
     world = full()
     pod = world.pod()
     smaller = {**pod["spec"], "containers": [{"name": "web", "image": "nginx"}]}
@@ -288,7 +293,7 @@ def test_a_pod_that_asks_for_less_is_tried_at_once():
     assert world.schedule() == "hollow-node-0"
 
 
-def test_each_failure_makes_the_next_try_wait_longer():
+def test_each_failure_makes_the_next_try_wait_longer() -> None:
     world, waits = full(), []
     for index in range(6):
         world.clock.advance(10)
@@ -297,7 +302,7 @@ def test_each_failure_makes_the_next_try_wait_longer():
     assert waits == [2, 4, 8, 10, 10, 10]
 
 
-def test_the_condition_is_written_only_when_it_says_something_new():
+def test_the_condition_is_written_only_when_it_says_something_new() -> None:
     world = full()
     since = world.scheduled_condition()["lastTransitionTime"]
     world.clock.advance(10)
@@ -315,7 +320,7 @@ def test_the_condition_is_written_only_when_it_says_something_new():
 
 
 @pytest.mark.parametrize("outcome", [NotFound(), Conflict("is already assigned")])
-def test_a_pod_that_is_gone_or_assigned_by_another_is_fine(outcome):
+def test_a_pod_that_is_gone_or_assigned_by_another_is_fine(outcome: Outcome) -> None:
     world = World(unassigned(requests=ALL), unassigned("next", requests=ALL), on=[hollow_node()])
     driven = world.drive(answer=lambda _: outcome)
     assert (driven.records, driven.result) == ([], None)
@@ -323,7 +328,7 @@ def test_a_pod_that_is_gone_or_assigned_by_another_is_fine(outcome):
 
 
 @pytest.mark.parametrize("outcome", [Unknown("timeout"), ServerFailure("down")])
-def test_a_binding_that_failed_is_tried_again(outcome):
+def test_a_binding_that_failed_is_tried_again(outcome: Outcome) -> None:
     world = World(unassigned(requests=ALL), on=[hollow_node()])
     assert world.drive(answer=lambda _: outcome, raises=CommandFailed).records == []
     assert world.schedule() == "hollow-node-0"
@@ -332,7 +337,7 @@ def test_a_binding_that_failed_is_tried_again(outcome):
 # Who is woken.
 
 
-def woken(world, resource, type, new, old=None):
+def woken(world: World, resource: Resource, type: str, new: Object, old: Object | None = None) -> list[str]:
     raw = encode_object(new)
     previous = b"" if old is None else encode_object(old)
     change = Change(type=type, key=key_of(new), raw=raw, controller=None, previous=previous)
@@ -365,11 +370,11 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("case", EVENTS)
-def test_waiting_pods_are_woken_by_what_may_help_them(case):
+def test_waiting_pods_are_woken_by_what_may_help_them(case: str) -> None:
     resource, type, new, old, keys = EVENTS[case]
     world = World(unassigned("a"), unassigned("b"), bound("c"))
     assert woken(world, resource, type, new, old) == keys
 
 
-def test_a_pod_that_is_over_makes_room():
+def test_a_pod_that_is_over_makes_room() -> None:
     assert woken(World(unassigned("a"), OVER), PODS, "MODIFIED", OVER) == ["default/a", "default/c"]

@@ -1,23 +1,29 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from actors.hollow import behaviour
 from actors.hollow.nodes import LEASE_INTERVAL
 from actors.hollow.specs import hollow_specs
+from actors.simulation.cluster import SimulatedCluster
 from protocols.conditions import is_true
-from protocols.objects import annotations_of
-from protocols.resources import EVENTS, LEASES, NODES, PODS
+from protocols.objects import Object, annotations_of
+from protocols.resources import EVENTS, LEASES, NODES, PODS, Resource
 from protocols.times import parse_time
 
 
 @pytest.fixture
-def hollow(cluster):
+def hollow(cluster: SimulatedCluster) -> SimulatedCluster:
     """A cluster of three hollow nodes in two zones, a second old."""
     cluster.manager(controllers=hollow_specs(nodes=3, zones=2))
     cluster.run_for(1)
     return cluster
 
 
-def a_pod(name, *, annotations=None, **spec):
+def a_pod(name: str, *, annotations: Object | None = None, **spec: Any) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -26,23 +32,23 @@ def a_pod(name, *, annotations=None, **spec):
     }
 
 
-def annotate(cluster, resource, key, **annotations):
+def annotate(cluster: SimulatedCluster, resource: Resource, key: str, **annotations: Any) -> None:
     cluster.merge(resource, key, {"metadata": {"annotations": annotations}})
 
 
-def phases(cluster):
+def phases(cluster: SimulatedCluster) -> Object:
     return {pod["metadata"]["name"]: pod["status"]["phase"] for pod in cluster.list(PODS)}
 
 
-def events(cluster):
+def events(cluster: SimulatedCluster) -> list[tuple[str, ...]]:
     return [(event["source"]["component"], event["reason"], event["message"]) for event in cluster.list(EVENTS)]
 
 
-def versions(cluster, resource):
+def versions(cluster: SimulatedCluster, resource: Resource) -> list[str]:
     return [obj["metadata"]["resourceVersion"] for obj in cluster.list(resource)]
 
 
-def test_the_specs_are_three_controllers_with_clients_and_sources_of_their_own():
+def test_the_specs_are_three_controllers_with_clients_and_sources_of_their_own() -> None:
     assert [(spec.name, spec.client, spec.component) for spec in hollow_specs(nodes=1, zones=1)] == [
         ("hollow-nodes-controller", "hollow-nodes", "kubelet"),
         ("hollow-kubelet-controller", "hollow-kubelet", "kubelet"),
@@ -50,7 +56,7 @@ def test_the_specs_are_three_controllers_with_clients_and_sources_of_their_own()
     ]
 
 
-def test_nodes_come_up_ready_in_their_zones(hollow):
+def test_nodes_come_up_ready_in_their_zones(hollow: SimulatedCluster) -> None:
     nodes = hollow.list(NODES)
     assert [node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes] == [
         "zone-a",
@@ -61,7 +67,7 @@ def test_nodes_come_up_ready_in_their_zones(hollow):
     assert len({node["status"]["addresses"][0]["address"] for node in nodes}) == 3
 
 
-def test_heartbeats_go_on_and_write_nothing_else(hollow):
+def test_heartbeats_go_on_and_write_nothing_else(hollow: SimulatedCluster) -> None:
     hollow.run_for(30)
     before = versions(hollow, NODES)
     for _ in range(6):
@@ -72,7 +78,7 @@ def test_heartbeats_go_on_and_write_nothing_else(hollow):
     assert changed <= 1  # the early first repetition of a status
 
 
-def test_a_pod_is_scheduled_runs_and_goes(hollow):
+def test_a_pod_is_scheduled_runs_and_goes(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web"))
     hollow.run_for(1)
     pod = hollow.get(PODS, "default/web")
@@ -86,7 +92,7 @@ def test_a_pod_is_scheduled_runs_and_goes(hollow):
     assert hollow.get(PODS, "default/web") is None
 
 
-def test_a_running_pod_is_written_once_and_then_left_alone(hollow):
+def test_a_running_pod_is_written_once_and_then_left_alone(hollow: SimulatedCluster) -> None:
     created = hollow.create(PODS, a_pod("web"))
     hollow.run_for(1)
     version = int(hollow.get(PODS, "default/web")["metadata"]["resourceVersion"])
@@ -95,7 +101,7 @@ def test_a_running_pod_is_written_once_and_then_left_alone(hollow):
     assert int(hollow.get(PODS, "default/web")["metadata"]["resourceVersion"]) == version
 
 
-def test_a_pod_that_fits_nowhere_waits_until_a_node_suits_it(hollow):
+def test_a_pod_that_fits_nowhere_waits_until_a_node_suits_it(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web", nodeSelector={"disk": "ssd"}))
     hollow.run_for(20)
     (told,) = events(hollow)
@@ -109,7 +115,7 @@ def test_a_pod_that_fits_nowhere_waits_until_a_node_suits_it(hollow):
     assert phases(hollow) == {"web": "Running"}
 
 
-def test_a_full_cluster_takes_the_next_pod_when_one_goes(make_cluster):
+def test_a_full_cluster_takes_the_next_pod_when_one_goes(make_cluster: Callable[..., Any]) -> None:
     cluster = make_cluster()
     cluster.manager(controllers=hollow_specs(nodes=1, zones=1, pods_per_node=2))
     for name in "abc":
@@ -122,7 +128,7 @@ def test_a_full_cluster_takes_the_next_pod_when_one_goes(make_cluster):
     assert phases(cluster)[waiting] == "Running"
 
 
-def test_a_cordoned_node_gets_no_pods(hollow):
+def test_a_cordoned_node_gets_no_pods(hollow: SimulatedCluster) -> None:
     for name in ("hollow-node-0", "hollow-node-2"):
         hollow.merge(NODES, name, {"spec": {"unschedulable": True}})
     hollow.run_for(1)
@@ -133,7 +139,7 @@ def test_a_cordoned_node_gets_no_pods(hollow):
 
 
 @pytest.mark.parametrize("code, phase", [("0", "Succeeded"), ("1", "Failed")])
-def test_a_pod_may_run_to_its_end(hollow, code, phase):
+def test_a_pod_may_run_to_its_end(hollow: SimulatedCluster, code: str, phase: str) -> None:
     script = {behaviour.RUN_SECONDS: "20", behaviour.EXIT_CODE: code}
     hollow.create(PODS, a_pod("job", annotations=script, restartPolicy="Never"))
     hollow.run_for(10)
@@ -142,7 +148,7 @@ def test_a_pod_may_run_to_its_end(hollow, code, phase):
     assert phases(hollow) == {"job": phase}
 
 
-def test_a_crashing_container_is_restarted_with_backoff(hollow):
+def test_a_crashing_container_is_restarted_with_backoff(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web", annotations={behaviour.RUN_SECONDS: "1", behaviour.EXIT_CODE: "1"}))
     hollow.run_for(60)
     (status,) = hollow.get(PODS, "default/web")["status"]["containerStatuses"]
@@ -150,13 +156,13 @@ def test_a_crashing_container_is_restarted_with_backoff(hollow):
     assert phases(hollow) == {"web": "Running"}
 
 
-def test_a_rejected_pod_fails_at_once(hollow):
+def test_a_rejected_pod_fails_at_once(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web", annotations={behaviour.REJECT: "true"}))
     hollow.run_for(1)
     assert hollow.get(PODS, "default/web")["status"]["reason"] == "OutOfcpu"
 
 
-def test_a_pod_that_is_slow_to_stop_is_there_so_long(hollow):
+def test_a_pod_that_is_slow_to_stop_is_there_so_long(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web", annotations={behaviour.TERMINATE_AFTER: "8"}))
     hollow.run_for(1)
     hollow.delete(PODS, "default/web")
@@ -166,7 +172,7 @@ def test_a_pod_that_is_slow_to_stop_is_there_so_long(hollow):
     assert phases(hollow) == {}
 
 
-def test_a_silent_node_neither_beats_nor_stops_its_pods_until_it_speaks_again(hollow):
+def test_a_silent_node_neither_beats_nor_stops_its_pods_until_it_speaks_again(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web"))
     hollow.run_for(1)
     name = hollow.get(PODS, "default/web")["spec"]["nodeName"]
@@ -184,7 +190,7 @@ def test_a_silent_node_neither_beats_nor_stops_its_pods_until_it_speaks_again(ho
     assert phases(hollow) == {}
 
 
-def test_a_smaller_fleet_takes_away_the_nodes_that_nobody_runs_any_more(cluster):
+def test_a_smaller_fleet_takes_away_the_nodes_that_nobody_runs_any_more(cluster: SimulatedCluster) -> None:
     first = cluster.manager(controllers=hollow_specs(nodes=3, zones=1))
     cluster.run_for(1)
     first.halt()
@@ -193,6 +199,6 @@ def test_a_smaller_fleet_takes_away_the_nodes_that_nobody_runs_any_more(cluster)
     assert [node["metadata"]["name"] for node in cluster.list(NODES)] == ["hollow-node-0", "hollow-node-1"]
 
 
-def test_a_fleet_that_makes_no_sense_is_refused():
+def test_a_fleet_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="hollow nodes"):
         hollow_specs(nodes=1, zones=0)

@@ -1,11 +1,16 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from actors.controllers.shared.ownership import Seen, claim, look_into, plan_claim
 from actors.reconciliation import Reconciliation
 from actors.simulation.driving import Bench, bodies, drive
-from protocols.messages.commands import Get, Patch
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Invalid, NotFound, Unknown
-from protocols.objects import decode_object, encode_object, owner_reference
+from protocols.messages.commands import Command, Get, Patch
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Invalid, NotFound, Outcome, Unknown
+from protocols.objects import Object, decode_object, encode_object, owner_reference
 from protocols.resources import NODES, PODS, REPLICASETS
 from protocols.selectors import map_selector
 from tests.support.objects import running_pod
@@ -15,23 +20,23 @@ OTHER = {"app": "other"}
 SELECTOR = map_selector(WEB)
 
 
-def owner(name="web", namespace="default", **meta):
+def owner(name: str = "web", namespace: str = "default", **meta: str) -> Object:
     return {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-of-{name}", **meta}}
 
 
-def reference(of):
+def reference(of: Object) -> Object:
     return owner_reference(of, api_version="apps/v1", kind="ReplicaSet")
 
 
 class Claimer:
     """A reconciler that claims all pods, and remembers what it got."""
 
-    def __init__(self, bench, claiming, **options):
+    def __init__(self, bench: Bench, claiming: Object, **options: Any) -> None:
         self.pods = bench.tables[PODS]
         self.claiming, self.options = claiming, options
         self.kept = None
 
-    def reconcile(self, key) -> Reconciliation:
+    def reconcile(self, key: str) -> Reconciliation:
         candidates = sorted(self.pods.entries(), key=lambda entry: entry.key)
         kept = yield from claim(
             candidates,
@@ -87,13 +92,13 @@ PLANS = {
 
 
 @pytest.mark.parametrize(("candidate", "claiming", "expected"), PLANS.values(), ids=PLANS)
-def test_what_becomes_of_a_candidate(candidate, claiming, expected):
+def test_what_becomes_of_a_candidate(candidate: Object, claiming: Object, expected: str | None) -> None:
     pods = Bench({PODS: [candidate]}).tables[PODS]
     plan = plan_claim(pods.entries(), owner=claiming, matches=SELECTOR.matches)
     assert {part for part in plan._fields if getattr(plan, part)} == ({expected} if expected else set())
 
 
-def test_a_further_condition_is_asked_besides_the_selector():
+def test_a_further_condition_is_asked_besides_the_selector() -> None:
     bench = Bench({PODS: [running_pod(name, labels=WEB, owner=reference(WEB_RS)) for name in ("web-0", "stranger")]})
     plan = plan_claim(
         bench.tables[PODS].entries(),
@@ -105,25 +110,27 @@ def test_a_further_condition_is_asked_besides_the_selector():
     assert [entry.key for entry in plan.released] == ["default/stranger"]
 
 
-def test_the_selector_is_asked_once_for_labels_that_pods_share():
+def test_the_selector_is_asked_once_for_labels_that_pods_share() -> None:
     bench = Bench({PODS: [running_pod(f"p{i}", labels=WEB) for i in range(5)] + [running_pod("q", labels=OTHER)]})
     asked = []
     plan_claim(bench.tables[PODS].entries(), owner=WEB_RS, matches=lambda labels: bool(asked.append(labels)))
     assert sorted(labels["app"] for labels in asked) == ["other", "web"]
 
 
-def test_objects_without_facts_are_looked_into():
+def test_objects_without_facts_are_looked_into() -> None:
     nodes = Bench({NODES: [{"metadata": {"name": "n1", "labels": WEB, "deletionTimestamp": "2026-01-01T00:00:00Z"}}]})
     lister = nodes.tables[NODES]
     (entry,) = lister.entries()
     assert look_into(lister)(entry) == Seen(WEB, True)
 
 
-def claiming(pods, live=WEB_RS, of=WEB_RS, **options):
+def claiming(
+    pods: Sequence[Object], live: Object | Outcome = WEB_RS, of: Object = WEB_RS, **options: Any
+) -> tuple[Any, ...]:
     bench = Bench({PODS: pods})
     claimer = Claimer(bench, of, **options)
 
-    def answer(command):
+    def answer(command: Command) -> Outcome:
         if isinstance(command, Get):
             return live if not isinstance(live, dict) else Done(encode_object(live))
         return bench.accept(command)
@@ -131,20 +138,20 @@ def claiming(pods, live=WEB_RS, of=WEB_RS, **options):
     return bench, claimer, answer
 
 
-def test_the_owner_is_read_live_once_before_all_adoptions():
+def test_the_owner_is_read_live_once_before_all_adoptions() -> None:
     bench, claimer, answer = claiming([running_pod("a", labels=WEB), running_pod("b", labels=WEB)])
     driven = drive(claimer, "default/web", answer, tables=bench.tables)
     assert [[type(command) for command in batch] for batch in driven.batches] == [[Get], [Patch, Patch]]
     assert claimer.kept == ["default/a", "default/b"]
 
 
-def test_an_adopted_object_is_handed_on_as_it_is_after_the_adoption():
+def test_an_adopted_object_is_handed_on_as_it_is_after_the_adoption() -> None:
     bench, claimer, answer = claiming([running_pod("a", labels=WEB)])
     drive(claimer, "default/web", answer, tables=bench.tables)
     assert [entry.key for entry in bench.tables[PODS].entries_owned_by("uid-of-web")] == claimer.kept == ["default/a"]
 
 
-def test_nothing_is_read_live_when_nothing_is_adopted():
+def test_nothing_is_read_live_when_nothing_is_adopted() -> None:
     pods = [
         running_pod("a", labels=WEB, owner=reference(WEB_RS)),
         running_pod("b", labels=OTHER, owner=reference(WEB_RS)),
@@ -156,7 +163,7 @@ def test_nothing_is_read_live_when_nothing_is_adopted():
     assert [entry.key for entry in bench.tables[PODS].orphan_entries("default")] == ["default/b"]
 
 
-def test_the_patches_are_those_of_upstream_with_finalizers():
+def test_the_patches_are_those_of_upstream_with_finalizers() -> None:
     pods = [
         running_pod("a", labels=WEB),
         running_pod("b", labels=OTHER, owner=reference(WEB_RS), metadata={"finalizers": ["example.com/track"]}),
@@ -193,7 +200,7 @@ def test_the_patches_are_those_of_upstream_with_finalizers():
     assert not pods_now["default/b"].get("ownerReferences")
 
 
-def test_without_finalizers_the_patches_name_none():
+def test_without_finalizers_the_patches_name_none() -> None:
     pods = [running_pod("a", labels=WEB), running_pod("b", labels=OTHER, owner=reference(WEB_RS))]
     bench, claimer, answer = claiming(pods)
     patches = bodies(drive(claimer, "default/web", answer, tables=bench.tables), Patch)
@@ -213,7 +220,7 @@ OBSTACLES = {
 
 
 @pytest.mark.parametrize(("live", "why"), OBSTACLES.values(), ids=OBSTACLES)
-def test_nothing_is_adopted_for_an_owner_that_may_be_gone_but_releases_go_on(live, why):
+def test_nothing_is_adopted_for_an_owner_that_may_be_gone_but_releases_go_on(live: Object | Outcome, why: str) -> None:
     pods = [running_pod("a", labels=WEB), running_pod("b", labels=OTHER, owner=reference(WEB_RS))]
     bench, claimer, answer = claiming(pods, live=live)
     driven = drive(claimer, "default/web", answer, tables=bench.tables, raises=CommandFailed)
@@ -236,7 +243,7 @@ PATCH_OUTCOMES = [
 
 
 @pytest.mark.parametrize(("adopting", "outcome", "fails"), PATCH_OUTCOMES)
-def test_which_outcomes_of_a_patch_fail_the_sync(adopting, outcome, fails):
+def test_which_outcomes_of_a_patch_fail_the_sync(adopting: bool, outcome: Outcome, fails: bool) -> None:
     candidate = running_pod("a", labels=WEB) if adopting else running_pod("a", labels=OTHER, owner=reference(WEB_RS))
     bench, claimer, answer = claiming([candidate])
     drive(
@@ -249,7 +256,7 @@ def test_which_outcomes_of_a_patch_fail_the_sync(adopting, outcome, fails):
     assert claimer.kept == (None if fails else [])
 
 
-def test_all_patches_are_tried_and_all_failures_told():
+def test_all_patches_are_tried_and_all_failures_told() -> None:
     bench, claimer, answer = claiming([running_pod(name, labels=WEB) for name in ("a", "b", "c")])
     refusals = {"default/a": Forbidden("a: no"), "default/c": Conflict("c: no")}
     driven = drive(

@@ -1,10 +1,16 @@
+from __future__ import annotations
+
 import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.controllers.shared.pod_control import (
+    Creations,
+    Deletions,
     PodForm,
     create_pods,
     delete_pods,
@@ -13,7 +19,7 @@ from actors.controllers.shared.pod_control import (
     pod_names,
 )
 from actors.reconciliation import slow_start
-from actors.simulation.driving import Bench, created_names, drive, failing
+from actors.simulation.driving import Bench, Driven, created_names, drive, failing
 from protocols.messages.commands import Create
 from protocols.messages.outcomes import (
     AlreadyExists,
@@ -21,12 +27,13 @@ from protocols.messages.outcomes import (
     Done,
     Forbidden,
     NotFound,
+    Outcome,
     Refused,
     ServerFailure,
     Throttled,
     Unknown,
 )
-from protocols.objects import decode_object, encode_object
+from protocols.objects import Object, decode_object, encode_object
 from protocols.resources import PODS, REPLICASETS
 from tests.support.objects import running_pod
 from tests.support.refusals import NAMESPACE_TERMINATING, QUOTA_EXCEEDED
@@ -47,15 +54,15 @@ TEMPLATE = {
 class Running:
     """A reconciler of one step, which keeps what the step returns."""
 
-    def __init__(self, step):
+    def __init__(self, step: Iterator[Any]) -> None:
         self.step, self.answer = step, None
 
-    def reconcile(self, key):
+    def reconcile(self, key: str) -> Iterator[Any]:
         self.answer = yield from self.step
         return None
 
 
-def form(template=TEMPLATE, owner=OWNER):
+def form(template: Object = TEMPLATE, owner: Object = OWNER) -> PodForm | None:
     return PodForm(template, owner=owner, owners=REPLICASETS)
 
 
@@ -74,19 +81,19 @@ PREFIXES = {
 
 
 @pytest.mark.parametrize(("owner", "prefix"), PREFIXES.items())
-def test_the_generate_name_of_an_owner(owner, prefix):
+def test_the_generate_name_of_an_owner(owner: str, prefix: str) -> None:
     assert generate_name(owner) == prefix
 
 
-def test_names_are_the_prefix_cut_to_58_and_five_safe_characters():
+def test_names_are_the_prefix_cut_to_58_and_five_safe_characters() -> None:
     owner = {"metadata": {**OWNER["metadata"], "name": "w" * 100}}
     for name in pod_names(owner, 20, taken=lambda _key: False):
         assert re.fullmatch("w{58}[bcdfghjklmnpqrstvwxz2456789]{5}", name)
     assert all(re.fullmatch("web-.{5}", name) for name in pod_names(OWNER, 20, taken=lambda _key: False))
 
 
-def test_the_same_version_of_the_owner_gives_the_same_names_and_another_one_others():
-    def names(**meta):
+def test_the_same_version_of_the_owner_gives_the_same_names_and_another_one_others() -> None:
+    def names(**meta: str) -> list[str]:
         return pod_names({"metadata": {**OWNER["metadata"], **meta}}, 10, taken=lambda _key: False)
 
     assert names() == names()
@@ -96,7 +103,7 @@ def test_the_same_version_of_the_owner_gives_the_same_names_and_another_one_othe
 
 
 @given(st.sets(st.integers(0, 30)), st.integers(0, 30))
-def test_names_skip_those_that_are_taken_and_never_repeat(seen, count):
+def test_names_skip_those_that_are_taken_and_never_repeat(seen: set[int], count: int) -> None:
     first = pod_names(OWNER, 31, taken=lambda _key: False)
     taken = {f"default/{first[i]}" for i in seen}
     names = pod_names(OWNER, count, taken=taken.__contains__)
@@ -108,7 +115,7 @@ def test_names_skip_those_that_are_taken_and_never_repeat(seen, count):
 # The form.
 
 
-def test_a_pod_is_what_the_template_says_with_its_owner_as_controller():
+def test_a_pod_is_what_the_template_says_with_its_owner_as_controller() -> None:
     command = form().create("web-abcde")
     assert (command.resource, command.namespace) == ("v1/pods", "default")
     assert decode_object(command.body) == {
@@ -136,14 +143,14 @@ def test_a_pod_is_what_the_template_says_with_its_owner_as_controller():
     }
 
 
-def test_what_the_template_does_not_say_the_pod_does_not_say():
+def test_what_the_template_does_not_say_the_pod_does_not_say() -> None:
     body = decode_object(form({"metadata": {"labels": {"a": "b"}}}).create("x").body)
     assert set(body["metadata"]) == {"name", "generateName", "namespace", "labels", "ownerReferences"}
     assert body["spec"] == {}
 
 
 @given(st.text(min_size=1), st.dictionaries(st.text(), st.text(), min_size=1))
-def test_the_name_goes_in_whatever_name_and_template_hold(name, labels):
+def test_the_name_goes_in_whatever_name_and_template_hold(name: str, labels: Object) -> None:
     body = decode_object(form({"metadata": {"labels": labels}, "spec": {"a": name}}).create(name).body)
     assert (body["metadata"]["name"], body["metadata"]["labels"], body["spec"]) == (name, labels, {"a": name})
 
@@ -157,7 +164,7 @@ BAD_TEMPLATES = [
 
 
 @pytest.mark.parametrize(("template", "why"), BAD_TEMPLATES)
-def test_no_pods_are_made_of_a_template_without_labels_or_of_a_wrong_shape(template, why):
+def test_no_pods_are_made_of_a_template_without_labels_or_of_a_wrong_shape(template: Object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         form(template)
 
@@ -165,14 +172,14 @@ def test_no_pods_are_made_of_a_template_without_labels_or_of_a_wrong_shape(templ
 # Creation.
 
 
-def creating(names, answer=None):
+def creating(names: Sequence[str], answer: Callable[..., Any] | None = None) -> tuple[Driven, Creations]:
     bench = Bench({PODS: []})
     running = Running(create_pods(form(), names, owner=OWNER, owners=REPLICASETS))
     driven = drive(running, "", answer(bench) if answer is not None else bench.accept, tables=bench.tables)
     return driven, running.answer
 
 
-def test_pods_are_created_in_growing_batches_with_an_event_each():
+def test_pods_are_created_in_growing_batches_with_an_event_each() -> None:
     names = [f"web-{i}" for i in range(10)]
     driven, result = creating(names)
     assert [len(batch) for batch in driven.batches] == [1, 2, 4, 3]
@@ -182,7 +189,7 @@ def test_pods_are_created_in_growing_batches_with_an_event_each():
     assert (result.failure, result.existing, result.unanswered) == (None, [], [])
 
 
-def test_events_are_recorded_as_soon_as_their_batch_is_through():
+def test_events_are_recorded_as_soon_as_their_batch_is_through() -> None:
     steps = create_pods(form(), ["a", "b", "c"], owner=OWNER, owners=REPLICASETS)
     (first,) = next(steps)
     assert steps.send([Done(first.body)]).message == "Created pod: a"
@@ -194,7 +201,7 @@ SLOW_START = [(10, 10, 10, 10), (10, 5, 7, 5), (10, 0, 1, 0), (100, 10, 15, 10),
 
 
 @pytest.mark.parametrize(("count", "failing_from", "calls", "successes"), SLOW_START)
-def test_a_batch_with_a_failure_is_the_last(count, failing_from, calls, successes):
+def test_a_batch_with_a_failure_is_the_last(count: int, failing_from: int, calls: int, successes: int) -> None:
     driven, result = creating(
         [f"web-{i}" for i in range(count)],
         lambda bench: failing(after=failing_from, outcome=QUOTA_EXCEEDED, to=Create, otherwise=bench.accept),
@@ -204,7 +211,7 @@ def test_a_batch_with_a_failure_is_the_last(count, failing_from, calls, successe
     assert (result.failure is not None) == (calls > successes)
 
 
-def test_slow_start_answers_the_outcomes_of_what_was_tried():
+def test_slow_start_answers_the_outcomes_of_what_was_tried() -> None:
     commands = [form().create(f"web-{i}") for i in range(10)]
     bench = Bench({PODS: []})
     running = Running(slow_start(commands, initial=2))
@@ -232,7 +239,7 @@ CREATE_OUTCOMES = [
 
 
 @pytest.mark.parametrize(("outcome", "told", "fails", "unanswered"), CREATE_OUTCOMES, ids=lambda value: str(value)[:20])
-def test_what_an_outcome_of_a_creation_means(outcome, told, fails, unanswered):
+def test_what_an_outcome_of_a_creation_means(outcome: Outcome, told: bool, fails: bool, unanswered: bool) -> None:
     driven, result = creating(["web-a"], lambda _bench: lambda _command: outcome)
     expected = [("Warning", "FailedCreate", f"Error creating: {outcome.message}")] if told else []
     assert driven.events == expected
@@ -241,7 +248,7 @@ def test_what_an_outcome_of_a_creation_means(outcome, told, fails, unanswered):
     assert (result.failure.failure if result.failure else None) == (outcome if fails else None)
 
 
-def test_the_first_failure_of_a_batch_is_the_one_to_raise():
+def test_the_first_failure_of_a_batch_is_the_one_to_raise() -> None:
     _, result = creating(
         ["web-a", "web-b", "web-c"],
         lambda bench: lambda command: bench.accept(command) if b"web-a" in command.body else QUOTA_EXCEEDED,
@@ -249,7 +256,7 @@ def test_the_first_failure_of_a_batch_is_the_one_to_raise():
     assert b"web-b" in result.failure.command.body
 
 
-def test_a_name_that_is_there_does_not_end_the_batches():
+def test_a_name_that_is_there_does_not_end_the_batches() -> None:
     _, result = creating(
         ["web-a", "web-b", "web-c"],
         lambda bench: lambda command: AlreadyExists() if b"web-a" in command.body else bench.accept(command),
@@ -258,7 +265,7 @@ def test_a_name_that_is_there_does_not_end_the_batches():
     assert result.created == ["default/web-b", "default/web-c"]
 
 
-def test_a_terminating_namespace_ends_the_batches():
+def test_a_terminating_namespace_ends_the_batches() -> None:
     driven, _ = creating([f"web-{i}" for i in range(9)], lambda _bench: lambda _command: NAMESPACE_TERMINATING)
     assert len(driven.commands) == 1
 
@@ -276,14 +283,14 @@ STATUSES = [
 
 
 @pytest.mark.parametrize(("failure", "terminating"), STATUSES)
-def test_a_terminating_namespace_is_known_by_the_causes_of_the_status(failure, terminating):
+def test_a_terminating_namespace_is_known_by_the_causes_of_the_status(failure: Outcome, terminating: bool) -> None:
     assert is_namespace_terminating(failure) is terminating
 
 
 # Deletion.
 
 
-def deleting(names, answer=None):
+def deleting(names: Sequence[str], answer: Callable[..., Any] | None = None) -> tuple[Driven, Deletions]:
     bench = Bench({PODS: [running_pod(name) for name in names]})
     entries = [bench.tables[PODS].entry(f"default/{name}") for name in names]
     running = Running(delete_pods(entries, owner=OWNER, owners=REPLICASETS))
@@ -291,7 +298,7 @@ def deleting(names, answer=None):
     return driven, running.answer
 
 
-def test_pods_are_deleted_together_by_uid_with_an_event_each():
+def test_pods_are_deleted_together_by_uid_with_an_event_each() -> None:
     driven, result = deleting(["a", "b"])
     assert [[(command.key, command.uid) for command in batch] for batch in driven.batches] == [
         [("default/a", "uid-of-a"), ("default/b", "uid-of-b")]
@@ -311,14 +318,14 @@ DELETE_OUTCOMES = [
 
 
 @pytest.mark.parametrize(("outcome", "told", "fails"), DELETE_OUTCOMES, ids=lambda value: str(value)[:20])
-def test_what_an_outcome_of_a_deletion_means(outcome, told, fails):
+def test_what_an_outcome_of_a_deletion_means(outcome: Outcome, told: bool, fails: bool) -> None:
     driven, result = deleting(["a"], lambda _command: outcome)
     assert driven.events == ([("Warning", "FailedDelete", f"Error deleting: {outcome.message}")] if told else [])
     assert result.deleted == []
     assert str(result.failure) == (f"unable to delete pods: {outcome.message}" if fails else "None")
 
 
-def test_all_deletions_are_tried_and_the_first_failure_is_answered():
+def test_all_deletions_are_tried_and_the_first_failure_is_answered() -> None:
     refusals = {"default/b": Forbidden("b"), "default/c": Forbidden("c")}
     driven, result = deleting(["a", "b", "c"], lambda command: refusals.get(command.key, Done(b"{}")))
     assert len(driven.commands) == 3

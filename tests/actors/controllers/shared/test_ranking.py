@@ -1,4 +1,7 @@
+from __future__ import annotations
+
 import itertools
+from collections.abc import Sequence
 
 import pytest
 
@@ -9,15 +12,17 @@ from actors.controllers.shared.ranking import (
     related_on_nodes,
 )
 from actors.simulation.driving import NOW, Bench
+from protocols.objects import Object
 from protocols.pods import DELETION_COST_ANNOTATION
 from protocols.resources import PODS
+from runtime.tables.entry import Entry
 from tests.support.objects import running_pod
 
 HOUR = 3600.0
 UNASSIGNED = {"node": "", "phase": "Pending", "ready": False}
 
 
-def with_restarts(count, sidecar=None, **options):
+def with_restarts(count: int, sidecar: int | None = None, **options: float) -> Object:
     made = running_pod("p", **options)
     made["status"]["containerStatuses"] = [{"name": "c", "restartCount": count}]
     if sidecar is not None:
@@ -26,7 +31,7 @@ def with_restarts(count, sidecar=None, **options):
     return made
 
 
-def entries_of(pods):
+def entries_of(pods: Sequence[Object]) -> list[Entry]:
     """As a table has them: under different names, and with the uids "u00", "u01", … unless they have one."""
     for i, each in enumerate(pods):
         each["metadata"].setdefault("uid", f"u{i:02}")
@@ -52,7 +57,7 @@ IN_ORDER = [
 ]
 
 
-def test_the_deletion_order_holds_between_any_two_pods():
+def test_the_deletion_order_holds_between_any_two_pods() -> None:
     entries = entries_of(IN_ORDER)
     for first, second in itertools.combinations(entries, 2):
         assert deletion_order([second, first]) == [first, second]
@@ -127,7 +132,7 @@ RANKED = {
 
 
 @pytest.mark.parametrize(("first", "rank", "second", "other_rank"), RANKED.values(), ids=RANKED)
-def test_the_ranked_deletion_order(first, rank, second, other_rank):
+def test_the_ranked_deletion_order(first: Object, rank: int, second: Object, other_rank: int) -> None:
     first["metadata"]["uid"], second["metadata"]["uid"] = "z", "a"
     for i, (each, its_rank) in enumerate([(first, rank), (second, other_rank)]):
         if each["spec"].get("nodeName"):
@@ -146,26 +151,28 @@ SAME_BUCKET = [
 
 @pytest.mark.parametrize(("younger", "older"), SAME_BUCKET, ids=["ready", "created"])
 @pytest.mark.parametrize(("uid", "other_uid"), [("a", "b"), ("b", "a")])
-def test_ages_of_one_order_of_magnitude_leave_it_to_the_uids(younger, older, uid, other_uid):
+def test_ages_of_one_order_of_magnitude_leave_it_to_the_uids(
+    younger: Object, older: Object, uid: str, other_uid: str
+) -> None:
     younger["metadata"]["uid"], older["metadata"]["uid"] = uid, other_uid
     entries = entries_of([younger, older])
     assert [pod.uid for pod in ranked_deletion_order(entries, on_node={}, now=NOW)] == ["a", "b"]
     assert [pod.uid for pod in ranked_deletion_order(entries[::-1], on_node={}, now=NOW)] == ["a", "b"]
 
 
-def test_different_ready_times_of_one_magnitude_end_the_comparison():
+def test_different_ready_times_of_one_magnitude_end_the_comparison() -> None:
     younger, older = with_restarts(0, ready_since=NOW - 5 * HOUR), with_restarts(9, ready_since=NOW - 8 * HOUR)
     younger["metadata"]["uid"], older["metadata"]["uid"] = "a", "b"
     entries = entries_of([older, younger])
     assert [pod.uid for pod in ranked_deletion_order(entries, on_node={}, now=NOW)] == ["a", "b"]
 
 
-def test_equal_pods_stay_in_their_order_whatever_their_uids():
+def test_equal_pods_stay_in_their_order_whatever_their_uids() -> None:
     entries = entries_of([running_pod("p", metadata={"uid": uid}) for uid in "bca"])
     assert ranked_deletion_order(entries, on_node={}, now=NOW) == entries
 
 
-def test_a_pod_from_the_future_is_younger_than_all_but_those_without_a_time():
+def test_a_pod_from_the_future_is_younger_than_all_but_those_without_a_time() -> None:
     future, fresh, unknown = entries_of(
         [
             running_pod("p", ready_since=NOW + 60),
@@ -176,7 +183,7 @@ def test_a_pod_from_the_future_is_younger_than_all_but_those_without_a_time():
     assert ranked_deletion_order([fresh, future, unknown], on_node={}, now=NOW) == [unknown, future, fresh]
 
 
-def test_only_active_pods_crowd_a_node():
+def test_only_active_pods_crowd_a_node() -> None:
     pods = [
         running_pod("p", node="n1"),
         running_pod("p", node="n1", phase="Pending"),
@@ -196,12 +203,12 @@ RATIOS = {
 
 
 @pytest.mark.parametrize(("ages", "count", "ratios"), RATIOS.values(), ids=RATIOS)
-def test_the_age_ratios_of_pods_to_be_deleted(ages, count, ratios):
+def test_the_age_ratios_of_pods_to_be_deleted(ages: Sequence[int], count: int, ratios: Sequence[float]) -> None:
     entries = entries_of([running_pod("p", created=NOW - age) for age in ages])
     assert deletion_age_ratios(entries, count, now=NOW) == ratios
 
 
-def test_pods_that_are_not_ready_have_no_age_ratio():
+def test_pods_that_are_not_ready_have_no_age_ratio() -> None:
     assert deletion_age_ratios(entries_of([running_pod("p", ready=False, created=NOW - 1)]), 1, now=NOW) == []
     entries = entries_of([running_pod("p", ready=False, created=NOW - 1), running_pod("p", created=NOW - 10)])
     assert deletion_age_ratios(entries, 2, now=NOW) == [1.0]

@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +12,7 @@ from runtime.scheduling.backoff import Backoff
 SHORT = Backoff(first=1.0, most=10.0)
 
 
-def failing_whenever_free(patience, start, rounds):
+def failing_whenever_free(patience: Patience, start: float, rounds: int) -> tuple[Patience | list[float], ...]:
     """A pod that fails the moment it is made: when it is made."""
     now, times = start, []
     for _ in range(rounds):
@@ -19,7 +23,7 @@ def failing_whenever_free(patience, start, rounds):
     return times, patience
 
 
-def test_the_wait_doubles_up_to_its_bound():
+def test_the_wait_doubles_up_to_its_bound() -> None:
     times, _ = failing_whenever_free(Patience(), 0.0, 7)
     assert times == [0, 1, 3, 7, 15, 25, 35]
 
@@ -29,7 +33,7 @@ QUIET = [(10.0, 10.0), (20.0, 10.0), (20.1, 1.0), (1000.0, 1.0)]
 
 
 @pytest.mark.parametrize(("quiet", "wait"), QUIET)
-def test_after_twice_the_longest_wait_it_begins_anew(quiet, wait):
+def test_after_twice_the_longest_wait_it_begins_anew(quiet: float, wait: float) -> None:
     _, patience = failing_whenever_free(Patience(), 0.0, 7)
     now = patience.since + quiet
     patience = next_patience(patience, failed_at_once=1, missing=1, now=now, backoff=SHORT)
@@ -51,14 +55,18 @@ CASES = {
 
 
 @pytest.mark.parametrize(("held", "until", "failed", "missing", "now", "then", "wait"), CASES.values(), ids=CASES)
-def test_how_many_replacements_are_held_back(held, until, failed, missing, now, then, wait):
+def test_how_many_replacements_are_held_back(
+    held: int, until: float, failed: int, missing: int, now: float, then: int, wait: float
+) -> None:
     before = Patience(held=held, until=until)
     after = next_patience(before, failed_at_once=failed, missing=missing, now=now, backoff=SHORT)
     assert (after.held, after.until) == (then, wait)
 
 
 @given(st.lists(st.tuples(st.floats(0, 60), st.integers(0, 5), st.integers(-2, 9)), max_size=40))
-def test_no_more_is_held_than_is_missing_and_never_for_longer_than_the_bound(steps):
+def test_no_more_is_held_than_is_missing_and_never_for_longer_than_the_bound(
+    steps: Sequence[tuple[float, ...]],
+) -> None:
     patience, now = Patience(), 0.0
     for seconds, failed, missing in steps:
         now += seconds
@@ -67,7 +75,7 @@ def test_no_more_is_held_than_is_missing_and_never_for_longer_than_the_bound(ste
         assert patience.held == 0 or 0 < patience.until - now <= SHORT.most
 
 
-def test_a_pod_that_fails_soon_after_it_was_made_counts_once():
+def test_a_pod_that_fails_soon_after_it_was_made_counts_once() -> None:
     replacements = Replacements("uid")
     replacements.made(["a", "b", "c"], 0.0)
     assert replacements.failed_at_once(["a", "old"], 1.0) == 1
@@ -76,7 +84,7 @@ def test_a_pod_that_fails_soon_after_it_was_made_counts_once():
 
 
 @pytest.mark.parametrize(("lived", "counts"), [(QUICK, 1), (QUICK + 0.1, 0)])
-def test_a_pod_that_lived_for_a_while_did_not_fail_at_once(lived, counts):
+def test_a_pod_that_lived_for_a_while_did_not_fail_at_once(lived: float, counts: int) -> None:
     replacements = Replacements("uid")
     replacements.made(["a"], 500.0)
     assert replacements.failed_at_once(["a"], 500.0 + lived) == counts

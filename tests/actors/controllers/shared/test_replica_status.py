@@ -1,8 +1,13 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import pytest
 
 from actors.controllers.shared.replica_status import Counts, count_pods, next_status, seconds_to_next_availability
 from actors.simulation.driving import NOW
-from protocols.pods import is_available, pod_facts
+from protocols.objects import Object
+from protocols.pods import PodFacts, is_available, pod_facts
 from protocols.times import format_time
 from runtime.tables.frozen import freeze
 from tests.support.objects import running_pod
@@ -10,17 +15,17 @@ from tests.support.objects import running_pod
 WEB = {"app": "web"}
 
 
-def facts(*pods):
+def facts(*pods: Object) -> list[PodFacts]:
     return [pod_facts(each) for each in pods]
 
 
-def counted(*pods, min_ready_seconds=0, terminating=0):
+def counted(*pods: Object, min_ready_seconds: int = 0, terminating: int = 0) -> Counts:
     return count_pods(
         facts(*pods), template_labels=WEB, min_ready_seconds=min_ready_seconds, now=NOW, terminating=terminating
     )
 
 
-def test_pods_are_counted_by_labels_readiness_and_availability():
+def test_pods_are_counted_by_labels_readiness_and_availability() -> None:
     pods = [
         running_pod("a", labels=WEB),
         running_pod("b", labels={**WEB, "more": "yes"}),
@@ -34,7 +39,7 @@ def test_pods_are_counted_by_labels_readiness_and_availability():
     )
 
 
-def test_a_template_without_labels_fits_every_pod():
+def test_a_template_without_labels_fits_every_pod() -> None:
     counts = count_pods(facts(running_pod("a")), template_labels={}, min_ready_seconds=0, now=NOW, terminating=None)
     assert (counts.fully_labeled, counts.terminating) == (1, None)
 
@@ -42,7 +47,7 @@ def test_a_template_without_labels_fits_every_pod():
 @pytest.mark.parametrize("min_ready_seconds", [0, 10])
 @pytest.mark.parametrize("ready_since", [None, NOW, NOW - 9, NOW - 10, NOW - 11, NOW + 1])
 @pytest.mark.parametrize("ready", [True, False])
-def test_what_counts_as_available_is_available(min_ready_seconds, ready_since, ready):
+def test_what_counts_as_available_is_available(min_ready_seconds: int, ready_since: float | None, ready: bool) -> None:
     one = running_pod("a", ready=ready, ready_since=ready_since)
     expected = is_available(pod_facts(one), min_ready_seconds=min_ready_seconds, now=NOW)
     assert counted(one, min_ready_seconds=min_ready_seconds).available == expected
@@ -71,7 +76,9 @@ OTHER_CONDITION = {"type": "Other", "status": "True"}
 NO_PODS = Counts(0, 0, 0, 0, 0)
 
 
-def status_after(status, counts=COUNTS, generation=5, failure=None):
+def status_after(
+    status: Object, counts: Counts = COUNTS, generation: int = 5, failure: tuple[str, ...] | None = None
+) -> Object | None:
     return next_status(freeze(status), counts, generation=generation, failure=failure, now=NOW)
 
 
@@ -130,7 +137,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize(("status", "change", "expected"), STATUSES.values(), ids=STATUSES)
-def test_the_next_status(status, change, expected):
+def test_the_next_status(status: Object, change: Object, expected: Object | None) -> None:
     assert status_after(status, **change) == expected
 
 
@@ -154,13 +161,13 @@ NEXT = {
 
 
 @pytest.mark.parametrize(("pods", "min_ready_seconds", "seconds"), NEXT.values(), ids=NEXT)
-def test_when_a_pod_becomes_available(pods, min_ready_seconds, seconds):
+def test_when_a_pod_becomes_available(pods: Sequence[Object], min_ready_seconds: int, seconds: float | None) -> None:
     assert (
         seconds_to_next_availability(facts(*pods), min_ready_seconds=min_ready_seconds, counted=NOW, now=NOW) == seconds
     )
 
 
 @pytest.mark.parametrize(("later", "seconds"), [(4.0, 6.0), (10.0, 0.0), (60.0, 0.0)])
-def test_a_pod_that_became_available_since_it_was_counted_is_looked_at_now(later, seconds):
+def test_a_pod_that_became_available_since_it_was_counted_is_looked_at_now(later: float, seconds: float) -> None:
     pods = facts(running_pod("a", ready_since=NOW))
     assert seconds_to_next_availability(pods, min_ready_seconds=10, counted=NOW, now=NOW + later) == seconds

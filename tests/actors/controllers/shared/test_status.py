@@ -1,9 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 
 from actors.controllers.shared.status import without_zeros, write_status
-from actors.simulation.driving import Bench, bodies, drive, failing
+from actors.simulation.driving import Bench, Driven, bodies, drive, failing
 from protocols.messages.commands import Get, Update
-from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, NotFound, Refused, ServerFailure, Unknown
+from protocols.messages.outcomes import (
+    CommandFailed,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Outcome,
+    Refused,
+    ServerFailure,
+    Unknown,
+)
+from protocols.objects import Object
 from protocols.resources import REPLICASETS
 from runtime.tables.frozen import freeze
 
@@ -18,31 +33,37 @@ STATUS = {"replicas": 1}
 
 
 class Writer:
-    def __init__(self, **options):
+    def __init__(self, **options: int) -> None:
         self.options, self.answer = options, None
 
-    def reconcile(self, key):
+    def reconcile(self, key: str) -> Iterator[Any]:
         self.answer = yield from write_status(REPLICASETS, OBJECT, STATUS, **self.options)
 
 
-def write(answer_for=lambda bench: bench.accept, *, live=OBJECT, raises=None, **options):
+def write(
+    answer_for: Callable[..., Any] = lambda bench: bench.accept,
+    *,
+    live: Object | None = OBJECT,
+    raises: type[Any] | None = None,
+    **options: int,
+) -> tuple[Driven, bool | None]:
     bench = Bench({REPLICASETS: [live] if live is not None else []})
     writer = Writer(**options)
     driven = drive(writer, "default/web", answer_for(bench), tables=bench.tables, raises=raises)
     return driven, writer.answer
 
 
-def refusing(outcome, times):
+def refusing(outcome: Outcome, times: int) -> Callable[..., Any]:
     """The outcome of the first so many PUTs."""
 
-    def answer_for(bench):
+    def answer_for(bench: Bench) -> Callable[..., Any]:
         left = [outcome] * times
         return lambda command: left.pop() if isinstance(command, Update) and left else bench.accept(command)
 
     return answer_for
 
 
-def test_the_status_is_put_into_the_object_as_it_was_read():
+def test_the_status_is_put_into_the_object_as_it_was_read() -> None:
     driven, written = write()
     (command,) = driven.commands
     assert (command.key, command.subresource) == ("default/web", "status")
@@ -51,7 +72,7 @@ def test_the_status_is_put_into_the_object_as_it_was_read():
 
 
 @pytest.mark.parametrize("outcome", [Conflict("newer"), ServerFailure("no"), Unknown("timed out")])
-def test_after_a_failure_the_object_is_read_live_and_the_same_status_tried_on_it(outcome):
+def test_after_a_failure_the_object_is_read_live_and_the_same_status_tried_on_it(outcome: Outcome) -> None:
     live = {**OBJECT, "metadata": {**OBJECT["metadata"], "resourceVersion": "9"}, "spec": {"replicas": 3}}
     driven, written = write(refusing(outcome, 1), live=live)
     assert [type(command) for command in driven.commands] == [Update, Get, Update]
@@ -60,13 +81,13 @@ def test_after_a_failure_the_object_is_read_live_and_the_same_status_tried_on_it
     assert written is True
 
 
-def test_what_was_written_and_its_answer_lost_is_not_written_again():
+def test_what_was_written_and_its_answer_lost_is_not_written_again() -> None:
     driven, written = write(refusing(Unknown("timed out"), 1), live={**OBJECT, "status": STATUS})
     assert [type(command) for command in driven.commands] == [Update, Get]
     assert written is True
 
 
-def test_the_second_failure_is_raised():
+def test_the_second_failure_is_raised() -> None:
     driven, _ = write(
         lambda bench: failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=bench.accept),
         raises=CommandFailed,
@@ -75,17 +96,17 @@ def test_the_second_failure_is_raised():
     assert str(driven.error) == "newer"
 
 
-def test_without_retries_the_first_failure_is_raised():
+def test_without_retries_the_first_failure_is_raised() -> None:
     driven, _ = write(refusing(Conflict("newer"), 1), raises=CommandFailed, retries=0)
     assert [type(command) for command in driven.commands] == [Update]
 
 
-def test_what_was_never_sent_is_not_tried_again():
+def test_what_was_never_sent_is_not_tried_again() -> None:
     driven, _ = write(refusing(Refused("the lease is lost"), 1), raises=CommandFailed)
     assert [type(command) for command in driven.commands] == [Update]
 
 
-def test_a_failure_to_read_is_raised():
+def test_a_failure_to_read_is_raised() -> None:
     driven, _ = write(
         lambda _bench: lambda command: Conflict("newer") if isinstance(command, Update) else Forbidden("no"),
         raises=CommandFailed,
@@ -93,17 +114,17 @@ def test_a_failure_to_read_is_raised():
     assert str(driven.error) == "no"
 
 
-def test_an_object_that_is_gone_needs_no_status():
+def test_an_object_that_is_gone_needs_no_status() -> None:
     assert write(refusing(NotFound(), 1))[1] is False
     assert write(refusing(Conflict("newer"), 1), live=None)[1] is False
 
 
-def test_an_object_that_was_replaced_under_its_name_is_left_alone():
+def test_an_object_that_was_replaced_under_its_name_is_left_alone() -> None:
     other = {**OBJECT, "metadata": {**OBJECT["metadata"], "uid": "another"}}
     driven, written = write(refusing(Conflict("newer"), 1), live=other)
     assert [type(command) for command in driven.commands] == [Update, Get]
     assert written is False
 
 
-def test_only_the_named_fields_are_left_out_when_zero():
+def test_only_the_named_fields_are_left_out_when_zero() -> None:
     assert without_zeros({"a": 0, "b": 0, "c": 1, "d": []}, "a", "c", "d") == {"b": 0, "c": 1, "d": []}

@@ -1,9 +1,15 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from structlog.typing import FilteringBoundLogger
 
 from tests.actors.controllers.workloads.replica_sets import Scene
 
 
 @pytest.fixture
-def scene(log):
+def scene(log: FilteringBoundLogger) -> Callable[..., Any]:
     """Builds a Scene of ReplicaSets and pods."""
     return lambda *replica_sets, **options: Scene(log, *replica_sets, **options)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from structlog.typing import FilteringBoundLogger
+
 from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
-from actors.simulation.driving import Bench, drive
+from actors.simulation.driving import Answer, Bench, Driven, drive
 from protocols.objects import Object, owner_reference
 from protocols.resources import PODS, REPLICASETS
+from runtime.tables.entry import Entry
 from tests.support.objects import WEB, replica_set, running_pod
 
 KEY = "default/web"
@@ -46,29 +49,35 @@ def owned(name: str, owner: Object | None = None, **options: Any) -> Object:
 class Scene:
     """A ReplicaSet, its pods, and the reconciler; `ratios`: what its metric observed."""
 
-    def __init__(self, log, *replica_sets, pods=(), **options):
+    def __init__(
+        self,
+        log: FilteringBoundLogger,
+        *replica_sets: Object,
+        pods: Sequence[Object] = (),
+        **options: int,
+    ) -> None:
         self.bench = Bench({REPLICASETS: replica_sets or [web_replica_set()], PODS: pods})
         self.clock, self.accept = self.bench.clock, self.bench.accept
         self.ratios = []
         self._arguments = {"clock": self.clock, "log": log, "observe_age_ratio": self.ratios.append, **options}
         self.start()
 
-    def start(self):
+    def start(self) -> None:
         """The first incarnation, or a new one: it knows nothing but what the watches have brought."""
         self.bench.forget_writes()
         self.tables = self.bench.tables
         self.reconciler = ReplicaSetReconciler(tables=self.tables, **self._arguments)
 
-    def sync(self, answer=None, key=KEY, **options):
+    def sync(self, answer: Answer | None = None, key: str = KEY, **options: Any) -> Driven:
         return drive(self.reconciler, key, answer or self.accept, tables=self.tables, **options)
 
-    def status(self, key=KEY):
+    def status(self, key: str = KEY) -> Object:
         return self.tables[REPLICASETS].get(key)["status"]
 
-    def pods(self):
+    def pods(self) -> list[Entry]:
         return self.tables[PODS].entries_owned_by("uid-of-web")
 
-    def fail_pods(self, keys):
+    def fail_pods(self, keys: Sequence[str]) -> None:
         """The watch brings these pods, rejected by their node."""
         for key in keys:
             known = self.tables[PODS].get(key)

@@ -1,12 +1,18 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
+from structlog.typing import FilteringBoundLogger
 
 from actors.controllers.workloads.replicaset.kind import replica_spec, watches
 from actors.controllers.workloads.replicaset.reconciler import ReplicaSetReconciler
 from actors.controllers.workloads.replicationcontroller import REPLICATION_CONTROLLER
 from actors.reconciliation import Change
-from actors.simulation.driving import Bench, bodies, deleted_keys, drive
+from actors.simulation.driving import Bench, Driven, bodies, deleted_keys, drive
 from protocols.messages.commands import Create, Delete
-from protocols.objects import encode_object, owner_reference
+from protocols.objects import Object, encode_object, owner_reference
 from protocols.resources import PODS, REPLICATION_CONTROLLERS
 from tests.support.objects import running_pod
 
@@ -14,7 +20,7 @@ WEB = {"app": "web"}
 CONTROLLER = {"apiVersion": "v1", "kind": "Anything", "name": "x", "uid": "x", "controller": True}
 
 
-def replication_controller(replicas=2, **spec):
+def replication_controller(replicas: int = 2, **spec: Any) -> Object:
     return {
         "metadata": {
             "name": "web",
@@ -31,7 +37,7 @@ def replication_controller(replicas=2, **spec):
 REFERENCE = owner_reference(replication_controller(), api_version="v1", kind="ReplicationController")
 
 
-def sync(log, controller, pods=()):
+def sync(log: FilteringBoundLogger, controller: Object, pods: Sequence[Object] = ()) -> tuple[Driven, Object]:
     bench = Bench({REPLICATION_CONTROLLERS: [controller], PODS: pods})
     reconciler = ReplicaSetReconciler(
         tables=bench.tables,
@@ -44,14 +50,14 @@ def sync(log, controller, pods=()):
     return driven, bench.tables[REPLICATION_CONTROLLERS].get("default/web")["status"]
 
 
-def test_a_replication_controller_owns_the_pods_it_creates(log):
+def test_a_replication_controller_owns_the_pods_it_creates(log: FilteringBoundLogger) -> None:
     driven, _ = sync(log, replication_controller())
     assert [body["metadata"]["ownerReferences"] for body in bodies(driven, Create)] == [[REFERENCE]] * 2
     (about,) = {(record.api_version, record.kind) for record in driven.records}
     assert about == ("v1", "ReplicationController")
 
 
-def test_it_does_not_count_terminating_pods(log):
+def test_it_does_not_count_terminating_pods(log: FilteringBoundLogger) -> None:
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"]}
     _, status = sync(
         log,
@@ -67,7 +73,7 @@ def test_it_does_not_count_terminating_pods(log):
     }
 
 
-def test_crowded_nodes_do_not_matter(log):
+def test_crowded_nodes_do_not_matter(log: FilteringBoundLogger) -> None:
     pods = [
         running_pod("a", labels=WEB, owner=REFERENCE, node="n1", ready_since=1_700_000_000),
         running_pod("b", labels=WEB, owner=REFERENCE, node="n2", ready_since=1_799_999_999),
@@ -86,12 +92,12 @@ def test_crowded_nodes_do_not_matter(log):
         (None, "spec.selector is a map"),
     ],
 )
-def test_a_malformed_selector_is_refused(selector, why):
+def test_a_malformed_selector_is_refused(selector: Object | None, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         replica_spec(replication_controller(selector=selector), REPLICATION_CONTROLLER)
 
 
-def test_an_orphan_wakes_those_that_match_it():
+def test_an_orphan_wakes_those_that_match_it() -> None:
     tables = Bench({REPLICATION_CONTROLLERS: [replication_controller()], PODS: []}).tables
     for labels, keys in ((WEB, ["default/web"]), ({"app": "other"}, [])):
         change = Change(

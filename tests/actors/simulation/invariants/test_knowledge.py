@@ -1,13 +1,15 @@
+from __future__ import annotations
+
 import pytest
 
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import History, Streaks, handling_delay
-from protocols.messages.commands import Get
+from protocols.messages.commands import Command, Get
 from runtime.faults.vocabulary import parse_faults
 from runtime.logs.standard_log import quiet_log
 
 
-def test_a_value_holds_until_the_next_one():
+def test_a_value_holds_until_the_next_one() -> None:
     history = History()
     for version, value in ((10, 1), (20, 5), (25, 5), (30, 2)):
         history.note("a", version, value)
@@ -18,7 +20,7 @@ def test_a_value_holds_until_the_next_one():
     assert history.since("a") == 10
 
 
-def test_what_came_later_counts_from_when_it_came():
+def test_what_came_later_counts_from_when_it_came() -> None:
     history = History()
     history.note("a", 10, 1)
     assert history.between("a", 1, 10) == [1]
@@ -27,15 +29,15 @@ def test_what_came_later_counts_from_when_it_came():
 
 
 @pytest.fixture
-def cluster():
+def cluster() -> SimulatedCluster:
     return SimulatedCluster(log=quiet_log())
 
 
-def submitted(streaks, note, *commands, owner="uid"):
+def submitted(streaks: Streaks, note: str, *commands: Command, owner: str = "uid") -> str:
     return streaks.submitted("manager", "controller:c", owner, commands, lambda: note)
 
 
-def test_what_follows_an_answer_at_once_may_rest_on_what_was_known_before(cluster):
+def test_what_follows_an_answer_at_once_may_rest_on_what_was_known_before(cluster: SimulatedCluster) -> None:
     streaks, asked = Streaks(cluster), Get("v1/pods", "d/a")
     assert submitted(streaks, "first", asked) == "first"
     cluster.run_for(20)
@@ -45,7 +47,7 @@ def test_what_follows_an_answer_at_once_may_rest_on_what_was_known_before(cluste
     assert submitted(streaks, "third") == "third"
 
 
-def test_owners_and_incarnations_have_streaks_of_their_own(cluster):
+def test_owners_and_incarnations_have_streaks_of_their_own(cluster: SimulatedCluster) -> None:
     streaks = Streaks(cluster)
     submitted(streaks, "first", Get("v1/pods", "d/a"))
     assert submitted(streaks, "other", owner="another") == "other"
@@ -53,7 +55,7 @@ def test_owners_and_incarnations_have_streaks_of_their_own(cluster):
     assert submitted(streaks, "second") == "second"
 
 
-def test_a_plan_says_for_how_long_an_answer_may_lie_in_a_mailbox():
+def test_a_plan_says_for_how_long_an_answer_may_lie_in_a_mailbox() -> None:
     plan = (
         "actor-hung 1..2 seconds=10; message-delayed 1..9 seconds=5; process-paused 3..7; watch-lagging 1..2 seconds=20"
     )

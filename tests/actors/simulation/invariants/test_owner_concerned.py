@@ -1,13 +1,15 @@
+from __future__ import annotations
+
 from types import SimpleNamespace
 
 import pytest
 
 from actors.simulation.invariants.counts import owner_concerned
 from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
-from protocols.messages.commands import Create, Delete, Get, Patch, Update
-from protocols.objects import OwnerRef, encode_object, owner_reference
+from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from protocols.objects import Object, OwnerRef, encode_object, owner_reference
 from protocols.pods import pod_facts
-from protocols.resources import PODS, REPLICASETS
+from protocols.resources import PODS, REPLICASETS, Resource
 from runtime.tables.table import Table
 
 OWNER = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-of-web", "resourceVersion": "7"}}
@@ -25,7 +27,7 @@ OWNERSHIP = Ownership([keeper("replicaset-controller", owns=[Owns(REPLICASETS, P
 WEB = ("default", OwnerRef("apps/v1", "ReplicaSet", "web", "uid-of-web"))
 
 
-def system(*objects):
+def system(*objects: tuple[Resource, Object]) -> SimpleNamespace:
     tables = {PODS.id: Table(PODS, derive=pod_facts), REPLICASETS.id: Table(REPLICASETS)}
     for resource, obj in objects:
         table = tables[resource.id]
@@ -45,14 +47,14 @@ def system(*objects):
     ],
     ids=lambda command: f"{type(command).__name__} {command.resource}",
 )
-def test_whom_a_command_concerns(command):
+def test_whom_a_command_concerns(command: Command) -> None:
     assert owner_concerned(system((PODS, POD), (REPLICASETS, OWNER)), command, OWNERSHIP) == WEB
 
 
 @pytest.mark.parametrize("command", [Delete(PODS.id, "default/unseen"), Get(REPLICASETS.id, "default/unseen")])
-def test_of_what_no_table_shows_nobody_knows_whose_it_is(command):
+def test_of_what_no_table_shows_nobody_knows_whose_it_is(command: Command) -> None:
     assert owner_concerned(system(), command, OWNERSHIP) is None
 
 
-def test_who_reads_no_pods_does_not_know_whose_they_are():
+def test_who_reads_no_pods_does_not_know_whose_they_are() -> None:
     assert owner_concerned(SimpleNamespace(tables={}), Delete(PODS.id, "default/a"), OWNERSHIP) is None

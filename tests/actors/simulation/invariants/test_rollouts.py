@@ -27,15 +27,17 @@ def rolling(replicas: int, surge: IntOrString, unavailable: IntOrString, type: s
         (0, 2, 0, Bounds(0, 0)),
     ],
 )
-def test_surge_is_rounded_up_and_what_may_be_missing_down(replicas, surge, unavailable, bounds):
+def test_surge_is_rounded_up_and_what_may_be_missing_down(
+    replicas: int, surge: int | str, unavailable: int | str, bounds: Bounds
+) -> None:
     assert bounds_of(rolling(replicas, surge, unavailable)) == bounds
 
 
-def test_recreate_has_no_surge_and_promises_nothing():
+def test_recreate_has_no_surge_and_promises_nothing() -> None:
     assert bounds_of(rolling(3, 1, 0, type="Recreate")) == Bounds(3, 0)
 
 
-def test_more_pods_than_are_wanted_are_not_available():
+def test_more_pods_than_are_wanted_are_not_available() -> None:
     assert size_of({"spec": {"replicas": 2}, "status": {"availableReplicas": 3}}) == Size(2, 2)
     assert size_of({"spec": {}}) == Size(1, 0)
 
@@ -50,17 +52,17 @@ def test_more_pods_than_are_wanted_are_not_available():
         ("unheard of", 2, "that makes 6 pods, 5 are allowed"),
     ],
 )
-def test_growing_is_bounded_above_and_shrinking_below(uid, wanted, objection):
+def test_growing_is_bounded_above_and_shrinking_below(uid: str, wanted: int, objection: str) -> None:
     view = View(Bounds(5, 3), {"old": Size(3, 3), "new": Size(1, 0)})
     assert view.objection(uid, wanted) == objection
 
 
-def test_what_is_not_available_is_nobodys_loss():
+def test_what_is_not_available_is_nobodys_loss() -> None:
     view = View(Bounds(5, 3), {"old": Size(3, 1), "new": Size(2, 1)})
     assert view.objection("old", 1) == ""
     assert view.objection("old", 0) == "that leaves 1 pods available, 3 have to be"
 
 
-def test_who_is_too_large_may_stay_so_and_shrink():
+def test_who_is_too_large_may_stay_so_and_shrink() -> None:
     view = View(Bounds(4, 0), {"old": Size(3, 3), "new": Size(3, 3)})
     assert [view.objection("new", wanted) != "" for wanted in (2, 3, 4)] == [False, False, True]

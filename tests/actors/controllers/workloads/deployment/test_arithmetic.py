@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +12,7 @@ from actors.controllers.workloads.deployment.arithmetic import (
     new_replica_set_size,
     resolve_fenceposts,
 )
+from protocols.objects import Object
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment
 
 
@@ -25,17 +30,19 @@ from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_
         ("150%", "150%", 2, (3, 3)),
     ],
 )
-def test_surge_is_rounded_up_and_unavailable_down_and_one_of_them_is_never_0(surge, unavailable, desired, resolved):
+def test_surge_is_rounded_up_and_unavailable_down_and_one_of_them_is_never_0(
+    surge: int | str | None, unavailable: int | str | None, desired: int, resolved: tuple[int, ...]
+) -> None:
     assert resolve_fenceposts(surge, unavailable, desired) == resolved
 
 
 @pytest.mark.parametrize("surge, unavailable", [("oops", "39%"), ("39%", "oops"), ("1.5%", 0), (0, "5"), ([], 0)])
-def test_what_is_neither_number_nor_percentage_is_an_error(surge, unavailable):
+def test_what_is_neither_number_nor_percentage_is_an_error(surge: Any, unavailable: int | str) -> None:
     with pytest.raises(ValueError, match="IntOrString"):
         resolve_fenceposts(surge, unavailable, 10)
 
 
-def test_the_error_names_the_deployment_and_the_field():
+def test_the_error_names_the_deployment_and_the_field() -> None:
     with pytest.raises(ValueError, match=r"default/web: spec\.strategy\.rollingUpdate: .*oops"):
         max_surge(web_deployment(max_surge="oops"))
 
@@ -52,7 +59,9 @@ def test_the_error_names_the_deployment_and_the_field():
         ({"strategy": {"type": "RollingUpdate"}}, 0, 1),
     ],
 )
-def test_how_many_pods_there_may_be_above_and_below_the_wished_number(changes, surge, unavailable):
+def test_how_many_pods_there_may_be_above_and_below_the_wished_number(
+    changes: Object, surge: int, unavailable: int
+) -> None:
     d = web_deployment(**{"replicas": 10, **changes})
     assert (max_surge(d), max_unavailable(d)) == (surge, unavailable)
 
@@ -67,12 +76,12 @@ def test_how_many_pods_there_may_be_above_and_below_the_wished_number(changes, s
         ({"replicas": 1, "strategy": RECREATE}, 2, 0, 1),
     ],
 )
-def test_the_new_replica_set_fills_what_room_there_is(changes, total, size, wanted):
+def test_the_new_replica_set_fills_what_room_there_is(changes: Object, total: int, size: int, wanted: int) -> None:
     assert new_replica_set_size(web_deployment(**changes), total=total, size=size) == wanted
 
 
 @pytest.mark.parametrize("type", ["", "Canary"])
-def test_an_unknown_strategy_is_an_error(type):
+def test_an_unknown_strategy_is_an_error(type: str) -> None:
     with pytest.raises(ValueError, match=f"default/web: unexpected deployment strategy type: {type}"):
         new_replica_set_size(web_deployment(strategy={"type": type}), total=0, size=0)
 
@@ -86,7 +95,7 @@ def test_an_unknown_strategy_is_an_error(type):
         ({"replicas": True}, "spec.replicas is not a whole number: True"),
     ],
 )
-def test_a_field_of_a_wrong_type_is_named(spec, complaint):
+def test_a_field_of_a_wrong_type_is_named(spec: Object, complaint: str) -> None:
     with pytest.raises(ValueError, match=f"default/web: {complaint}"):
         max_unavailable(web_deployment(**spec))
 
@@ -95,7 +104,7 @@ percentages = st.integers(0, 200).map("{}%".format)
 
 
 @given(st.integers(0, 50) | percentages, st.integers(0, 50) | percentages, st.integers(0, 500))
-def test_a_rollout_can_always_move(surge, unavailable, desired):
+def test_a_rollout_can_always_move(surge: int | str, unavailable: int | str, desired: int) -> None:
     resolved = resolve_fenceposts(surge, unavailable, desired)
     assert min(resolved) >= 0
     assert max(resolved) > 0

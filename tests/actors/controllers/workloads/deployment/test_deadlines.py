@@ -1,5 +1,7 @@
 """Rollouts that get stuck."""
 
+from __future__ import annotations
+
 import pytest
 
 from actors.reconciliation import RequeueAfter
@@ -8,7 +10,7 @@ from tests.actors.controllers.workloads.deployment.cluster import Cluster
 
 
 @pytest.fixture
-def stuck():
+def stuck() -> Cluster:
     """A rollout whose new pod does not become ready."""
     web = Cluster()
     web.create_deployment(2, progressDeadlineSeconds=60)
@@ -20,7 +22,7 @@ def stuck():
     return web
 
 
-def test_it_is_looked_at_again_when_the_deadline_has_passed_and_not_before(stuck):
+def test_it_is_looked_at_again_when_the_deadline_has_passed_and_not_before(stuck: Cluster) -> None:
     assert stuck.sync().result == RequeueAfter(61.0)
     stuck.clock.advance(45.5)
     assert stuck.sync().result == RequeueAfter(15.5)
@@ -29,7 +31,7 @@ def test_it_is_looked_at_again_when_the_deadline_has_passed_and_not_before(stuck
     assert stuck.condition()[1] == "ReplicaSetUpdated"
 
 
-def test_after_its_deadline_it_has_failed_and_nobody_looks_again(stuck):
+def test_after_its_deadline_it_has_failed_and_nobody_looks_again(stuck: Cluster) -> None:
     stuck.clock.advance(60.5)
     driven = stuck.sync()
     new = name_of(stuck.replica_sets()[2])
@@ -44,14 +46,14 @@ def test_after_its_deadline_it_has_failed_and_nobody_looks_again(stuck):
     assert (stuck.sync().commands, stuck.driven[-1].result) == ([], None)
 
 
-def test_a_failed_rollout_that_moves_again_is_progressing(stuck):
+def test_a_failed_rollout_that_moves_again_is_progressing(stuck: Cluster) -> None:
     stuck.clock.advance(61)
     stuck.settle()
     stuck.roll_out()
     assert stuck.condition()[:2] == ("True", "NewReplicaSetAvailable")
 
 
-def test_a_failed_rollout_that_is_paused_stays_failed(stuck):
+def test_a_failed_rollout_that_is_paused_stays_failed(stuck: Cluster) -> None:
     stuck.clock.advance(61)
     stuck.settle()
     stuck.set(paused=True)
@@ -59,7 +61,7 @@ def test_a_failed_rollout_that_is_paused_stays_failed(stuck):
     assert stuck.condition()[1] == "ProgressDeadlineExceeded"
 
 
-def test_a_complete_one_is_not_looked_at_again_even_if_its_pods_fail_later():
+def test_a_complete_one_is_not_looked_at_again_even_if_its_pods_fail_later() -> None:
     web = Cluster()
     web.create_deployment(2)
     web.roll_out()
@@ -73,7 +75,7 @@ def test_a_complete_one_is_not_looked_at_again_even_if_its_pods_fail_later():
     assert web.sync().result is None
 
 
-def test_without_a_deadline_there_is_no_progressing_condition(stuck):
+def test_without_a_deadline_there_is_no_progressing_condition(stuck: Cluster) -> None:
     stuck.set(progressDeadlineSeconds=2147483647)
     driven = stuck.sync()
     assert driven.result is None

@@ -1,23 +1,29 @@
 """What goes wrong: refused writes, collisions, malformed objects."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
 
 from actors.controllers.workloads.deployment.reconciler import DeploymentReconciler
 from actors.controllers.workloads.deployment.revisions import new_replica_set
 from actors.simulation.driving import Bench, bodies, drive
-from protocols.messages.commands import Create, Delete, Get, Update
+from protocols.messages.commands import Command, Create, Delete, Get, Update
 from protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
     Conflict,
     Forbidden,
     NotFound,
+    Outcome,
     Refused,
     ServerFailure,
     Unknown,
 )
-from protocols.objects import decode_object, encode_object, name_of
-from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
+from protocols.objects import Object, decode_object, encode_object, name_of
+from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
 from tests.actors.controllers.workloads.deployment.objects import web_deployment, web_replica_set
 from tests.support.refusals import NAMESPACE_TERMINATING
@@ -26,16 +32,18 @@ QUOTA = Forbidden('replicasets.apps "web-x" is forbidden: exceeded quota: small'
 
 
 @pytest.fixture
-def web():
+def web() -> Cluster:
     cluster = Cluster()
     cluster.create_deployment(3)
     return cluster
 
 
-def refusing(cluster, outcome, *, to, resource=REPLICASETS):
+def refusing(
+    cluster: Cluster, outcome: Outcome, *, to: type[Any], resource: Resource = REPLICASETS
+) -> Callable[..., Any]:
     """Every command of that type has this outcome, and is not carried out."""
 
-    def answer(command):
+    def answer(command: Command) -> Outcome:
         if isinstance(command, to) and command.resource == resource.id and not getattr(command, "subresource", ""):
             return outcome
         return cluster.answer(command)
@@ -46,7 +54,7 @@ def refusing(cluster, outcome, *, to, resource=REPLICASETS):
 # Creating the new ReplicaSet.
 
 
-def test_a_replica_set_that_cannot_be_created_is_told_in_condition_and_event_and_tried_again(web):
+def test_a_replica_set_that_cannot_be_created_is_told_in_condition_and_event_and_tried_again(web: Cluster) -> None:
     driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandFailed)
     name = name_of(bodies(driven, Create)[0])
     message = f'Failed to create new replica set "{name}": {QUOTA.message}'
@@ -61,7 +69,7 @@ def test_a_replica_set_that_cannot_be_created_is_told_in_condition_and_event_and
     assert web.condition()[1] == "NewReplicaSetAvailable"
 
 
-def test_without_a_deadline_there_is_no_condition_to_tell_it_in():
+def test_without_a_deadline_there_is_no_condition_to_tell_it_in() -> None:
     web = Cluster()
     web.create_deployment(3, progressDeadlineSeconds=2147483647)
     driven = web.sync(answer=refusing(web, QUOTA, to=Create), raises=CommandFailed)
@@ -69,18 +77,18 @@ def test_without_a_deadline_there_is_no_condition_to_tell_it_in():
     assert driven.of(Update) == []
 
 
-def test_in_a_namespace_that_is_being_deleted_nothing_is_said_and_nothing_tried_again(web):
+def test_in_a_namespace_that_is_being_deleted_nothing_is_said_and_nothing_tried_again(web: Cluster) -> None:
     driven = web.sync(answer=refusing(web, NAMESPACE_TERMINATING, to=Create))
     assert (driven.events, driven.result, driven.of(Update)) == ([], None, [])
 
 
-def test_a_write_that_was_never_sent_is_nobodys_fault(web):
+def test_a_write_that_was_never_sent_is_nobodys_fault(web: Cluster) -> None:
     driven = web.sync(answer=refusing(web, Refused("the lease is not held"), to=Create), raises=CommandFailed)
     assert (driven.events, driven.of(Update)) == ([], [])
 
 
-def test_a_creation_whose_answer_was_lost_is_not_made_twice(web):
-    def lost(command):
+def test_a_creation_whose_answer_was_lost_is_not_made_twice(web: Cluster) -> None:
+    def lost(command: Command) -> Outcome:
         outcome = web.answer(command)
         return Unknown("timed out") if isinstance(command, Create) else outcome
 
@@ -92,7 +100,7 @@ def test_a_creation_whose_answer_was_lost_is_not_made_twice(web):
     assert "collisionCount" not in web.deployment["status"]
 
 
-def test_a_replica_set_that_comes_into_sight_while_it_is_created_is_taken(web):
+def test_a_replica_set_that_comes_into_sight_while_it_is_created_is_taken(web: Cluster) -> None:
     web.sync()
     made = web.all(REPLICASETS)[0]
     web.restart()
@@ -101,7 +109,7 @@ def test_a_replica_set_that_comes_into_sight_while_it_is_created_is_taken(web):
     web.must(Delete(REPLICASETS.id, "default/" + name_of(made)))
     web.observe()
 
-    def seen(command):
+    def seen(command: Command) -> Outcome:
         if isinstance(command, Create):
             web.must(command)
             web.observe(REPLICASETS)
@@ -116,7 +124,7 @@ def test_a_replica_set_that_comes_into_sight_while_it_is_created_is_taken(web):
     assert web.sizes() == {1: 3}
 
 
-def test_while_nobody_says_who_has_the_name_it_is_no_collision(web):
+def test_while_nobody_says_who_has_the_name_it_is_no_collision(web: Cluster) -> None:
     web.observe()
     web.must(Create(REPLICASETS.id, "default", encode_object(new_replica_set(web.deployment, []))))
     driven = web.reconcile(answer=refusing(web, Refused("connection refused"), to=Get), raises=CommandFailed)
@@ -124,7 +132,7 @@ def test_while_nobody_says_who_has_the_name_it_is_no_collision(web):
     assert "collisionCount" not in web.deployment["status"]
 
 
-def test_what_the_cache_still_shows_under_that_name_is_no_collision(web):
+def test_what_the_cache_still_shows_under_that_name_is_no_collision(web: Cluster) -> None:
     """The Deployment was replaced; its ReplicaSet is there, unseen, and the cache shows the one of its predecessor."""
     web.roll_out()
     web.must(Delete(DEPLOYMENTS.id, "default/web"))
@@ -138,7 +146,7 @@ def test_what_the_cache_still_shows_under_that_name_is_no_collision(web):
 
 
 @pytest.mark.parametrize("ours", [False, True])
-def test_another_replica_set_of_that_name_is_a_collision_and_the_next_name_is_another(web, ours):
+def test_another_replica_set_of_that_name_is_a_collision_and_the_next_name_is_another(web: Cluster, ours: bool) -> None:
     name = name_of(new_replica_set(web.deployment, []))
     if ours:  # owned by us and selected, but of another template
         squatter = web_replica_set(name, image="web:0", owner=web.deployment)
@@ -160,7 +168,7 @@ def test_another_replica_set_of_that_name_is_a_collision_and_the_next_name_is_an
 
 
 @pytest.mark.parametrize("subresource", ["", "status"])
-def test_a_conflict_is_raised_and_the_next_look_succeeds(web, subresource):
+def test_a_conflict_is_raised_and_the_next_look_succeeds(web: Cluster, subresource: str) -> None:
     web.roll_out()
     web.set_image("web:2")
     web.settle()
@@ -180,7 +188,7 @@ def test_a_conflict_is_raised_and_the_next_look_succeeds(web, subresource):
     assert web.sizes() == {1: 0, 2: 3}
 
 
-def test_an_old_replica_set_that_cannot_be_scaled_down_is_tried_again_after_the_status_is_told(web):
+def test_an_old_replica_set_that_cannot_be_scaled_down_is_tried_again_after_the_status_is_told(web: Cluster) -> None:
     web.roll_out()
     web.set_image("web:2")
     web.settle()
@@ -197,7 +205,7 @@ def test_an_old_replica_set_that_cannot_be_scaled_down_is_tried_again_after_the_
 
 
 @pytest.mark.parametrize("outcome, raises", [(NotFound("gone"), None), (ServerFailure("away"), CommandFailed)])
-def test_a_deletion_may_find_nothing_but_may_not_fail(web, outcome, raises):
+def test_a_deletion_may_find_nothing_but_may_not_fail(web: Cluster, outcome: Outcome, raises: type[Any] | None) -> None:
     web.roll_out()
     web.set_image("web:2")
     web.roll_out()
@@ -211,7 +219,7 @@ def test_a_deletion_may_find_nothing_but_may_not_fail(web, outcome, raises):
 # Malformed objects, which validation would not let through.
 
 
-def looked_at(*deployments, replica_sets=()):
+def looked_at(*deployments: Object, replica_sets: Sequence[Object] = ()) -> tuple[Bench, DeploymentReconciler]:
     bench = Bench({DEPLOYMENTS: deployments, REPLICASETS: replica_sets, PODS: []})
     reconciler = DeploymentReconciler(tables=bench.tables, clock=bench.clock)
     return bench, reconciler
@@ -247,7 +255,7 @@ OTHER = web_deployment(meta={"name": "other", "uid": "uid-of-other"})
         ({**web_deployment(), "status": "fine"}, "default/web: status is not an object: 'fine'"),
     ],
 )
-def test_a_malformed_deployment_is_named_makes_nothing_and_troubles_no_other(malformed, complaint):
+def test_a_malformed_deployment_is_named_makes_nothing_and_troubles_no_other(malformed: Object, complaint: str) -> None:
     bench, reconciler = looked_at(malformed, OTHER)
     driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables, raises=ValueError)
     assert driven.commands == []
@@ -257,7 +265,7 @@ def test_a_malformed_deployment_is_named_makes_nothing_and_troubles_no_other(mal
     assert len(other.of(Create)) == 1
 
 
-def test_a_malformed_replica_set_is_named():
+def test_a_malformed_replica_set_is_named() -> None:
     malformed = web_replica_set("web-1", owner=web_deployment())
     malformed["spec"]["replicas"] = "many"
     bench, reconciler = looked_at(web_deployment(), replica_sets=[malformed])
@@ -267,7 +275,9 @@ def test_a_malformed_replica_set_is_named():
 
 @pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, {"matchExpressions": []}])
 @pytest.mark.parametrize("generation, observed, told", [(0, 0, False), (2, 1, True), (2, 2, False)])
-def test_a_deployment_that_selects_everything_is_warned_of_and_left_alone(selector, generation, observed, told):
+def test_a_deployment_that_selects_everything_is_warned_of_and_left_alone(
+    selector: Object, generation: int, observed: int, told: bool
+) -> None:
     all_selecting = web_deployment(
         selector=selector,
         meta={"generation": generation},

@@ -1,15 +1,20 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from actors.controllers.workloads.deployment.history import history_to_delete
-from protocols.objects import name_of
+from protocols.objects import Object, name_of
 from tests.actors.controllers.workloads.deployment.objects import web_deployment, web_replica_set
 
 
-def old(name, replicas=0, reported=0, **options):
+def old(name: str, replicas: int = 0, reported: int = 0, **options: Any) -> Object:
     return web_replica_set(name, replicas, status={"replicas": reported}, **options)
 
 
-def deleted(limit, sets):
+def deleted(limit: int | None, sets: Sequence[Object]) -> list[str]:
     return [name_of(each) for each in history_to_delete(web_deployment(revisionHistoryLimit=limit), sets)]
 
 
@@ -20,27 +25,27 @@ THREE = [old("v1", age=3), old("v2", age=2), old("v3", age=1)]
     "limit, names",
     [(1, ["v1", "v2"]), (0, ["v1", "v2", "v3"]), (3, []), (9, []), (None, []), (2147483647, [])],
 )
-def test_the_oldest_beyond_the_limit_go(limit, names):
+def test_the_oldest_beyond_the_limit_go(limit: int | None, names: Sequence[str]) -> None:
     assert deleted(limit, THREE) == names
 
 
-def test_what_has_pods_or_is_to_have_them_stays():
+def test_what_has_pods_or_is_to_have_them_stays() -> None:
     sets = [old("v1", 0, 0, age=4), old("v2", 0, 1, age=3), old("v3", 1, 0, age=2), old("v4", 1, 1, age=1)]
     assert deleted(0, sets) == ["v1"]
 
 
-def test_what_its_controller_has_not_seen_stays():
+def test_what_its_controller_has_not_seen_stays() -> None:
     unseen = web_replica_set("v1", generation=2, status={"observedGeneration": 1})
     assert deleted(0, [unseen]) == []
 
 
-def test_what_is_being_deleted_counts_for_nothing():
+def test_what_is_being_deleted_counts_for_nothing() -> None:
     going = old("v1", age=3, deletionTimestamp="2026-01-01T00:00:00Z")
     assert deleted(0, [going]) == []
     assert deleted(1, [going, old("v2", age=2)]) == []
 
 
-def test_age_is_by_revision_and_the_unnumbered_are_the_oldest():
+def test_age_is_by_revision_and_the_unnumbered_are_the_oldest() -> None:
     sets = [
         old("young-revision", age=9, revision=3),
         old("old-revision", age=1, revision=2),
@@ -50,6 +55,6 @@ def test_age_is_by_revision_and_the_unnumbered_are_the_oldest():
     assert deleted(1, sets) == ["unnumbered", "garbled", "old-revision"]
 
 
-def test_a_protected_one_uses_up_its_slot():
+def test_a_protected_one_uses_up_its_slot() -> None:
     assert deleted(1, [old("v1", 1, 1, revision=1), old("v2", revision=2), old("v3", revision=3)]) == ["v2"]
     assert deleted(1, [old("v1", 1, 1, revision=1), old("v2", 1, 1, revision=2), old("v3", revision=3)]) == []

@@ -1,5 +1,7 @@
 """Paused Deployments: they scale and are tidied up, but do not roll."""
 
+from __future__ import annotations
+
 import pytest
 
 from actors.simulation.driving import bodies
@@ -8,14 +10,14 @@ from tests.actors.controllers.workloads.deployment.cluster import Cluster
 
 
 @pytest.fixture
-def web():
+def web() -> Cluster:
     cluster = Cluster()
     cluster.create_deployment(4)
     cluster.roll_out()
     return cluster
 
 
-def test_a_paused_one_says_so_and_does_not_roll(web):
+def test_a_paused_one_says_so_and_does_not_roll(web: Cluster) -> None:
     web.set(paused=True)
     web.set_image("web:2")
     web.roll_out()
@@ -39,7 +41,7 @@ def test_a_paused_one_says_so_and_does_not_roll(web):
     assert web.condition()[1] == "NewReplicaSetAvailable"
 
 
-def test_one_that_is_created_paused_makes_nothing_and_keeps_still():
+def test_one_that_is_created_paused_makes_nothing_and_keeps_still() -> None:
     web = Cluster()
     web.create_deployment(4, paused=True)
     assert web.settle() == []
@@ -47,7 +49,7 @@ def test_one_that_is_created_paused_makes_nothing_and_keeps_still():
     assert web.sync().commands == []
 
 
-def test_a_paused_one_without_a_deadline_has_no_progressing_condition():
+def test_a_paused_one_without_a_deadline_has_no_progressing_condition() -> None:
     web = Cluster()
     web.create_deployment(4, progressDeadlineSeconds=2147483647)
     web.roll_out()
@@ -56,14 +58,14 @@ def test_a_paused_one_without_a_deadline_has_no_progressing_condition():
     assert [each["type"] for each in web.deployment["status"]["conditions"]] == ["Available"]
 
 
-def test_a_paused_one_is_scaled(web):
+def test_a_paused_one_is_scaled(web: Cluster) -> None:
     web.set(paused=True)
     web.set(replicas=6)
     web.roll_out()
     assert web.sizes() == {1: 6}
 
 
-def test_a_rollout_paused_midway_is_scaled_by_shares(web):
+def test_a_rollout_paused_midway_is_scaled_by_shares(web: Cluster) -> None:
     web.set_image("web:2")
     web.settle()
     web.run_replica_sets()
@@ -80,7 +82,7 @@ def test_a_rollout_paused_midway_is_scaled_by_shares(web):
     assert web.sizes() == {1: 0, 2: 9}
 
 
-def test_a_paused_one_lets_go_of_history_unless_a_rollback_is_asked_for(web):
+def test_a_paused_one_lets_go_of_history_unless_a_rollback_is_asked_for(web: Cluster) -> None:
     for image in ("web:2", "web:3"):
         web.set_image(image)
         web.roll_out()
@@ -92,7 +94,7 @@ def test_a_paused_one_lets_go_of_history_unless_a_rollback_is_asked_for(web):
     assert sorted(web.replica_sets()) == [2, 3]
 
 
-def test_the_time_of_a_pause_does_not_count_towards_the_deadline(web):
+def test_the_time_of_a_pause_does_not_count_towards_the_deadline(web: Cluster) -> None:
     web.set(progressDeadlineSeconds=60)
     web.set_image("web:2")
     web.settle()

@@ -1,3 +1,8 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from actors.controllers.workloads.deployment.progress import (
@@ -10,6 +15,7 @@ from actors.controllers.workloads.deployment.progress import (
 )
 from actors.simulation.driving import NOW
 from protocols.conditions import find_condition
+from protocols.objects import Object
 from protocols.times import format_time, parse_time
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, progressing, web_deployment, web_replica_set
 
@@ -17,7 +23,7 @@ INFINITE = 2147483647
 BEFORE = NOW - 7200
 
 
-def counts(replicas=0, updated=0, ready=0, available=0):
+def counts(replicas: int = 0, updated: int = 0, ready: int = 0, available: int = 0) -> Object:
     return {
         "replicas": replicas,
         "updatedReplicas": updated,
@@ -26,7 +32,7 @@ def counts(replicas=0, updated=0, ready=0, available=0):
     }
 
 
-def rolling(deadline, replicas, status, *conditions):
+def rolling(deadline: int | None, replicas: int, status: Object, *conditions: Object) -> Object:
     spec = {} if deadline is None else {"progressDeadlineSeconds": deadline}
     return web_deployment(replicas, strategy=RECREATE, status={**status, "conditions": list(conditions)}, **spec)
 
@@ -43,7 +49,9 @@ def rolling(deadline, replicas, status, *conditions):
         ((10, 10, 10, 9), (10, 10, 10, 10), True),
     ],
 )
-def test_progress_is_more_new_pods_or_fewer_old_ones(before, after, progress):
+def test_progress_is_more_new_pods_or_fewer_old_ones(
+    before: tuple[int, ...], after: tuple[int, ...], progress: bool
+) -> None:
     assert has_progressed(counts(*before), counts(*after)) is progress
 
 
@@ -58,11 +66,13 @@ def test_progress_is_more_new_pods_or_fewer_old_ones(before, after, progress):
         (0, (), True),
     ],
 )
-def test_complete_is_all_updated_and_available_and_nothing_else(replicas, status, complete):
+def test_complete_is_all_updated_and_available_and_nothing_else(
+    replicas: int, status: tuple[int, ...], complete: bool
+) -> None:
     assert is_complete(web_deployment(replicas), counts(*status)) is complete
 
 
-def test_a_status_of_an_older_spec_completes_nothing():
+def test_a_status_of_an_older_spec_completes_nothing() -> None:
     d = web_deployment(5, meta={"generation": 2})
     assert not is_complete(d, {**counts(5, 5, 5, 5), "observedGeneration": 1})
     assert is_complete(d, {**counts(5, 5, 5, 5), "observedGeneration": 2})
@@ -81,12 +91,14 @@ def test_a_status_of_an_older_spec_completes_nothing():
         (10, "DeploymentResumed", 11, True),
     ],
 )
-def test_a_rollout_times_out_after_its_deadline_without_progress(deadline, reason, seconds_ago, timed_out):
+def test_a_rollout_times_out_after_its_deadline_without_progress(
+    deadline: int | None, reason: str, seconds_ago: int, timed_out: bool
+) -> None:
     d = rolling(deadline, 3, counts(), progressing(reason, updated_at=NOW - seconds_ago))
     assert has_timed_out(d, d["status"], now=NOW) is timed_out
 
 
-def test_without_a_progressing_condition_nothing_times_out_and_one_without_a_time_has():
+def test_without_a_progressing_condition_nothing_times_out_and_one_without_a_time_has() -> None:
     assert not has_timed_out(rolling(10, 3, counts()), {}, now=NOW)
     timeless = {"type": "Progressing", "status": "True", "lastUpdateTime": None}
     assert has_timed_out(rolling(10, 3, counts()), {"conditions": [timeless]}, now=NOW)
@@ -113,7 +125,13 @@ STUCK = progressing(updated_at=START)
         (60, (3, 3, 0, 1), [STUCK], 120, 1.0),
     ],
 )
-def test_a_stuck_rollout_is_looked_at_when_its_deadline_has_passed(deadline, status, conditions, seconds_later, delay):
+def test_a_stuck_rollout_is_looked_at_when_its_deadline_has_passed(
+    deadline: int | None,
+    status: tuple[int, ...],
+    conditions: Sequence[Object],
+    seconds_later: float,
+    delay: float | None,
+) -> None:
     d = rolling(deadline, 3, counts(*status), *conditions)
     assert next_check(d, now=START + seconds_later) == delay
 
@@ -123,7 +141,7 @@ AVAILABLE = progressing("NewReplicaSetAvailable", updated_at=BEFORE, changed_at=
 UPDATED = progressing("ReplicaSetUpdated", updated_at=BEFORE, changed_at=BEFORE)
 
 
-def reporting(name, replicas, reported, available):
+def reporting(name: str, replicas: int, reported: int, available: int) -> Object:
     return web_replica_set(name, replicas, status={**counts(reported, 0, available), "availableReplicas": available})
 
 
@@ -149,7 +167,14 @@ ONE_OLD = reporting("bar", 0, 1, 1)
         (60, (2, 2, 2, 2), None, [], (3, 2, 2), None),
     ],
 )
-def test_what_becomes_of_the_progressing_condition(deadline, before, condition, old, new, wanted):
+def test_what_becomes_of_the_progressing_condition(
+    deadline: int | None,
+    before: tuple[int, ...],
+    condition: Object | None,
+    old: Sequence[Object],
+    new: tuple[int, ...],
+    wanted: tuple[Any, ...] | None,
+) -> None:
     d = rolling(deadline, 3, counts(*before), *([condition] if condition else []))
     status = rollout_status(d, reporting("foo", *new), old, now=NOW)
     now = find_condition(status["conditions"], "Progressing")
@@ -173,7 +198,9 @@ def test_what_becomes_of_the_progressing_condition(deadline, before, condition, 
         ((0, 0, 0, 0), None, 3, 'Deployment "web" has timed out progressing.'),
     ],
 )
-def test_the_message_names_the_new_replica_set_or_else_the_deployment(before, new, replicas, message):
+def test_the_message_names_the_new_replica_set_or_else_the_deployment(
+    before: tuple[int, ...], new: tuple[Any, ...] | None, replicas: int, message: str
+) -> None:
     d = rolling(60, replicas, counts(*before), progressing("", updated_at=BEFORE))
     status = rollout_status(d, reporting(*new) if new else None, [], now=NOW)
     assert find_condition(status["conditions"], "Progressing")["message"] == message
@@ -188,7 +215,7 @@ FAILURE = {
 }
 
 
-def test_a_replica_failure_is_passed_on_and_ends_with_its_cause():
+def test_a_replica_failure_is_passed_on_and_ends_with_its_cause() -> None:
     failing = web_replica_set("old", 1, status={"conditions": [FAILURE]})
     told = rollout_status(web_deployment(), None, [failing], now=NOW)
     found = find_condition(told["conditions"], "ReplicaFailure")
@@ -211,7 +238,9 @@ def test_a_replica_failure_is_passed_on_and_ends_with_its_cause():
         (60, False, None, None),
     ],
 )
-def test_pausing_and_resuming_is_said_once_and_only_where_there_is_a_deadline(deadline, paused, reason, wanted):
+def test_pausing_and_resuming_is_said_once_and_only_where_there_is_a_deadline(
+    deadline: int | None, paused: bool, reason: str | None, wanted: tuple[str, ...] | None
+) -> None:
     conditions = [] if reason is None else [progressing(reason)]
     d = rolling(deadline, 3, counts(), *conditions)
     d["spec"]["paused"] = paused

@@ -1,10 +1,15 @@
 """Rolling updates, from the first ReplicaSet to the last old pod."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import pytest
 
+from actors.simulation.driving import Driven
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed
-from protocols.objects import annotations_of, decode_object, encode_object, name_of, uid_of
+from protocols.objects import Object, annotations_of, decode_object, encode_object, name_of, uid_of
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from protocols.times import format_time
 from tests.actors.controllers.workloads.deployment.cluster import Cluster
@@ -15,31 +20,31 @@ DESIRED, MAX = "deployment.kubernetes.io/desired-replicas", "deployment.kubernet
 
 
 @pytest.fixture
-def web():
+def web() -> Cluster:
     cluster = Cluster()
     cluster.create_deployment(3)
     return cluster
 
 
 @pytest.fixture
-def rolled_out(web):
+def rolled_out(web: Cluster) -> Cluster:
     web.roll_out()
     return web
 
 
-def scaled(direction, replica_set, before, after):
+def scaled(direction: str, replica_set: Object, before: int, after: int) -> tuple[str, ...]:
     message = f"Scaled {direction} replica set {name_of(replica_set)} from {before} to {after}"
     return ("Normal", "ScalingReplicaSet", message)
 
 
-def writes(driven):
+def writes(driven: Driven) -> list[tuple[str, ...]]:
     return [
         (type(command).__name__, command.resource.rpartition("/")[2], command.subresource)
         for command in driven.of(Create, Update, Patch)
     ]
 
 
-def test_a_new_deployment_gets_its_replica_set_and_its_status_in_one_go(web):
+def test_a_new_deployment_gets_its_replica_set_and_its_status_in_one_go(web: Cluster) -> None:
     driven = web.sync()
     created = web.replica_sets()[1]
     assert writes(driven) == [
@@ -56,7 +61,7 @@ def test_a_new_deployment_gets_its_replica_set_and_its_status_in_one_go(web):
     assert web.sync().commands == []
 
 
-def test_it_is_complete_once_all_its_pods_are_available(web):
+def test_it_is_complete_once_all_its_pods_are_available(web: Cluster) -> None:
     web.roll_out()
     status = web.deployment["status"]
     assert web.condition() == (
@@ -79,7 +84,7 @@ def test_it_is_complete_once_all_its_pods_are_available(web):
     }
 
 
-def test_a_new_template_is_rolled_out_pod_by_pod_within_surge_and_without_loss(rolled_out):
+def test_a_new_template_is_rolled_out_pod_by_pod_within_surge_and_without_loss(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     sizes = []
@@ -111,7 +116,7 @@ def test_a_new_template_is_rolled_out_pod_by_pod_within_surge_and_without_loss(r
     assert web.images() == {1: "web:1", 2: "web:2"}
 
 
-def test_unavailable_and_available_old_pods_go_in_two_steps_of_one_reconciliation():
+def test_unavailable_and_available_old_pods_go_in_two_steps_of_one_reconciliation() -> None:
     web = Cluster()
     web.create_deployment(4, max_surge=0, max_unavailable=2)
     web.settle()
@@ -126,7 +131,7 @@ def test_unavailable_and_available_old_pods_go_in_two_steps_of_one_reconciliatio
     assert web.sizes() == {1: 2, 2: 0}
 
 
-def test_the_progressing_condition_tells_of_each_step(rolled_out):
+def test_the_progressing_condition_tells_of_each_step(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     web.settle()
@@ -142,7 +147,7 @@ def test_the_progressing_condition_tells_of_each_step(rolled_out):
     assert progressing["lastTransitionTime"] < format_time(began)  # it has been True all the time
 
 
-def test_going_back_to_an_old_template_reuses_its_replica_set_under_a_new_revision(rolled_out):
+def test_going_back_to_an_old_template_reuses_its_replica_set_under_a_new_revision(rolled_out: Cluster) -> None:
     web = rolled_out
     first = uid_of(web.replica_sets()[1])
     for image in ("web:2", "web:1", "web:2", "web:1"):
@@ -158,7 +163,7 @@ def test_going_back_to_an_old_template_reuses_its_replica_set_under_a_new_revisi
     assert web.condition()[1] == "NewReplicaSetAvailable"
 
 
-def test_a_rollout_may_begin_before_the_last_has_ended(rolled_out):
+def test_a_rollout_may_begin_before_the_last_has_ended(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     web.settle()
@@ -169,7 +174,7 @@ def test_a_rollout_may_begin_before_the_last_has_ended(rolled_out):
     assert {pod["spec"]["containers"][0]["image"] for pod in web.all(PODS)} == {"web:3"}
 
 
-def test_a_new_size_in_the_middle_of_a_rollout_is_shared(rolled_out):
+def test_a_new_size_in_the_middle_of_a_rollout_is_shared(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set(replicas=8)
     web.roll_out()
@@ -191,7 +196,7 @@ def test_a_new_size_in_the_middle_of_a_rollout_is_shared(rolled_out):
     assert web.sizes() == {1: 0, 2: 17}
 
 
-def test_a_share_that_stays_the_same_is_noted_without_an_event(rolled_out):
+def test_a_share_that_stays_the_same_is_noted_without_an_event(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     web.settle()
@@ -203,7 +208,7 @@ def test_a_share_that_stays_the_same_is_noted_without_an_event(rolled_out):
     assert [annotations_of(each)[DESIRED] for each in web.replica_sets().values()] == ["4", "4"]
 
 
-def test_a_new_size_does_not_touch_history(rolled_out):
+def test_a_new_size_does_not_touch_history(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
     web.roll_out()
@@ -213,7 +218,7 @@ def test_a_new_size_does_not_touch_history(rolled_out):
     assert sorted(web.replica_sets()) == [2]
 
 
-def test_scaling_alone_is_no_new_revision(rolled_out):
+def test_scaling_alone_is_no_new_revision(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set(replicas=5)
     events = web.sync().events
@@ -226,7 +231,7 @@ def test_scaling_alone_is_no_new_revision(rolled_out):
     assert web.all(PODS) == []
 
 
-def test_annotations_and_min_ready_seconds_reach_the_new_replica_set(rolled_out):
+def test_annotations_and_min_ready_seconds_reach_the_new_replica_set(rolled_out: Cluster) -> None:
     web = rolled_out
     web.annotate(note="seen")
     web.set(minReadySeconds=7)
@@ -239,7 +244,7 @@ def test_annotations_and_min_ready_seconds_reach_the_new_replica_set(rolled_out)
 
 
 @pytest.mark.parametrize("limit, revisions", [(0, [4]), (2, [2, 3, 4]), (10, [1, 2, 3, 4])])
-def test_history_is_kept_up_to_its_limit_once_a_rollout_is_complete(limit, revisions):
+def test_history_is_kept_up_to_its_limit_once_a_rollout_is_complete(limit: int, revisions: Sequence[int]) -> None:
     web = Cluster()
     web.create_deployment(1, revisionHistoryLimit=limit)
     for image in ("web:1", "web:2", "web:3", "web:4"):
@@ -248,7 +253,7 @@ def test_history_is_kept_up_to_its_limit_once_a_rollout_is_complete(limit, revis
     assert sorted(web.replica_sets()) == revisions
 
 
-def test_a_deployment_that_is_being_deleted_gets_its_status_and_nothing_else(web):
+def test_a_deployment_that_is_being_deleted_gets_its_status_and_nothing_else(web: Cluster) -> None:
     web.edit(lambda obj: obj["metadata"].update(finalizers=["example.com/hold"]))
     web.delete_deployment()
     driven = web.sync()
@@ -256,7 +261,7 @@ def test_a_deployment_that_is_being_deleted_gets_its_status_and_nothing_else(web
     assert web.all(REPLICASETS) == []
 
 
-def test_a_deployment_that_is_gone_is_nothing_to_do(web):
+def test_a_deployment_that_is_gone_is_nothing_to_do(web: Cluster) -> None:
     web.delete_deployment()
     assert web.sync().commands == []
 
@@ -264,7 +269,7 @@ def test_a_deployment_that_is_gone_is_nothing_to_do(web):
 # Claiming.
 
 
-def test_an_orphan_with_the_template_is_adopted_after_a_live_look_and_becomes_the_new_one(rolled_out):
+def test_an_orphan_with_the_template_is_adopted_after_a_live_look_and_becomes_the_new_one(rolled_out: Cluster) -> None:
     web = rolled_out
     name = name_of(web.replica_sets()[1])
     web.edit(lambda obj: obj["metadata"].pop("ownerReferences"), REPLICASETS, name)
@@ -276,7 +281,7 @@ def test_an_orphan_with_the_template_is_adopted_after_a_live_look_and_becomes_th
     assert web.condition()[1] == "NewReplicaSetAvailable"
 
 
-def test_a_found_replica_set_starts_the_clock_of_a_rollout(web):
+def test_a_found_replica_set_starts_the_clock_of_a_rollout(web: Cluster) -> None:
     web.sync()
     web.set_status({})
     web.sync()
@@ -284,7 +289,7 @@ def test_a_found_replica_set_starts_the_clock_of_a_rollout(web):
     assert web.condition() == ("True", "FoundNewReplicaSet", f'Found new replica set "{name}"')
 
 
-def test_a_replica_set_that_is_not_selected_any_more_is_released_and_replaced(rolled_out):
+def test_a_replica_set_that_is_not_selected_any_more_is_released_and_replaced(rolled_out: Cluster) -> None:
     web = rolled_out
     name = name_of(web.replica_sets()[1])
     web.edit(lambda obj: obj["metadata"].update(labels={"app": "debugged"}), REPLICASETS, name)
@@ -296,7 +301,7 @@ def test_a_replica_set_that_is_not_selected_any_more_is_released_and_replaced(ro
     assert web.deployment["status"]["collisionCount"] == 1
 
 
-def test_a_deployment_that_has_just_been_replaced_adopts_nothing(rolled_out):
+def test_a_deployment_that_has_just_been_replaced_adopts_nothing(rolled_out: Cluster) -> None:
     web = rolled_out
     name = name_of(web.replica_sets()[1])
     web.edit(lambda obj: obj["metadata"].pop("ownerReferences"), REPLICASETS, name)
@@ -311,7 +316,7 @@ def test_a_deployment_that_has_just_been_replaced_adopts_nothing(rolled_out):
 # Reading its own writes.
 
 
-def test_it_sees_its_own_writes_though_no_watch_has_shown_them(web):
+def test_it_sees_its_own_writes_though_no_watch_has_shown_them(web: Cluster) -> None:
     web.observe()
     assert len(web.reconcile().of(Create)) == 1
     for _ in range(3):
@@ -325,7 +330,7 @@ def test_it_sees_its_own_writes_though_no_watch_has_shown_them(web):
 
 
 @pytest.mark.parametrize("killed_after", [1, 2, 3])
-def test_it_may_be_killed_after_any_write_and_goes_on_where_it_was(web, killed_after):
+def test_it_may_be_killed_after_any_write_and_goes_on_where_it_was(web: Cluster, killed_after: int) -> None:
     web.sync(stop_after=killed_after)
     web.restart()
     web.roll_out()
@@ -336,7 +341,7 @@ def test_it_may_be_killed_after_any_write_and_goes_on_where_it_was(web, killed_a
 
 @pytest.mark.parametrize("killed_after", range(1, 4))
 @pytest.mark.parametrize("steps", range(4))
-def test_a_rollout_survives_a_kill_at_any_step(rolled_out, steps, killed_after):
+def test_a_rollout_survives_a_kill_at_any_step(rolled_out: Cluster, steps: int, killed_after: int) -> None:
     web = rolled_out
     web.set_image("web:2")
     for _ in range(steps):
@@ -351,7 +356,7 @@ def test_a_rollout_survives_a_kill_at_any_step(rolled_out, steps, killed_after):
     assert len(web.all(PODS)) == 3
 
 
-def test_the_template_is_what_finds_a_replica_set_and_not_its_name(web):
+def test_the_template_is_what_finds_a_replica_set_and_not_its_name(web: Cluster) -> None:
     """Another implementation has given it another hash."""
     made = decode_object(web.sync().of(Create)[0].body)
     fresh = Cluster()

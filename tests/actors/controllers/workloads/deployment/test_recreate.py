@@ -1,7 +1,10 @@
+from __future__ import annotations
+
 import pytest
 
 from actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
 from actors.controllers.workloads.deployment.scaling import Resize
+from protocols.objects import Object
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
 
 NEW = web_replica_set("new", 1)
@@ -21,26 +24,26 @@ OLD = web_replica_set("old", 0, age=1)
         ({"uid-of-new": ["Running"], "uid-of-old": ["Succeeded"]}, False),
     ],
 )
-def test_old_pods_run_until_they_have_come_to_their_end(phases, running):
+def test_old_pods_run_until_they_have_come_to_their_end(phases: Object, running: bool) -> None:
     assert old_pods_running(NEW, [OLD], phases) is running
 
 
-def test_without_a_new_replica_set_all_pods_are_old():
+def test_without_a_new_replica_set_all_pods_are_old() -> None:
     assert old_pods_running(None, [OLD], {"uid-of-new": ["Running"]})
 
 
-def test_an_old_replica_set_that_reports_pods_has_them():
+def test_an_old_replica_set_that_reports_pods_has_them() -> None:
     assert old_pods_running(NEW, [web_replica_set("old", 0, status={"replicas": 1})], {})
 
 
-def test_an_old_replica_set_whose_controller_has_not_seen_the_end_may_be_making_pods():
+def test_an_old_replica_set_whose_controller_has_not_seen_the_end_may_be_making_pods() -> None:
     unseen = web_replica_set("old", 0, generation=2, status={"observedGeneration": 1})
     seen = web_replica_set("old", 0, generation=2, status={"observedGeneration": 2})
     assert old_pods_running(NEW, [unseen], {})
     assert not old_pods_running(NEW, [seen], {})
 
 
-def test_all_old_ones_are_stopped_and_then_the_new_one_started_at_full_size():
+def test_all_old_ones_are_stopped_and_then_the_new_one_started_at_full_size() -> None:
     d = web_deployment(3, strategy=RECREATE)
     assert stop_plan([OLD, web_replica_set("v2", 2), web_replica_set("v1", 1)]) == [Resize("v2", 0), Resize("v1", 0)]
     assert start_plan(d, NEW) == [Resize("new", 3)]

@@ -1,5 +1,7 @@
 """Recreate: never an old and a new pod at once."""
 
+from __future__ import annotations
+
 import pytest
 
 from protocols.messages.commands import Create
@@ -10,14 +12,14 @@ from tests.actors.controllers.workloads.deployment.objects import RECREATE
 
 
 @pytest.fixture
-def web():
+def web() -> Cluster:
     cluster = Cluster()
     cluster.create_deployment(3, strategy=RECREATE)
     cluster.roll_out()
     return cluster
 
 
-def test_the_first_replica_set_is_made_at_full_size(web):
+def test_the_first_replica_set_is_made_at_full_size(web: Cluster) -> None:
     assert web.sizes() == {1: 3}
     (replica_set,) = web.all(REPLICASETS)
     assert web.events == [
@@ -26,7 +28,7 @@ def test_the_first_replica_set_is_made_at_full_size(web):
     assert replica_set["metadata"]["annotations"]["deployment.kubernetes.io/max-replicas"] == "3"
 
 
-def test_old_pods_are_stopped_then_waited_for_then_replaced(web):
+def test_old_pods_are_stopped_then_waited_for_then_replaced(web: Cluster) -> None:
     web.set_image("web:2")
     events = web.settle()
     assert web.sizes() == {1: 0}
@@ -42,7 +44,7 @@ def test_old_pods_are_stopped_then_waited_for_then_replaced(web):
     assert web.condition()[1:] == ("NewReplicaSetAvailable", f'ReplicaSet "{new}" has successfully progressed.')
 
 
-def test_until_there_is_a_new_replica_set_the_message_names_the_deployment(web):
+def test_until_there_is_a_new_replica_set_the_message_names_the_deployment(web: Cluster) -> None:
     web.set_image("web:2")
     web.settle()
     web.edit_status(REPLICASETS, name_of(web.replica_sets()[1]), replicas=1, readyReplicas=1, availableReplicas=1)
@@ -50,7 +52,7 @@ def test_until_there_is_a_new_replica_set_the_message_names_the_deployment(web):
     assert web.condition() == ("True", "ReplicaSetUpdated", 'Deployment "web" is progressing.')
 
 
-def test_a_pod_that_is_still_there_is_waited_for_though_its_replica_set_reports_none(web):
+def test_a_pod_that_is_still_there_is_waited_for_though_its_replica_set_reports_none(web: Cluster) -> None:
     web.set_image("web:2")
     web.settle()
     old = web.replica_sets()[1]
@@ -61,7 +63,7 @@ def test_a_pod_that_is_still_there_is_waited_for_though_its_replica_set_reports_
     assert len(web.sync().of(Create)) == 1
 
 
-def test_a_replica_set_that_has_not_heard_of_its_end_is_waited_for(web):
+def test_a_replica_set_that_has_not_heard_of_its_end_is_waited_for(web: Cluster) -> None:
     """It was made and changed again before its controller, which is late, made the first of its pods."""
     web = Cluster()
     web.create_deployment(3, strategy=RECREATE)
@@ -74,7 +76,7 @@ def test_a_replica_set_that_has_not_heard_of_its_end_is_waited_for(web):
     assert web.sizes() == {1: 0, 2: 3}
 
 
-def test_going_back_reuses_the_old_replica_set_and_scales_it_to_full_size(web):
+def test_going_back_reuses_the_old_replica_set_and_scales_it_to_full_size(web: Cluster) -> None:
     for image in ("web:2", "web:1"):
         web.set_image(image)
         web.roll_out()
@@ -82,7 +84,7 @@ def test_going_back_reuses_the_old_replica_set_and_scales_it_to_full_size(web):
     assert len(web.all(REPLICASETS)) == 2
 
 
-def test_history_is_kept_up_to_its_limit(web):
+def test_history_is_kept_up_to_its_limit(web: Cluster) -> None:
     web.set(revisionHistoryLimit=1)
     for image in ("web:2", "web:3", "web:4"):
         web.set_image(image)
@@ -91,7 +93,7 @@ def test_history_is_kept_up_to_its_limit(web):
 
 
 @pytest.mark.parametrize("killed_after", [1, 2, 3])
-def test_old_and_new_pods_never_run_together_whenever_it_is_killed(web, killed_after):
+def test_old_and_new_pods_never_run_together_whenever_it_is_killed(web: Cluster, killed_after: int) -> None:
     web.set_image("web:2")
     for _ in range(6):
         web.sync(stop_after=killed_after)

@@ -1,3 +1,8 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,13 +21,13 @@ from actors.controllers.workloads.deployment.revisions import (
     split_new_and_old,
     synced_replica_set,
 )
-from protocols.objects import annotations_of, name_of
+from protocols.objects import Object, annotations_of, name_of
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, template, web_deployment, web_replica_set
 
 REVISION, HISTORY = "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
 
 
-def of(pod_template):
+def of(pod_template: Object) -> Object:
     return web_deployment(template=pod_template)
 
 
@@ -41,12 +46,12 @@ def of(pod_template):
         ({"spec": {"volumes": [], "nodeName": ""}}, {"spec": {}}, True),
     ],
 )
-def test_templates_are_compared_by_meaning_and_without_the_hash(one, other, same):
+def test_templates_are_compared_by_meaning_and_without_the_hash(one: Object, other: Object, same: bool) -> None:
     assert same_template(of(one), of(other)) is same
     assert same_template(of(other), of(one)) is same
 
 
-def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have():
+def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have() -> None:
     newest, old, twin = (
         web_replica_set("v3", age=1),
         web_replica_set("v1", age=9, image="web:0"),
@@ -57,7 +62,7 @@ def test_the_new_one_has_the_template_and_is_the_oldest_of_those_that_have():
     assert split_new_and_old(web_deployment(), []) == (None, [])
 
 
-def test_remembered_templates_are_those_of_the_objects_as_they_are_now():
+def test_remembered_templates_are_those_of_the_objects_as_they_are_now() -> None:
     templates = Templates()
     known, changed = web_replica_set("v1", image="web:1"), web_replica_set("v1", image="web:2")
     assert known["metadata"]["uid"] == changed["metadata"]["uid"]
@@ -65,25 +70,25 @@ def test_remembered_templates_are_those_of_the_objects_as_they_are_now():
         assert templates.comparable(each) == comparable(each)
 
 
-def test_templates_remember_no_more_than_a_bounded_number():
+def test_templates_remember_no_more_than_a_bounded_number() -> None:
     templates = Templates()
     many = [web_replica_set(f"v{number}", image=f"web:{number}") for number in range(2 * Templates.MOST)]
     assert [templates.comparable(each) for each in many] == [comparable(each) for each in many]
     assert len(templates) <= Templates.MOST
 
 
-def test_of_the_same_second_the_first_by_name_is_the_new_one():
+def test_of_the_same_second_the_first_by_name_is_the_new_one() -> None:
     first, second = web_replica_set("v1"), web_replica_set("v2")
     assert split_new_and_old(web_deployment(), [second, first]) == (first, [second])
 
 
 @pytest.mark.parametrize("text, revision", [("7", 7), (None, 0), ("", 0), ("two", None), ("1.0", None)])
-def test_a_revision_is_a_number_and_0_where_there_is_none(text, revision):
+def test_a_revision_is_a_number_and_0_where_there_is_none(text: str | None, revision: int | None) -> None:
     annotations = {} if text is None else {REVISION: text}
     assert revision_of(web_replica_set("v1", annotations=annotations)) == revision
 
 
-def numbered(*revisions):
+def numbered(*revisions: int | str | None) -> list[Object]:
     return [web_replica_set(f"v{i}", revision=revision) for i, revision in enumerate(revisions)]
 
 
@@ -99,13 +104,15 @@ def numbered(*revisions):
         (["x"], 1, 0),
     ],
 )
-def test_the_next_revision_is_above_the_highest_and_the_last_is_the_second_highest(revisions, following, last):
+def test_the_next_revision_is_above_the_highest_and_the_last_is_the_second_highest(
+    revisions: Any, following: int, last: int
+) -> None:
     sets = numbered(*revisions)
     assert next_revision(sets) == following
     assert last_revision(sets) == last
 
 
-def test_a_replica_set_that_is_rolled_back_to_gets_the_next_revision_and_remembers_its_former_ones():
+def test_a_replica_set_that_is_rolled_back_to_gets_the_next_revision_and_remembers_its_former_ones() -> None:
     new = web_replica_set("v1", revision=1)
     for revision, history in [(3, "1"), (5, "1,3"), (8, "1,3,5")]:
         new = synced_replica_set(web_deployment(), new, revision)
@@ -113,19 +120,19 @@ def test_a_replica_set_that_is_rolled_back_to_gets_the_next_revision_and_remembe
 
 
 @pytest.mark.parametrize("own", [3, 4])
-def test_a_revision_is_never_lowered(own):
+def test_a_revision_is_never_lowered(own: int) -> None:
     assert synced_replica_set(web_deployment(), web_replica_set("v1", revision=own), 3) is None
 
 
-def test_a_first_revision_has_no_history():
+def test_a_first_revision_has_no_history() -> None:
     assert annotations_of(synced_replica_set(web_deployment(), web_replica_set("v1"), 1)) == {REVISION: "1"}
 
 
-def test_an_unreadable_revision_is_left_alone():
+def test_an_unreadable_revision_is_left_alone() -> None:
     assert synced_replica_set(web_deployment(annotations={"a": "b"}), web_replica_set("v1", revision="two"), 3) is None
 
 
-def test_annotations_of_the_deployment_are_copied_and_none_is_taken_away():
+def test_annotations_of_the_deployment_are_copied_and_none_is_taken_away() -> None:
     own = {
         "deployment.kubernetes.io/revision": "9",
         "deployment.kubernetes.io/revision-history": "9",
@@ -140,7 +147,7 @@ def test_annotations_of_the_deployment_are_copied_and_none_is_taken_away():
     assert annotations_of(new) == {"kept": "1", "changed": "1", REVISION: "1"}
 
 
-def test_min_ready_seconds_are_copied():
+def test_min_ready_seconds_are_copied() -> None:
     new = web_replica_set("v1", revision=1)
     synced = synced_replica_set(web_deployment(minReadySeconds=5), new, 1)
     assert synced["spec"] == {**new["spec"], "minReadySeconds": 5}
@@ -148,7 +155,7 @@ def test_min_ready_seconds_are_copied():
     assert synced_replica_set(web_deployment(), synced, 1)["spec"]["minReadySeconds"] == 0
 
 
-def test_history_gets_no_longer_than_it_may():
+def test_history_gets_no_longer_than_it_may() -> None:
     history = ""
     for revision in range(10, 20):
         history = extended_history(history, str(revision), at_most=5)
@@ -156,13 +163,15 @@ def test_history_gets_no_longer_than_it_may():
 
 
 @given(st.lists(st.integers(0, 10**6), max_size=40), st.integers(0, 10**6), st.integers(7, 100))
-def test_history_keeps_the_latest_and_stays_within_its_length(revisions, latest, at_most):
+def test_history_keeps_the_latest_and_stays_within_its_length(
+    revisions: Sequence[int], latest: int, at_most: int
+) -> None:
     history = extended_history(",".join(map(str, revisions)), str(latest), at_most=at_most)
     assert len(history) <= at_most
     assert [*map(str, revisions), str(latest)][-len(history.split(",")) :] == history.split(",")
 
 
-def test_the_replica_set_that_is_created():
+def test_the_replica_set_that_is_created() -> None:
     d = web_deployment(
         3,
         max_surge=1,
@@ -212,7 +221,7 @@ def test_the_replica_set_that_is_created():
     assert d["spec"]["template"] == template()
 
 
-def test_the_name_follows_from_template_and_collisions():
+def test_the_name_follows_from_template_and_collisions() -> None:
     names = {
         name_of(new_replica_set(each, []))
         for each in (
@@ -227,11 +236,11 @@ def test_the_name_follows_from_template_and_collisions():
 
 
 @pytest.mark.parametrize("length, kept", [(10, 10), (242, 242), (243, 242), (253, 242)])
-def test_a_long_name_is_cut(length, kept):
+def test_a_long_name_is_cut(length: int, kept: int) -> None:
     assert replica_set_name("d" * length, "1234567890") == "d" * kept + "-1234567890"
 
 
-def test_a_replica_set_of_that_name_is_ours_if_we_own_it_and_it_has_our_template():
+def test_a_replica_set_of_that_name_is_ours_if_we_own_it_and_it_has_our_template() -> None:
     d = web_deployment()
     assert is_ours(d, web_replica_set("v1", owner=d))
     assert not is_ours(d, web_replica_set("v1"))

@@ -1,14 +1,18 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import pytest
 
 from actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
-from protocols.objects import annotations_of
+from protocols.objects import Object, annotations_of
 from tests.actors.controllers.workloads.deployment.objects import template, web_deployment, web_replica_set
 
 REQUEST = "deprecated.deployment.rollback.to"
 NOT_FOUND = "DeploymentRollbackRevisionNotFound"
 
 
-def asking(revision, **annotations):
+def asking(revision: str, **annotations: str) -> Object:
     return web_deployment(template=template("web:2"), annotations={REQUEST: revision, **annotations})
 
 
@@ -20,12 +24,12 @@ SECOND = web_replica_set("web-2", revision=2, image="web:2")
     "text, revision",
     [("3", 3), ("0", 0), ("-1", -1), ("+2", 2), ("", None), ("last", None), ("1.5", None), (None, None)],
 )
-def test_the_request_is_a_whole_number(text, revision):
+def test_the_request_is_a_whole_number(text: str | None, revision: int | None) -> None:
     assert requested_revision(web_deployment(annotations={} if text is None else {REQUEST: text})) == revision
 
 
 @pytest.mark.parametrize("revision", [0, 1])
-def test_the_old_template_and_its_annotations_come_back_and_the_request_goes(revision):
+def test_the_old_template_and_its_annotations_come_back_and_the_request_goes(revision: int) -> None:
     d = asking(
         str(revision),
         **{
@@ -59,7 +63,9 @@ def test_the_old_template_and_its_annotations_come_back_and_the_request_goes(rev
         ),
     ],
 )
-def test_a_request_that_cannot_be_met_goes_with_a_warning(revision, sets, reason, message):
+def test_a_request_that_cannot_be_met_goes_with_a_warning(
+    revision: int, sets: Sequence[Object], reason: str, message: str
+) -> None:
     d = asking(str(revision))
     rollback = rollback_plan(d, sets, revision)
     assert rollback[1:] == ("Warning", reason, message)

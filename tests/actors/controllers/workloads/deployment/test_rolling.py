@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +16,9 @@ from tests.actors.controllers.workloads.deployment.objects import web_deployment
     "surge, old, new, wanted",
     [(0, 10, 0, None), (2, 10, 0, 2), (2, 5, 0, 7), (2, 10, 2, None), (2, 2, 11, 10), (2, 0, 10, None)],
 )
-def test_the_new_replica_set_grows_into_the_room_and_shrinks_to_the_wished_number(surge, old, new, wanted):
+def test_the_new_replica_set_grows_into_the_room_and_shrinks_to_the_wished_number(
+    surge: int, old: int, new: int, wanted: int | None
+) -> None:
     d = web_deployment(10, max_surge=surge, max_unavailable=0)
     plan = growth_plan(d, with_available("new", new, 0), [with_available("old", old, old)])
     assert plan == ([] if wanted is None else [Resize("new", wanted)])
@@ -31,8 +37,8 @@ def test_the_new_replica_set_grows_into_the_room_and_shrinks_to_the_wished_numbe
     ],
 )
 def test_old_replica_sets_shrink_as_far_as_pods_may_be_missing(
-    unavailable, old, old_available, new, new_available, sizes
-):
+    unavailable: int, old: int, old_available: int, new: int, new_available: int, sizes: Sequence[int]
+) -> None:
     d = web_deployment(10, max_surge=0, max_unavailable=unavailable)
     plan = shrink_plan(d, with_available("new", new, new_available), [with_available("old", old, old_available)])
     assert plan == [Resize("old", size) for size in sizes]
@@ -47,7 +53,9 @@ def test_old_replica_sets_shrink_as_far_as_pods_may_be_missing(
         ((4, 5), (1, 1), [0]),
     ],
 )
-def test_pods_that_a_replica_set_is_losing_are_not_counted_on(new, old, sizes):
+def test_pods_that_a_replica_set_is_losing_are_not_counted_on(
+    new: tuple[int, ...], old: tuple[int, ...], sizes: Sequence[int]
+) -> None:
     """A rollback to a ReplicaSet that was scaled down just now, and whose status is from before."""
     d = web_deployment(5, max_surge=0, max_unavailable=1)
     plan = shrink_plan(d, with_available("new", *new), [with_available("old", *old)])
@@ -55,12 +63,12 @@ def test_pods_that_a_replica_set_is_losing_are_not_counted_on(new, old, sizes):
 
 
 @pytest.mark.parametrize("available, at_most, size", [(8, 1, 9), (8, 3, 8), (8, 0, None), (10, 3, None)])
-def test_unavailable_pods_are_removed_up_to_a_limit(available, at_most, size):
+def test_unavailable_pods_are_removed_up_to_a_limit(available: int, at_most: int, size: int | None) -> None:
     plan = [] if size is None else [Resize("old", size)]
     assert unavailable_plan([with_available("old", 10, available)], at_most) == (plan, True)
 
 
-def test_a_replica_set_that_is_just_being_scaled_down_stops_what_comes_after_it():
+def test_a_replica_set_that_is_just_being_scaled_down_stops_what_comes_after_it() -> None:
     first, lagging, last = (
         with_available("v1", 3, 1, age=3),
         with_available("v2", 2, 4, age=2),
@@ -75,12 +83,14 @@ def test_a_replica_set_that_is_just_being_scaled_down_stops_what_comes_after_it(
     "unavailable, available, size, wanted",
     [(0, 10, 10, 9), (2, 10, 10, 8), (2, 8, 10, None), (2, 10, 0, None), (2, 1, 10, None)],
 )
-def test_available_pods_are_removed_only_where_enough_stay(unavailable, available, size, wanted):
+def test_available_pods_are_removed_only_where_enough_stay(
+    unavailable: int, available: int, size: int, wanted: int | None
+) -> None:
     least = 10 - max(unavailable, 1)
     assert spread_plan({"old": size}, available - least) == ([] if wanted is None else [Resize("old", wanted)])
 
 
-def test_the_oldest_go_first_and_each_is_emptied_before_the_next():
+def test_the_oldest_go_first_and_each_is_emptied_before_the_next() -> None:
     old = [with_available("v2", 4, 4, age=1), with_available("v1", 3, 3, age=2)]
     plan = shrink_plan(web_deployment(10, max_unavailable=5), with_available("new", 2, 2), old)
     assert plan == [Resize("v1", 0), Resize("v2", 3)]
@@ -93,7 +103,9 @@ late = st.tuples(st.integers(0, 12), st.integers(0, 12))  # likewise; pods beyon
 
 
 @given(late, st.lists(pods, max_size=3), st.integers(0, 12), st.integers(0, 4), st.integers(0, 4))
-def test_a_step_keeps_to_both_limits(new, old, desired, surge, unavailable):
+def test_a_step_keeps_to_both_limits(
+    new: tuple[int, ...], old: Sequence[tuple[int, ...]], desired: int, surge: int, unavailable: int
+) -> None:
     """The new ReplicaSet grows no higher than surge allows; no available pod goes where they are too few."""
     d = web_deployment(desired, max_surge=surge, max_unavailable=unavailable)
     the_new = with_available("new", *new)

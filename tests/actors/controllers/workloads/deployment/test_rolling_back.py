@@ -1,5 +1,7 @@
 """Rollbacks asked for by annotation."""
 
+from __future__ import annotations
+
 import pytest
 
 from protocols.messages.commands import Create, Patch, Update
@@ -10,7 +12,7 @@ REQUEST = "deprecated.deployment.rollback.to"
 
 
 @pytest.fixture
-def web():
+def web() -> Cluster:
     cluster = Cluster()
     cluster.create_deployment(2)
     for image in ("web:1", "web:2", "web:3"):
@@ -21,7 +23,7 @@ def web():
 
 
 @pytest.mark.parametrize("asked, revision", [("0", 2), ("1", 1)])
-def test_the_template_comes_back_as_a_new_revision(web, asked, revision):
+def test_the_template_comes_back_as_a_new_revision(web: Cluster, asked: str, revision: int) -> None:
     web.annotate(**{REQUEST: asked})
     events = web.roll_out()
     assert events[0] == ("Normal", "DeploymentRollback", f'Rolled back deployment "web" to revision {revision}')
@@ -43,14 +45,16 @@ def test_the_template_comes_back_as_a_new_revision(web, asked, revision):
         ),
     ],
 )
-def test_a_request_that_cannot_be_met_is_taken_away_with_a_warning(web, asked, reason, message):
+def test_a_request_that_cannot_be_met_is_taken_away_with_a_warning(
+    web: Cluster, asked: str, reason: str, message: str
+) -> None:
     web.annotate(**{REQUEST: asked})
     assert web.settle() == [("Warning", reason, message)]
     assert REQUEST not in annotations_of(web.deployment)
     assert web.sizes() == {1: 0, 2: 0, 3: 2}
 
 
-def test_without_a_last_revision_there_is_nothing_to_go_back_to():
+def test_without_a_last_revision_there_is_nothing_to_go_back_to() -> None:
     web = Cluster()
     web.create_deployment(2)
     web.annotate(**{REQUEST: "0"})
@@ -59,13 +63,13 @@ def test_without_a_last_revision_there_is_nothing_to_go_back_to():
     assert web.sizes() == {1: 2}
 
 
-def test_an_unreadable_request_is_no_request(web):
+def test_an_unreadable_request_is_no_request(web: Cluster) -> None:
     web.annotate(**{REQUEST: "yesterday"})
     assert web.settle() == []
     assert annotations_of(web.deployment)[REQUEST] == "yesterday"
 
 
-def test_a_rollback_and_a_new_size_at_once_are_one_write_of_the_deployment(web):
+def test_a_rollback_and_a_new_size_at_once_are_one_write_of_the_deployment(web: Cluster) -> None:
     web.annotate(**{REQUEST: "2"})
     web.set(replicas=5)
     commands = web.sync().of(Create, Update, Patch)
@@ -74,7 +78,7 @@ def test_a_rollback_and_a_new_size_at_once_are_one_write_of_the_deployment(web):
     assert web.sizes() == {1: 0, 3: 0, 4: 5}
 
 
-def test_a_template_that_was_never_rolled_out_gets_its_revision_before_it_is_left(web):
+def test_a_template_that_was_never_rolled_out_gets_its_revision_before_it_is_left(web: Cluster) -> None:
     web.set_image("web:4")
     web.annotate(**{REQUEST: "0"})
     events = web.roll_out()

@@ -1,3 +1,7 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +16,7 @@ from actors.controllers.workloads.deployment.scaling import (
     resized,
     scale_plan,
 )
-from protocols.objects import annotations_of, name_of
+from protocols.objects import Object, annotations_of, name_of
 from tests.actors.controllers.workloads.deployment.objects import (
     RECREATE,
     web_deployment,
@@ -23,11 +27,11 @@ from tests.actors.controllers.workloads.deployment.objects import (
 DESIRED, MAX = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
 
 
-def sizes_after(plan, sets):
+def sizes_after(plan: Sequence[Resize], sets: Sequence[Object]) -> Object:
     return {name_of(each): each["spec"]["replicas"] for each in sets} | dict(plan)
 
 
-def sets_of(sizes, *, sized_for):
+def sets_of(sizes: Object, *, sized_for: tuple[int, ...]) -> list[Object]:
     """foo-v3, foo-v2 and so on, the first the youngest, from {"v3": 2, ...}."""
     return [
         with_available(name, size, size, age=position * 3600, sized_for=sized_for)
@@ -54,7 +58,9 @@ def sets_of(sizes, *, sized_for):
         (10, 14, {}, {"v2": 7, "v1": 3}, {"v2": 10, "v1": 4}),  # size and template changed at once
     ],
 )
-def test_a_new_size_is_spread_by_the_sizes_there_are(before, after, new, old, sizes):
+def test_a_new_size_is_spread_by_the_sizes_there_are(
+    before: int, after: int, new: Object, old: Object, sizes: Object
+) -> None:
     sets = sets_of({**new, **old}, sized_for=(before, before))
     the_new, the_old = (sets[0], sets[1:]) if new else (None, sets)
     assert sizes_after(scale_plan(web_deployment(after), the_new, the_old), sets) == sizes
@@ -68,13 +74,15 @@ def test_a_new_size_is_spread_by_the_sizes_there_are(before, after, new, old, si
         (6, 2, 0, 2, {"v2": 3, "v1": 3}, {"v2": 0, "v1": 0}),  # at 0 there is no surge
     ],
 )
-def test_surge_pods_have_their_share_too(before, surge_before, after, surge_after, sizes, wanted):
+def test_surge_pods_have_their_share_too(
+    before: int, surge_before: int, after: int, surge_after: int, sizes: Object, wanted: Object
+) -> None:
     new, old = sets_of(sizes, sized_for=(before, before + surge_before))
     plan = scale_plan(web_deployment(after, max_surge=surge_after), new, [old])
     assert sizes_after(plan, [new, old]) == wanted
 
 
-def test_a_new_size_that_reached_only_some_is_brought_to_the_others():
+def test_a_new_size_that_reached_only_some_is_brought_to_the_others() -> None:
     new = with_available("v3", 2, 2, sized_for=(5, 5))
     middle = with_available("v2", 1, 1, age=1, sized_for=(3, 3))
     oldest = with_available("v1", 1, 1, age=2, sized_for=(5, 5))
@@ -86,31 +94,31 @@ def test_a_new_size_that_reached_only_some_is_brought_to_the_others():
     }
 
 
-def test_what_is_left_over_takes_no_more_than_there_is():
+def test_what_is_left_over_takes_no_more_than_there_is() -> None:
     """Annotations that were tampered with give no shares, so that all is left over."""
     sets = sets_of({"v2": 2, "v1": 2}, sized_for=(0, 0))
     assert sizes_after(scale_plan(web_deployment(1, max_unavailable=1), None, sets), sets) == {"v2": 2, "v1": 0}
 
 
-def test_a_full_new_replica_set_that_is_not_available_does_not_cost_old_pods():
+def test_a_full_new_replica_set_that_is_not_available_does_not_cost_old_pods() -> None:
     new = with_available("v2", 2, 0, sized_for=(2, 3))
     old = with_available("v1", 1, 1, age=1, sized_for=(2, 3))
     plan = scale_plan(web_deployment(2, max_surge=1, max_unavailable=1), new, [old])
     assert sizes_after(plan, [new, old]) == {"v2": 2, "v1": 1}
 
 
-def test_a_saturated_new_replica_set_replaces_all_old_ones():
+def test_a_saturated_new_replica_set_replaces_all_old_ones() -> None:
     new = with_available("v2", 2, 2, sized_for=(2, 2))
     old = [with_available("v1", 1, 1, age=1), with_available("v0", 0, 0, age=2)]
     assert scale_plan(web_deployment(2), new, old) == [Resize("v1", 0)]
 
 
-def test_recreate_does_not_spread():
+def test_recreate_does_not_spread() -> None:
     new, old = with_available("v2", 2, 0), with_available("v1", 1, 1, age=1)
     assert scale_plan(web_deployment(9, strategy=RECREATE), new, [old]) == []
 
 
-def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits():
+def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits() -> None:
     """A rollout without surge takes one old pod away before the first new one is made, and just then one less is wished
     for: the old ReplicaSet has the new size, and the note that it was sized for another.
     """
@@ -124,7 +132,7 @@ def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits():
     assert not is_scaling_event(smaller, [noted, new])
 
 
-def test_every_share_is_written_so_that_the_annotations_are_refreshed():
+def test_every_share_is_written_so_that_the_annotations_are_refreshed() -> None:
     new, old = sets_of({"v2": 3, "v1": 3}, sized_for=(6, 6))
     plan = scale_plan(web_deployment(5, max_surge=1), new, [old])
     assert sorted(plan) == [("v1", 3), ("v2", 3)]
@@ -148,7 +156,9 @@ def test_every_share_is_written_so_that_the_annotations_are_refreshed():
         (5, 0, 0, 1, "2", 2),  # 2.5 is rounded away from zero
     ],
 )
-def test_a_replica_set_keeps_its_fraction_of_the_maximum(desired, status, surge, size, annotation, change):
+def test_a_replica_set_keeps_its_fraction_of_the_maximum(
+    desired: int, status: int, surge: int, size: int, annotation: str | None, change: int
+) -> None:
     annotations = {} if annotation is None else {MAX: annotation}
     d = web_deployment(desired, max_surge=surge, max_unavailable=1, status={"replicas": status})
     assert fraction(web_replica_set("v1", size, annotations=annotations), d) == change
@@ -158,18 +168,20 @@ def test_a_replica_set_keeps_its_fraction_of_the_maximum(desired, status, surge,
     "annotation, size, event",
     [("10", 3, False), ("9", 3, True), ("9", 0, False), ("9x", 3, False), ("-9", 3, False), ("", 3, False)],
 )
-def test_a_changed_size_shows_in_the_annotation_of_a_replica_set_with_pods(annotation, size, event):
+def test_a_changed_size_shows_in_the_annotation_of_a_replica_set_with_pods(
+    annotation: str, size: int, event: bool
+) -> None:
     assert (
         is_scaling_event(web_deployment(10), [web_replica_set("v1", size, annotations={DESIRED: annotation})]) is event
     )
 
 
 @pytest.mark.parametrize("annotation", ["2147483648", "99999999999999999999999", "+3", "3.0"])
-def test_an_annotation_that_no_int32_holds_says_nothing(annotation):
+def test_an_annotation_that_no_int32_holds_says_nothing(annotation: str) -> None:
     assert not is_scaling_event(web_deployment(10), [web_replica_set("v1", 3, annotations={DESIRED: annotation})])
 
 
-def test_without_pods_the_latest_is_scaled_and_with_one_that_has_pods_that_one():
+def test_without_pods_the_latest_is_scaled_and_with_one_that_has_pods_that_one() -> None:
     young, old, oldest = (web_replica_set(f"v{age}", age=age) for age in (1, 2, 3))
     assert active_or_latest(None, []) is None
     assert active_or_latest(None, [oldest, young, old]) is young
@@ -183,13 +195,15 @@ def test_without_pods_the_latest_is_scaled_and_with_one_that_has_pods_that_one()
     "size, sized_for, available, saturated",
     [(3, "3", 3, True), (2, "3", 3, False), (3, "2", 3, False), (3, "3", 2, False), (3, "", 3, False)],
 )
-def test_saturated_is_full_and_sized_for_it_and_available(size, sized_for, available, saturated):
+def test_saturated_is_full_and_sized_for_it_and_available(
+    size: int, sized_for: str, available: int, saturated: bool
+) -> None:
     new = web_replica_set("v1", size, annotations={DESIRED: sized_for}, status={"availableReplicas": available})
     assert is_saturated(web_deployment(3), new) is saturated
     assert not is_saturated(web_deployment(3), None)
 
 
-def test_a_size_that_is_right_and_noted_is_not_written_again():
+def test_a_size_that_is_right_and_noted_is_not_written_again() -> None:
     d = web_deployment(3, max_surge=1)
     assert resized(web_replica_set("v1", 3, sized_for=(3, 4)), 3, d) is None
     assert resized(web_replica_set("v1", 2, sized_for=(3, 4)), 3, d)["spec"]["replicas"] == 3
@@ -197,7 +211,9 @@ def test_a_size_that_is_right_and_noted_is_not_written_again():
 
 
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(1, 120), st.integers(0, 20))
-def test_proportional_scaling_ends_exactly_at_the_size_that_is_allowed(sizes, after, surge):
+def test_proportional_scaling_ends_exactly_at_the_size_that_is_allowed(
+    sizes: Sequence[int], after: int, surge: int
+) -> None:
     sets = sets_of({f"v{9 - i}": size for i, size in enumerate(sizes)}, sized_for=(sum(sizes), sum(sizes)))
     d = web_deployment(after, max_surge=surge, max_unavailable=1)
     planned = sizes_after(scale_plan(d, None, sets), sets)
@@ -211,7 +227,9 @@ def test_proportional_scaling_ends_exactly_at_the_size_that_is_allowed(sizes, af
     st.integers(0, 20),
     st.integers(0, 400),
 )
-def test_growth_ends_exactly_at_the_size_that_is_allowed_whatever_the_annotations_say(sizes, more, surge, before):
+def test_growth_ends_exactly_at_the_size_that_is_allowed_whatever_the_annotations_say(
+    sizes: Sequence[int], more: int, surge: int, before: int
+) -> None:
     sets = sets_of({f"v{9 - i}": size for i, size in enumerate(sizes)}, sized_for=(before, before))
     d = web_deployment(sum(sizes) + more, max_surge=surge, max_unavailable=1)
     planned = sizes_after(scale_plan(d, None, sets), sets)

@@ -1,12 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from actors.controllers.workloads.deployment.status import calculated_status, replica_failure, same_status
 from actors.simulation.driving import NOW
 from protocols.conditions import find_condition
+from protocols.objects import Object
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
 
 
-def reporting(name, replicas, *, reported=0, ready=0, available=0, terminating=None, observed=1, **more):
+def reporting(
+    name: str,
+    replicas: int,
+    *,
+    reported: int = 0,
+    ready: int = 0,
+    available: int = 0,
+    terminating: int | None = None,
+    observed: int = 1,
+    **more: Any,
+) -> Object:
     status = {
         "replicas": reported,
         "readyReplicas": ready,
@@ -19,7 +35,7 @@ def reporting(name, replicas, *, reported=0, ready=0, available=0, terminating=N
     return web_replica_set(name, replicas, status=status)
 
 
-def test_counts_are_sums_and_updated_is_the_new_ones():
+def test_counts_are_sums_and_updated_is_the_new_ones() -> None:
     d = web_deployment(10, meta={"generation": 4}, status={"collisionCount": 2, "readyReplicas": 99, "unheardOf": 1})
     new = reporting("v2", 4, reported=3, ready=2, available=1, terminating=1)
     old = [reporting("v1", 7, reported=6, ready=5, available=4, terminating=2)]
@@ -38,7 +54,7 @@ def test_counts_are_sums_and_updated_is_the_new_ones():
     }
 
 
-def test_more_available_pods_than_wished_for_leave_none_unavailable():
+def test_more_available_pods_than_wished_for_leave_none_unavailable() -> None:
     status = calculated_status(web_deployment(1), reporting("v1", 1, reported=3, ready=3, available=3), [], now=NOW)
     assert "unavailableReplicas" not in status
 
@@ -52,7 +68,7 @@ def test_more_available_pods_than_wished_for_leave_none_unavailable():
         ([reporting("v1", 1, terminating=2), reporting("v2", 1)], None),  # looked at, by one that does not count them
     ],
 )
-def test_terminating_pods_are_told_only_if_all_are_known(sets, terminating):
+def test_terminating_pods_are_told_only_if_all_are_known(sets: Sequence[Object], terminating: int | None) -> None:
     before = web_deployment(status={"terminatingReplicas": 7})
     assert calculated_status(before, None, sets, now=NOW).get("terminatingReplicas") == terminating
 
@@ -69,7 +85,7 @@ def test_terminating_pods_are_told_only_if_all_are_known(sets, terminating):
         ({"replicas": 0}, 0, "True"),
     ],
 )
-def test_available_is_all_but_those_that_may_be_missing(changes, available, status):
+def test_available_is_all_but_those_that_may_be_missing(changes: Object, available: int, status: str) -> None:
     d = web_deployment(**{"replicas": 10, **changes})
     conditions = calculated_status(d, reporting("v1", 10, available=available), [], now=NOW)["conditions"]
     reason, message = {
@@ -80,7 +96,7 @@ def test_available_is_all_but_those_that_may_be_missing(changes, available, stat
     assert {**conditions[0], "status": status, "reason": reason, "message": message} == conditions[0]
 
 
-def test_calculating_a_status_again_changes_nothing():
+def test_calculating_a_status_again_changes_nothing() -> None:
     first = calculated_status(web_deployment(3), None, [], now=NOW)
     again = calculated_status(web_deployment(3, status=first), None, [], now=NOW + 60)
     assert again == first
@@ -98,16 +114,16 @@ def test_calculating_a_status_again_changes_nothing():
         ({"conditions": [{"type": "A"}]}, {"conditions": [{"type": "B"}]}, False),
     ],
 )
-def test_a_count_of_0_is_stored_as_none_but_where_0_says_something(one, other, same):
+def test_a_count_of_0_is_stored_as_none_but_where_0_says_something(one: Object, other: Object, same: bool) -> None:
     assert same_status(one, other) is same
 
 
-def failing(name, message):
+def failing(name: str, message: str) -> Object:
     condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
     return web_replica_set(name, status={"conditions": [{"type": "Other"}, condition]})
 
 
-def test_the_new_replica_sets_failure_comes_before_those_of_old_ones():
+def test_the_new_replica_sets_failure_comes_before_those_of_old_ones() -> None:
     old = [web_replica_set("v0"), failing("v1", "one"), failing("v2", "two")]
     assert replica_failure(failing("v3", "three"), old)["message"] == "three"
     assert replica_failure(web_replica_set("v3"), old)["message"] == "one"

@@ -1,12 +1,17 @@
 """Which Deployments a changed object wakes."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from actors.controllers.workloads.deployment.reconciler import WATCHES, emptied_recreate, owner_or_adopters
 from actors.reconciliation import Change
 from actors.simulation.driving import Bench
 from protocols.messages.watching import EventType
-from protocols.objects import controller_of, encode_object, key_of, owner_reference
+from protocols.objects import Object, controller_of, encode_object, key_of, owner_reference
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from tests.actors.controllers.workloads.deployment.objects import RECREATE, web_deployment, web_replica_set
 from tests.support.objects import running_pod
@@ -14,7 +19,7 @@ from tests.support.objects import running_pod
 WEB = web_deployment()
 
 
-def change(type, obj, old=None):
+def change(type: EventType, obj: Object, old: Object | None = None) -> Change:
     return Change(
         type=type,
         key=key_of(obj),
@@ -25,14 +30,14 @@ def change(type, obj, old=None):
     )
 
 
-def named(name, **selector):
+def named(name: str, **selector: Any) -> Object:
     return web_deployment(
         meta={"name": name, "uid": f"uid-of-{name}"},
         selector=selector or {"matchLabels": {"app": name}},
     )
 
 
-def woken(changed, *, deployments=(WEB,)):
+def woken(changed: Change, *, deployments: Sequence[Object] = (WEB,)) -> list[str]:
     tables = Bench({DEPLOYMENTS: deployments, REPLICASETS: [], PODS: []}).tables
     return sorted(set(owner_or_adopters(changed, tables)))
 
@@ -61,11 +66,13 @@ OTHER = named("other")
         (EventType.DELETED, ORPHAN, ORPHAN, []),
     ],
 )
-def test_a_replica_set_wakes_its_owners_and_an_orphan_those_who_may_adopt_it(type, new, old, keys):
+def test_a_replica_set_wakes_its_owners_and_an_orphan_those_who_may_adopt_it(
+    type: EventType, new: Object, old: Object | None, keys: Sequence[str]
+) -> None:
     assert woken(change(type, new, old), deployments=[WEB, OTHER]) == keys
 
 
-def test_an_orphan_wakes_all_that_select_it_but_not_who_selects_everything_or_nonsense():
+def test_an_orphan_wakes_all_that_select_it_but_not_who_selects_everything_or_nonsense() -> None:
     deployments = [
         named("first", matchLabels={"app": "web"}),
         named("second", matchExpressions=[{"key": "app", "operator": "Exists"}]),
@@ -76,12 +83,12 @@ def test_an_orphan_wakes_all_that_select_it_but_not_who_selects_everything_or_no
     assert woken(change(EventType.ADDED, ORPHAN), deployments=deployments) == ["default/first", "default/second"]
 
 
-def test_a_namesake_of_the_owner_is_not_woken():
+def test_a_namesake_of_the_owner_is_not_woken() -> None:
     stranger = web_deployment(meta={"uid": "another"})
     assert woken(change(EventType.MODIFIED, OWNED, OWNED), deployments=[stranger]) == []
 
 
-def owner_of_pods(owner):
+def owner_of_pods(owner: Object) -> Object:
     return owner_reference(owner, api_version="apps/v1", kind="ReplicaSet")
 
 
@@ -115,7 +122,9 @@ GONE = running_pod("gone", owner=owner_of_pods(FIRST))
         (EventType.DELETED, running_pod("gone", owner=owner_of_pods(web_replica_set("loose"))), RECREATED, [], []),
     ],
 )
-def test_only_the_last_pod_of_a_recreated_deployment_wakes_it(type, gone, the_deployment, left, keys):
+def test_only_the_last_pod_of_a_recreated_deployment_wakes_it(
+    type: EventType, gone: Object, the_deployment: Object | None, left: Sequence[Object], keys: Sequence[str]
+) -> None:
     deployments = [] if the_deployment is None else [the_deployment]
     tables = Bench(
         {DEPLOYMENTS: deployments, REPLICASETS: [FIRST, SECOND, web_replica_set("loose")], PODS: left},
@@ -123,5 +132,5 @@ def test_only_the_last_pod_of_a_recreated_deployment_wakes_it(type, gone, the_de
     assert list(emptied_recreate(change(type, gone), tables)) == keys
 
 
-def test_what_is_watched():
+def test_what_is_watched() -> None:
     assert [watch.resource for watch in WATCHES] == [DEPLOYMENTS, REPLICASETS, PODS]

@@ -1,24 +1,28 @@
 """Which ReplicaSets a change concerns."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 import pytest
 
 from actors.controllers.workloads.replicaset.kind import REPLICASET, watches
 from actors.reconciliation import Change
 from actors.simulation.driving import Bench
-from protocols.objects import controller_of, encode_object, name_of
-from protocols.resources import PODS, REPLICASETS
+from protocols.objects import Object, controller_of, encode_object, name_of
+from protocols.resources import PODS, REPLICASETS, Resource
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, WEB, owned, web_replica_set
 from tests.support.objects import running_pod
 
 
-def keys_of(change, *replica_sets, resource=PODS):
+def keys_of(change: Change, *replica_sets: Object, resource: Resource = PODS) -> list[str]:
     tables = Bench({REPLICASETS: replica_sets, PODS: []}).tables
     return sorted(
         key for watch in watches(REPLICASET) if watch.resource == resource for key in watch.to(change, tables)
     )
 
 
-def changed(new, old=None, *, type=None):
+def changed(new: Object, old: Object | None = None, *, type: str | None = None) -> Change:
     return Change(
         type=type or ("MODIFIED" if old is not None else "ADDED"),
         key=f"default/{name_of(new)}",
@@ -61,11 +65,11 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("change", "keys"), CHANGES.values(), ids=CHANGES)
-def test_which_replica_sets_a_changed_pod_concerns(change, keys):
+def test_which_replica_sets_a_changed_pod_concerns(change: Change, keys: Sequence[str]) -> None:
     assert keys_of(change, *TWO) == keys
 
 
-def test_a_malformed_replica_set_does_not_keep_an_orphan_from_others():
+def test_a_malformed_replica_set_does_not_keep_an_orphan_from_others() -> None:
     broken = [
         web_replica_set(name="broken", labels={"app": 1}),
         {"metadata": {"name": "empty", "namespace": "default"}},
@@ -73,9 +77,9 @@ def test_a_malformed_replica_set_does_not_keep_an_orphan_from_others():
     assert keys_of(changed(ORPHAN), *broken, TWO[0]) == ["default/web"]
 
 
-def test_a_changed_replica_set_concerns_itself():
+def test_a_changed_replica_set_concerns_itself() -> None:
     assert keys_of(changed(web_replica_set()), resource=REPLICASETS) == ["default/web"]
 
 
-def test_pods_of_an_owner_that_is_not_known_yet_concern_it():
+def test_pods_of_an_owner_that_is_not_known_yet_concern_it() -> None:
     assert keys_of(changed(OURS)) == ["default/web"]

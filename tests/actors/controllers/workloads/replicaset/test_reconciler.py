@@ -1,12 +1,18 @@
 """The ReplicaSet controller's decisions, driven by hand."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import pytest
+from structlog.testing import LogCapture
 
 from actors.controllers.workloads.replicaset.kind import REPLICASET, replica_spec
 from actors.simulation.driving import NOW, bodies, created_names, deleted_keys
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed, Done, ServerFailure
-from protocols.objects import encode_object
+from protocols.objects import Object, encode_object
 from protocols.resources import REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, web_replica_set
 from tests.support.objects import running_pod
@@ -39,29 +45,33 @@ REPLICAS = {
 
 
 @pytest.mark.parametrize(("replicas", "pods", "created", "deleted"), REPLICAS.values(), ids=REPLICAS)
-def test_missing_pods_are_created_and_surplus_ones_deleted(scene, replicas, pods, created, deleted):
+def test_missing_pods_are_created_and_surplus_ones_deleted(
+    scene: Callable[..., Any], replicas: int | None, pods: Sequence[Object], created: int, deleted: int
+) -> None:
     driven = scene(web_replica_set(replicas), pods=pods).sync()
     assert (len(driven.of(Create)), len(driven.of(Delete))) == (created, deleted)
     assert driven.result is None
 
 
-def test_a_replica_set_that_is_gone_has_nothing_done(scene):
+def test_a_replica_set_that_is_gone_has_nothing_done(scene: Callable[..., Any]) -> None:
     assert scene(pods=[owned("a")]).sync(key="default/other").batches == []
 
 
 @pytest.mark.parametrize(("replicas", "have", "bursts"), [(12, 0, [5, 5, 2]), (2, 14, [5, 5, 2])])
-def test_a_sync_creates_or_deletes_no_more_than_a_burst(scene, replicas, have, bursts):
+def test_a_sync_creates_or_deletes_no_more_than_a_burst(
+    scene: Callable[..., Any], replicas: int, have: int, bursts: Sequence[int]
+) -> None:
     one = scene(web_replica_set(replicas), pods=[owned(f"p{i}") for i in range(have)], burst=5)
     for burst in bursts:
         assert len(one.sync().of(Create, Delete)) == burst
     assert one.sync().of(Create, Delete) == []
 
 
-def test_a_burst_is_500(scene):
+def test_a_burst_is_500(scene: Callable[..., Any]) -> None:
     assert len(scene(web_replica_set(501)).sync().of(Create)) == 500
 
 
-def test_each_change_to_the_cluster_is_logged_once(scene, logs):
+def test_each_change_to_the_cluster_is_logged_once(scene: Callable[..., Any], logs: LogCapture) -> None:
     one = scene(web_replica_set(2))
     for _ in range(3):
         one.sync()
@@ -72,7 +82,7 @@ def test_each_change_to_the_cluster_is_logged_once(scene, logs):
     assert said == [("pods created", KEY, 2), ("pods deleted", KEY, 2)]
 
 
-def test_events_tell_of_created_and_deleted_pods(scene):
+def test_events_tell_of_created_and_deleted_pods(scene: Callable[..., Any]) -> None:
     driven = scene().sync()
     assert driven.events == [("Normal", "SuccessfulCreate", f"Created pod: {name}") for name in created_names(driven)]
     (about,) = {
@@ -86,7 +96,7 @@ def test_events_tell_of_created_and_deleted_pods(scene):
 # Whose pods.
 
 
-def test_matching_orphans_are_adopted_and_counted(scene):
+def test_matching_orphans_are_adopted_and_counted(scene: Callable[..., Any]) -> None:
     one = scene(pods=[running_pod("a", labels=WEB), running_pod("b", labels={"app": "other"})])
     driven = one.sync()
     assert [command.key for command in driven.of(Patch)] == ["default/a"]
@@ -94,19 +104,19 @@ def test_matching_orphans_are_adopted_and_counted(scene):
     assert len(one.pods()) == 2
 
 
-def test_pods_that_match_no_longer_are_released_and_replaced(scene):
+def test_pods_that_match_no_longer_are_released_and_replaced(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(1), pods=[owned("a", labels={"app": "debug"})])
     driven = one.sync()
     assert bodies(driven, Patch)[0]["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": "uid-of-web"}]
     assert len(driven.of(Create)) == 1
 
 
-def test_terminal_pods_are_neither_adopted_nor_released(scene):
+def test_terminal_pods_are_neither_adopted_nor_released(scene: Callable[..., Any]) -> None:
     pods = [running_pod("a", labels=WEB, phase="Failed"), owned("b", labels={"app": "debug"}, phase="Succeeded")]
     assert scene(web_replica_set(0), pods=pods).sync().of(Patch, Get) == []
 
 
-def test_a_failed_adoption_ends_the_sync_before_all_else(scene):
+def test_a_failed_adoption_ends_the_sync_before_all_else(scene: Callable[..., Any]) -> None:
     one = scene(pods=[running_pod("a", labels=WEB)])
     driven = one.sync(
         lambda command: ServerFailure("no") if isinstance(command, Patch) else one.accept(command), raises=CommandFailed
@@ -114,14 +124,14 @@ def test_a_failed_adoption_ends_the_sync_before_all_else(scene):
     assert [type(command) for command in driven.commands] == [Get, Patch]
 
 
-def test_a_replica_set_that_is_being_deleted_only_counts_its_pods(scene):
+def test_a_replica_set_that_is_being_deleted_only_counts_its_pods(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(5, meta=DELETING), pods=[owned("a"), running_pod("b", labels=WEB)])
     driven = one.sync()
     assert [type(command) for command in driven.commands] == [Update]
     assert one.status()["replicas"] == 1
 
 
-def test_a_replica_set_that_is_deleted_without_our_knowing_adopts_nothing(scene):
+def test_a_replica_set_that_is_deleted_without_our_knowing_adopts_nothing(scene: Callable[..., Any]) -> None:
     one = scene(pods=[running_pod("a", labels=WEB)])
     live = Done(encode_object(web_replica_set(meta={**DELETING, "resourceVersion": "900"})))
     driven = one.sync(lambda command: live if isinstance(command, Get) else one.accept(command), raises=CommandFailed)
@@ -131,7 +141,7 @@ def test_a_replica_set_that_is_deleted_without_our_knowing_adopts_nothing(scene)
 # Which pods go.
 
 
-def test_the_pods_that_go_first_are_deleted(scene):
+def test_the_pods_that_go_first_are_deleted(scene: Callable[..., Any]) -> None:
     pods = [
         owned("ready", ready_since=NOW - 3600),
         owned("unready", ready=False),
@@ -160,25 +170,25 @@ CROWDS = [
 ]
 
 
-def test_pods_on_nodes_crowded_by_siblings_go_first(scene):
+def test_pods_on_nodes_crowded_by_siblings_go_first(scene: Callable[..., Any]) -> None:
     assert deleted_keys(scene(*SIBLINGS, pods=CROWDS).sync()) == ["default/b"]
     swapped = [{**each, "spec": {"nodeName": {"n1": "n2", "n2": "n1"}[each["spec"]["nodeName"]]}} for each in CROWDS]
     assert deleted_keys(scene(*SIBLINGS, pods=[swapped[1], swapped[0], *swapped[2:]]).sync()) == ["default/b"]
 
 
-def test_a_sibling_with_an_invalid_selector_crowds_no_node(scene):
+def test_a_sibling_with_an_invalid_selector_crowds_no_node(scene: Callable[..., Any]) -> None:
     broken = {**SIBLINGS[1], "spec": {**SIBLINGS[1]["spec"], "selector": {"matchLabels": {"app": 1}}}}
     pods = [owned("a", node="n1", ready_since=NOW - 10), *CROWDS[1:]]
     assert deleted_keys(scene(SIBLINGS[0], broken, pods=pods).sync()) == ["default/a"]
 
 
-def test_without_a_controller_siblings_do_not_matter(scene):
+def test_without_a_controller_siblings_do_not_matter(scene: Callable[..., Any]) -> None:
     alone = [{**each, "metadata": {**each["metadata"], "ownerReferences": []}} for each in SIBLINGS]
     pods = [owned("a", node="n1", ready_since=NOW - 10), *CROWDS[1:]]
     assert deleted_keys(scene(*alone, pods=pods).sync()) == ["default/a"]
 
 
-def test_the_ages_of_deleted_pods_are_measured(scene):
+def test_the_ages_of_deleted_pods_are_measured(scene: Callable[..., Any]) -> None:
     pods = [owned("a", created=NOW - 100, ready_since=NOW - 10), owned("b", created=NOW - 50, ready_since=NOW - 9000)]
     one = scene(web_replica_set(1), pods=pods)
     assert deleted_keys(one.sync()) == ["default/a"]
@@ -191,7 +201,7 @@ def test_the_ages_of_deleted_pods_are_measured(scene):
 # The status.
 
 
-def test_the_status_counts_the_pods_from_before_the_sync(scene):
+def test_the_status_counts_the_pods_from_before_the_sync(scene: Callable[..., Any]) -> None:
     one = scene(
         web_replica_set(3, generation=4), pods=[owned("a"), owned("b", labels={**WEB, "more": "yes"}, ready=False)]
     )
@@ -206,13 +216,13 @@ def test_the_status_counts_the_pods_from_before_the_sync(scene):
     }
 
 
-def test_an_unchanged_status_is_not_written(scene):
+def test_an_unchanged_status_is_not_written(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(1), pods=[owned("a")])
     assert [type(command) for command in one.sync().commands] == [Update]
     assert one.sync().commands == []
 
 
-def test_only_terminating_pods_that_match_are_counted(scene):
+def test_only_terminating_pods_that_match_are_counted(scene: Callable[..., Any]) -> None:
     pods = [
         owned("a", metadata=DELETING),
         owned("b", labels={"app": "x"}, metadata=DELETING),
@@ -234,7 +244,9 @@ READINESS = {
 
 
 @pytest.mark.parametrize(("min_ready_seconds", "ages", "seconds"), READINESS.values(), ids=READINESS)
-def test_a_replica_set_is_looked_at_again_when_a_pod_becomes_available(scene, min_ready_seconds, ages, seconds):
+def test_a_replica_set_is_looked_at_again_when_a_pod_becomes_available(
+    scene: Callable[..., Any], min_ready_seconds: int, ages: Any, seconds: float | None
+) -> None:
     pods = []
     for i, age in enumerate(ages):
         one = owned(f"p{i}", ready_since=NOW)
@@ -273,12 +285,12 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(("parts", "why"), MALFORMED)
-def test_a_malformed_replica_set_is_refused_with_the_name_of_the_field(parts, why):
+def test_a_malformed_replica_set_is_refused_with_the_name_of_the_field(parts: Object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         replica_spec(parts, REPLICASET)
 
 
-def test_nothing_is_done_for_a_malformed_replica_set(scene):
+def test_nothing_is_done_for_a_malformed_replica_set(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(replicas="three"), pods=[running_pod("a", labels=WEB)])
     driven = one.sync(raises=ValueError)
     assert driven.commands == []

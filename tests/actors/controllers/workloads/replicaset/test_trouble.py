@@ -1,12 +1,17 @@
 """What the ReplicaSet controller does when watches are late, it is killed, the server refuses or pods fail."""
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from structlog.testing import LogCapture
 
 from actors.reconciliation import RequeueAfter
 from actors.simulation.driving import created_keys, created_names, failing
-from protocols.messages.commands import Create, Delete, Get, Update
+from protocols.messages.commands import Command, Create, Delete, Get, Update
 from protocols.messages.outcomes import (
     AlreadyExists,
     CommandFailed,
@@ -14,20 +19,21 @@ from protocols.messages.outcomes import (
     Done,
     Forbidden,
     NotFound,
+    Outcome,
     Refused,
     ServerFailure,
     Unknown,
 )
 from protocols.objects import decode_object, encode_object, name_of
 from protocols.resources import PODS, REPLICASETS
-from tests.actors.controllers.workloads.replica_sets import CONTROLLER, KEY, owned, web_replica_set
+from tests.actors.controllers.workloads.replica_sets import CONTROLLER, KEY, Scene, owned, web_replica_set
 from tests.support.objects import running_pod
 from tests.support.refusals import NAMESPACE_TERMINATING, QUOTA_EXCEEDED
 
 # Own writes, seen late.
 
 
-def test_no_pod_is_made_twice_while_the_watch_is_late(scene):
+def test_no_pod_is_made_twice_while_the_watch_is_late(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(30))
     assert len(one.sync().of(Create)) == 30
     assert one.sync().of(Create, Delete) == []
@@ -37,7 +43,7 @@ def test_no_pod_is_made_twice_while_the_watch_is_late(scene):
     assert one.sync().of(Create, Delete) == []
 
 
-def test_the_status_is_written_while_the_watch_is_late(scene):
+def test_the_status_is_written_while_the_watch_is_late(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(3))
     one.sync()
     driven = one.sync()
@@ -46,17 +52,17 @@ def test_the_status_is_written_while_the_watch_is_late(scene):
     assert one.sync().commands == []
 
 
-def test_no_second_pod_is_deleted_while_the_watch_is_late(scene):
+def test_no_second_pod_is_deleted_while_the_watch_is_late(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(1), pods=[owned("a"), owned("b"), owned("c")])
     assert len(one.sync().of(Delete)) == 2
     one.clock.advance(360)
     assert one.sync().of(Create, Delete) == []
 
 
-def test_a_pod_that_is_deleted_gracefully_is_counted_as_terminating(scene):
+def test_a_pod_that_is_deleted_gracefully_is_counted_as_terminating(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(1), pods=[owned("a"), owned("b")])
 
-    def gracefully(command):
+    def gracefully(command: Command) -> Outcome:
         if isinstance(command, Delete):
             known = decode_object(one.tables[PODS].entry(command.key).raw)
             meta = {**known["metadata"], "deletionTimestamp": "2027-01-01T00:00:00Z", "resourceVersion": "900"}
@@ -75,10 +81,10 @@ def test_a_pod_that_is_deleted_gracefully_is_counted_as_terminating(scene):
 class Server:
     """Keeps the names of pods that were created; a name is there once."""
 
-    def __init__(self, one):
+    def __init__(self, one: Scene) -> None:
         self.one, self.pods = one, {}
 
-    def __call__(self, command):
+    def __call__(self, command: Command) -> Outcome:
         if isinstance(command, Create):
             key = f"default/{name_of(decode_object(command.body))}"
             if key in self.pods:
@@ -91,7 +97,9 @@ class Server:
 
 
 @pytest.mark.parametrize("batches", range(1, 6))
-def test_killed_after_any_batch_a_sync_that_starts_anew_makes_no_pod_twice(scene, batches):
+def test_killed_after_any_batch_a_sync_that_starts_anew_makes_no_pod_twice(
+    scene: Callable[..., Any], batches: int
+) -> None:
     """Nothing of the first one is known to the second: neither its outcomes nor, by the late watch, its pods."""
     one = scene(web_replica_set(10))
     server = Server(one)
@@ -103,11 +111,11 @@ def test_killed_after_any_batch_a_sync_that_starts_anew_makes_no_pod_twice(scene
     assert {pod.key for pod in one.pods()} == set(server.pods)
 
 
-def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene):
+def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(3))
     server, lost = Server(one), []
 
-    def losing_the_third(command):
+    def losing_the_third(command: Command) -> Outcome:
         outcome = server(command)
         if isinstance(command, Create) and len(server.pods) == 3 and not lost:
             lost.append(command)
@@ -129,7 +137,9 @@ def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene):
 
 
 @pytest.mark.parametrize("nothing_said", [Refused("connection refused"), Forbidden("no"), ServerFailure("later")])
-def test_while_nobody_says_who_has_a_name_it_is_asked_for_again(scene, nothing_said):
+def test_while_nobody_says_who_has_a_name_it_is_asked_for_again(
+    scene: Callable[..., Any], nothing_said: Outcome
+) -> None:
     one = scene(web_replica_set(1))
     server = Server(one)
     (name,) = created_names(one.sync(server, stop_after=1))
@@ -144,14 +154,16 @@ def test_while_nobody_says_who_has_a_name_it_is_asked_for_again(scene, nothing_s
 
 
 @pytest.mark.parametrize("never_heard", [Create, Get])
-def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(scene, never_heard):
+def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(
+    scene: Callable[..., Any], never_heard: type[Any]
+) -> None:
     one = scene(web_replica_set(2))
     server = Server(one)
     if never_heard is Get:
         one.sync(server, stop_after=1)
         one.start()
 
-    def silent(command):
+    def silent(command: Command) -> Outcome:
         outcome = server(command)
         return Unknown("timed out") if isinstance(command, never_heard) else outcome
 
@@ -163,14 +175,14 @@ def test_it_is_asked_for_again_also_if_somebody_has_changed_the_owner_meanwhile(
     assert len(one.pods()) == 3
 
 
-def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene):
+def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(1))
     (name,) = created_names(one.sync(stop_after=1))
     stranger = Done(
         encode_object(running_pod(name, owner=CONTROLLER, metadata={"uid": "strange", "resourceVersion": "500"}))
     )
 
-    def answer(command):
+    def answer(command: Command) -> Outcome:
         match command:
             case Create() if name.encode() in command.body:
                 return AlreadyExists()
@@ -183,7 +195,7 @@ def test_a_name_that_a_stranger_has_is_passed_over_once_it_is_known(scene):
     assert other != name
 
 
-def test_a_pod_that_is_deleted_gets_a_successor_of_another_name(scene):
+def test_a_pod_that_is_deleted_gets_a_successor_of_another_name(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(2))
     names = created_names(one.sync())
     one.sync()
@@ -196,7 +208,7 @@ def test_a_pod_that_is_deleted_gets_a_successor_of_another_name(scene):
 # Failures.
 
 
-def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene):
+def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(100))
     driven = one.sync(failing(after=10, outcome=QUOTA_EXCEEDED, to=Create, otherwise=one.accept), raises=CommandFailed)
     assert len(driven.of(Create)) == 15
@@ -216,7 +228,7 @@ def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene):
     assert "conditions" not in one.status()
 
 
-def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene):
+def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(0), pods=[owned("a"), owned("b")])
     driven = one.sync(
         lambda command: (
@@ -233,13 +245,13 @@ def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene):
     assert str(driven.error) == "unable to delete pods: no"
 
 
-def test_what_was_never_sent_leaves_the_status_alone(scene):
+def test_what_was_never_sent_leaves_the_status_alone(scene: Callable[..., Any]) -> None:
     driven = scene().sync(lambda _command: Refused("the lease is lost"), raises=CommandFailed)
     assert [type(command) for command in driven.commands] == [Create]
     assert driven.records == []
 
 
-def test_in_a_terminating_namespace_nothing_is_created_told_or_tried_again(scene):
+def test_in_a_terminating_namespace_nothing_is_created_told_or_tried_again(scene: Callable[..., Any]) -> None:
     one = scene()
     driven = one.sync(lambda command: NAMESPACE_TERMINATING if isinstance(command, Create) else one.accept(command))
     assert len(driven.of(Create)) == 1
@@ -247,10 +259,10 @@ def test_in_a_terminating_namespace_nothing_is_created_told_or_tried_again(scene
     assert "conditions" not in one.status()
 
 
-def test_a_failed_status_hides_a_failed_creation(scene):
+def test_a_failed_status_hides_a_failed_creation(scene: Callable[..., Any]) -> None:
     one = scene()
 
-    def answer(command):
+    def answer(command: Command) -> Outcome:
         match command:
             case Create():
                 return QUOTA_EXCEEDED
@@ -261,7 +273,7 @@ def test_a_failed_status_hides_a_failed_creation(scene):
     assert str(one.sync(answer, raises=CommandFailed).error) == "etcd is down"
 
 
-def test_a_failed_status_is_tried_once_more_on_the_live_object(scene):
+def test_a_failed_status_is_tried_once_more_on_the_live_object(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(0, generation=2))
     driven = one.sync(
         failing(after=0, outcome=Conflict("newer"), to=Update, otherwise=one.accept), raises=CommandFailed
@@ -272,7 +284,7 @@ def test_a_failed_status_is_tried_once_more_on_the_live_object(scene):
 # Pods that fail at once.
 
 
-def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene):
+def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(1))
     made, began = [], one.clock.uptime
     while one.clock.uptime - began < 600:
@@ -288,7 +300,7 @@ def test_pods_that_fail_at_once_are_replaced_ever_more_slowly(scene):
     assert waits == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
-def test_pods_that_fail_at_once_are_warned_of_once(scene, logs):
+def test_pods_that_fail_at_once_are_warned_of_once(scene: Callable[..., Any], logs: LogCapture) -> None:
     one = scene(web_replica_set(2), pods=[owned("dead", phase="Failed")])
     first = one.sync()
     one.bench.catch_up()
@@ -301,7 +313,7 @@ def test_pods_that_fail_at_once_are_warned_of_once(scene, logs):
     ]
 
 
-def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene):
+def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(3), pods=[owned("a"), owned("b"), owned("dead", phase="Failed")])
     first = one.sync()
     one.bench.catch_up()
@@ -314,7 +326,7 @@ def test_other_missing_pods_do_not_wait_with_those_that_failed_at_once(scene):
     assert len(one.sync().of(Create)) == 1
 
 
-def test_a_pod_that_fails_after_a_while_is_replaced_at_once(scene):
+def test_a_pod_that_fails_after_a_while_is_replaced_at_once(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
     for _ in range(5):
         driven = one.sync()
@@ -324,7 +336,7 @@ def test_a_pod_that_fails_after_a_while_is_replaced_at_once(scene):
         one.fail_pods(created_keys(driven))
 
 
-def test_a_replica_set_made_anew_under_its_name_starts_clean(scene):
+def test_a_replica_set_made_anew_under_its_name_starts_clean(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
     first = one.sync()
     one.bench.catch_up()
@@ -334,7 +346,7 @@ def test_a_replica_set_made_anew_under_its_name_starts_clean(scene):
     assert len(one.sync().of(Create)) == 1
 
 
-def test_what_is_remembered_of_a_replica_set_goes_with_it(scene):
+def test_what_is_remembered_of_a_replica_set_goes_with_it(scene: Callable[..., Any]) -> None:
     one = scene(web_replica_set(1), pods=[owned("dead", phase="Failed")])
     first = one.sync()
     one.bench.catch_up()
