@@ -162,7 +162,7 @@ class ControllerSpec:
     children: Mapping[str, Callable[[str, ControllerContext], ActorSpec]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises TypeError on ("x") for ("x",): each letter of a text would be an alias."""
+        """Raises TypeError on ("x") for ("x",): each letter would be an alias; ValueError on two equal names."""
         several = {
             "aliases": self.aliases,
             "queues": self.queues,
@@ -173,6 +173,9 @@ class ControllerSpec:
         }
         for what, given in several.items():
             _refuse_single(f"{what} of {self.name}", given)
+        for names in ([queue.name for queue in self.queues], [one.name for one in self.passes]):
+            if len(set(names)) < len(names):
+                raise ValueError(f"two queues or passes of {self.name} have one name: {names}")
 
     @property
     def watches(self) -> tuple[Watch[Any], ...]:
