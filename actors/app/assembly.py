@@ -25,7 +25,7 @@ from actors.reconciliation.actor_names import (
     controller_name,
     informer_name,
 )
-from actors.reconciliation.derived import MakeTable, indexes_of, new_table
+from actors.reconciliation.derived import MakeTable, check_interests, indexes_of, new_table
 from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
 from protocols.messages.discovery import ServedResource
 from runtime.client.api import Transport
@@ -127,6 +127,7 @@ def manager_spec(
 def _make_tables(assembly: Assembly, specs: Iterable[ControllerSpec]) -> None:
     """One for each resource that a controller reads, with the indexes that all of them declare."""
     specs = tuple(specs)
+    check_interests(specs)
     indexes = indexes_of(specs)
     for resource in (resource for spec in specs for resource in spec.resources):
         if resource.id not in assembly.tables:

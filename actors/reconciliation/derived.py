@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, get_type_hints
 
 from actors.reconciliation.specs import ControllerSpec, Index
 from protocols.nodes import lease_facts, node_facts
@@ -11,7 +11,7 @@ from protocols.objects import Object
 from protocols.pods import pod_facts
 from protocols.resources import LEASES, NODES, PODS, Resource
 from runtime.tables.frozen import freeze
-from runtime.tables.table import IndexValues, Table
+from runtime.tables.table import BUILT_IN_INDEXES, IndexValues, Table
 
 NODE = "node"
 
@@ -42,6 +42,28 @@ def indexes_of(specs: Iterable[ControllerSpec]) -> dict[str, dict[str, IndexValu
     for (resource_id, name), (_, index) in owners.items():
         found.setdefault(resource_id, {})[name] = index.values_of
     return found
+
+
+def facts_of(resource_id: str) -> frozenset[str]:
+    """The names of the facts that its table derives."""
+    derive = DERIVED.get(resource_id)
+    return frozenset() if derive is None else frozenset(get_type_hints(derive)["return"].__dataclass_fields__)
+
+
+def check_interests(specs: Iterable[ControllerSpec]) -> None:
+    """Raises ValueError if a watch names a fact or an index that its table does not have: it would match too much, or
+    nothing.
+    """
+    specs = tuple(specs)
+    indexes = indexes_of(specs)
+    for spec in specs:
+        for watch in spec.watches:
+            resource_id, interest = watch.resource.id, watch.interest
+            facts = {*interest.changed, *(fact for fact, _ in interest.having)} - facts_of(resource_id)
+            named = {index for index, _ in interest.indexed} - {*indexes.get(resource_id, ()), *BUILT_IN_INDEXES}
+            for what, unknown in (("fact", facts), ("index", named)):
+                if unknown:
+                    raise ValueError(f"{spec.name} watches {watch.resource} by an unknown {what}: {min(unknown)!r}")
 
 
 class MakeTable(Protocol):

@@ -30,6 +30,7 @@ from runtime.tables.audience import Audience
 from runtime.tables.entry import Entry
 
 __all__ = [
+    "BUILT_IN_INDEXES",
     "FURTHER_OWNER",
     "NAMESPACE",
     "OWNER",
@@ -89,6 +90,7 @@ class _State:
 
 NAMESPACE, OWNER = "namespace", "owner"
 FURTHER_OWNER = "further owner"  # uids of owners that are not the controller
+BUILT_IN_INDEXES = (NAMESPACE, OWNER, FURTHER_OWNER)
 
 
 class Table:
