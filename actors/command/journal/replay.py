@@ -73,6 +73,7 @@ class Replayer:
         self._actor = stage.build(spec, incarnation, self._tap)
         self._mail: dict[int, MessageSent] = {}
         self._informers_mail: dict[int, MessageSent] = {}
+        self._discoveries: dict[int, MessageSent] = {}  # what the manager is sent
         self._replayed: deque[Submit] = deque()
         self._current: MessageSent | None = None
         self._begun = False
@@ -88,7 +89,7 @@ class Replayer:
         elif is_informer(record.receiver):
             self._informers_mail[record.number] = record
         elif record.receiver == MANAGER and record.sender == DISCOVERY:
-            self._stage.discovers(message_of(record))
+            self._discoveries[record.number] = record
         return None
 
     def _compare(self, record: MessageSent) -> Difference | None:
@@ -112,6 +113,10 @@ class Replayer:
         informers = self._informers_mail.pop(record.number, None)
         if informers is not None:
             self._stage.informer_handles(informers)
+            return None
+        discovered = self._discoveries.pop(record.number, None)
+        if discovered is not None:
+            self._stage.discovers(message_of(discovered))
             return None
         told = self._mail.pop(record.number, None)
         if told is None:

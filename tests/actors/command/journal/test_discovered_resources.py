@@ -1,0 +1,60 @@
+"""A run in which a resource comes and goes is recorded, and replayed without a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from actors.app.system import ControllerSystem
+from actors.command.journal.replay import replay
+from actors.command.journal.table import described
+from actors.options import Options
+from actors.simulation import SimulatedCluster
+from protocols.codec import decode
+from protocols.messages.discovery import ResourcesDiscovered, TablesChanged
+from protocols.messages.journal import MessageSent
+from protocols.resources import PODS, Resource
+from runtime.system.journal import JournalWriter, Run, read_journal
+from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
+from tests.support.census import CONFIGMAPS, census
+
+
+def test_a_controller_of_discovered_resources_is_replayed(
+    tmp_path: Path, make_cluster: Callable[..., SimulatedCluster], log: Any
+) -> None:
+    path, spec, cluster = tmp_path / "journal", census([]), make_cluster(seed=5)
+
+    def record(_name: str, system: ControllerSystem) -> None:
+        run = Run(version="test", seed=5, arguments=[], controllers=[spec.name])
+        system.actors.journal = JournalWriter(path, run=run, clock=system.clock, largest=10_000_000, files=3)
+
+    def create(resource: Resource, name: str, **parts: Any) -> None:
+        cluster.create(resource, {"metadata": {"name": name}, **parts})
+
+    cluster.started.append(record)
+    system = cluster.manager(controllers=(spec,))
+    create(PODS, "a", spec={"containers": [{"name": "c", "image": "i"}]})
+    cluster.create(CRDS, crd())
+    create(THINGS, "one")
+    cluster.run_for(20.0)
+    create(THINGS, "two")
+    cluster.run_for(5.0)
+    cluster.delete(CRDS, "things.example.com")
+    cluster.run_for(20.0)
+    create(PODS, "b", spec={"containers": [{"name": "c", "image": "i"}]})
+    cluster.run_for(5.0)
+    counted = cluster.get(CONFIGMAPS, "default/census-none")
+    assert counted is not None
+    assert counted["data"]["pods"] == "2"
+    journal = system.actors.journal
+    assert isinstance(journal, JournalWriter)
+    journal.close()
+
+    records = list(read_journal(path))
+    done = replay(records, spec.name, specs=(census([]),), read_options=lambda _arguments: Options(), log=log)
+    assert done.difference is None
+    assert done.batches >= 4
+    sent = [decode(one.frame) for one in records if isinstance(one, MessageSent) and one.frame]
+    assert {type(message) for message in sent} >= {ResourcesDiscovered, TablesChanged}
+    assert all(described(message) for message in sent)
