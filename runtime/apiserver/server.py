@@ -19,7 +19,8 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from protocols.objects import Object
+from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
+from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
 from runtime.apiserver.core.cluster import Call, Cluster, Now
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
@@ -34,7 +35,7 @@ from runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
 from runtime.apiserver.storage.state import State
 from runtime.apiserver.storage.store import Change, Store
 from runtime.apiserver.storage.watches import Watch, WatchCache
-from runtime.apiserver.verbs.create import create, create_object
+from runtime.apiserver.verbs.create import create
 from runtime.apiserver.verbs.delete import delete, delete_collection
 from runtime.apiserver.verbs.patch import patch
 from runtime.apiserver.verbs.placing import bind, evict
@@ -45,7 +46,6 @@ from runtime.apiserver.verbs.watch import watch
 from runtime.client.api import Request, Response
 
 SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
-FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def random_suffix() -> str:
@@ -91,12 +91,22 @@ class ApiServer:
         ]
         if collect_garbage:
             self._reactions += [GarbageCollector(self._cluster).react, NamespaceCleanup(self._cluster).react]
-        self._create_first_namespaces()
+        self._kubernetes_service: KubernetesService | None = None
+        create_first_namespaces(self._cluster)
+        self._react()
+        self._state.commit()
 
     @property
     def revision(self) -> int:
         """The newest resourceVersion."""
         return self._state.revision
+
+    def reached_at(self, host: str, port: int) -> None:
+        """Publish this address as Service default/kubernetes, from now on. host: an IPv4 address."""
+        self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)
+        self._kubernetes_service.reconcile()
+        self._react()
+        self._state.commit()
 
     def handle(self, request: Request, *, user: str = "system:admin") -> Response:
         """Carry out any request except a watch. A refusal is a response too."""
@@ -138,6 +148,8 @@ class ApiServer:
     def tick(self, now: float) -> None:
         """Carry out what is due: bookmarks, time-outs of watches, expiry of objects. now: unix seconds."""
         self._expiry.tick(now)
+        if self._kubernetes_service is not None:
+            self._kubernetes_service.tick(now)
         self._react()
         self._state.commit()
         for one in self._cache.watches():
@@ -194,14 +206,3 @@ class ApiServer:
             case "POST", True, "eviction":
                 return evict(cluster, call)
         raise status_errors.method_not_allowed()
-
-    def _create_first_namespaces(self) -> None:
-        definition = self.registry.find("", "v1", "namespaces")
-        if definition is None:
-            return
-        for name in FIRST_NAMESPACES:
-            if self._state.get(definition.storage, name) is None:
-                namespace: Object = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
-                create_object(self._cluster, definition, namespace)
-        self._react()
-        self._state.commit()

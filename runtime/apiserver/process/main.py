@@ -123,6 +123,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         try:
             port = await _listen(runner, arguments.port, _tls(certificates))
             url, kubeconfig = f"https://{LOOPBACK}:{port}", directory / "kubeconfig"
+            api.reached_at(LOOPBACK, port)
             authority = certificates.authority.certificate.read_bytes()
             write_kubeconfig(kubeconfig, url=url, authority=authority, token=token)
             gc.freeze()

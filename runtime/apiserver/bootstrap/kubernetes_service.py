@@ -1,0 +1,90 @@
+"""The Service default/kubernetes, through which pods and programs find the API server, with its endpoints.
+
+The Service is created when it is missing, never corrected; Endpoints and EndpointSlice are kept as they should be.
+
+Source: kubernetes pkg/controlplane/controller/kubernetesservice/controller.go,
+pkg/controlplane/reconcilers/{instancecount,endpointsadapter}.go, cmd/kube-apiserver/app/options (v1.36).
+Differs: the address may be one on loopback, which kube-apiserver refuses in Endpoints.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.objects import Object, decode_object, make_key
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.kinds.core.service import SERVICE_RANGE
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.verbs.create import create_object
+
+NAMESPACE, NAME = "default", "kubernetes"
+EVERY = 10.0  # seconds between looks
+PORT = 443
+CLUSTER_IP = str(SERVICE_RANGE[1])
+
+
+class KubernetesService:
+    """Creates and recreates the three objects. host, port: where the server is reached; host is an IPv4 address."""
+
+    def __init__(self, cluster: Cluster, *, host: str, port: int) -> None:
+        self._cluster, self._host, self._port = cluster, host, port
+        self._next = 0.0
+
+    def tick(self, now: float) -> None:
+        """Reconcile when it is due. Raises StatusError if the Service cannot be created, as its address is taken."""
+        if now >= self._next:
+            self._next = now + EVERY
+            self.reconcile()
+
+    def reconcile(self) -> None:
+        ports = [{"name": "https", "port": self._port, "protocol": "TCP"}]
+        self._keep(
+            self._cluster.registry.find("", "v1", "endpoints"),
+            labels={"endpointslice.kubernetes.io/skip-mirror": "true"},
+            content={"subsets": [{"addresses": [{"ip": self._host}], "ports": ports}]},
+        )
+        self._keep(
+            self._cluster.registry.find("discovery.k8s.io", "v1", "endpointslices"),
+            labels={"kubernetes.io/service-name": NAME},
+            content={
+                "addressType": "IPv4",
+                "endpoints": [{"addresses": [self._host], "conditions": {"ready": True}}],
+                "ports": ports,
+            },
+        )
+        self._create_service(self._cluster.registry.find("", "v1", "services"))
+
+    def _create_service(self, definition: ResourceDefinition | None) -> None:
+        if definition is None or self._stored(definition) is not None:
+            return
+        service = _new(definition, {"component": "apiserver", "provider": "kubernetes"})
+        service["spec"] = {
+            "clusterIP": CLUSTER_IP,
+            "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": PORT, "protocol": "TCP", "targetPort": self._port}],
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        }
+        create_object(self._cluster, definition, service)
+
+    def _keep(self, definition: ResourceDefinition | None, *, labels: dict[str, str], content: dict[str, Any]) -> None:
+        """Creates the object of this kind, or corrects its labels and content."""
+        if definition is None:
+            return
+        stored = self._stored(definition)
+        if stored is None:
+            create_object(self._cluster, definition, {**_new(definition, labels), **content})
+            return
+        meta = stored["metadata"]
+        wanted = {**stored, **content, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), **labels}}}
+        if wanted != stored:
+            self._cluster.state.put(definition.storage, make_key(NAMESPACE, NAME), wanted)
+
+    def _stored(self, definition: ResourceDefinition) -> Object | None:
+        record = self._cluster.state.get(definition.storage, make_key(NAMESPACE, NAME))
+        return None if record is None else decode_object(record.raw)
+
+
+def _new(definition: ResourceDefinition, labels: dict[str, str]) -> Object:
+    meta = {"name": NAME, "namespace": NAMESPACE, "labels": labels}
+    return {"kind": definition.kind, "apiVersion": definition.api_version, "metadata": meta}

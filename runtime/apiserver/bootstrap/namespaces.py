@@ -1,0 +1,22 @@
+"""The namespaces that exist from the start.
+
+Source: kubernetes pkg/controlplane/controller/systemnamespaces/system_namespaces_controller.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.verbs.create import create_object
+
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+def create_first_namespaces(cluster: Cluster) -> None:
+    definition = cluster.registry.find("", "v1", "namespaces")
+    if definition is None:
+        return
+    for name in FIRST_NAMESPACES:
+        if cluster.state.get(definition.storage, name) is None:
+            namespace: Object = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
+            create_object(cluster, definition, namespace)
