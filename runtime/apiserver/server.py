@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
-from runtime.apiserver.core.cluster import Call, Cluster, Now
+from runtime.apiserver.core.cluster import Call, Cluster, Now, Reaction
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
 from runtime.apiserver.errors import status_errors
@@ -33,7 +35,7 @@ from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.stand_ins.garbage import GarbageCollector
 from runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
 from runtime.apiserver.storage.state import State
-from runtime.apiserver.storage.store import Change, Store
+from runtime.apiserver.storage.store import Store
 from runtime.apiserver.storage.watches import Watch, WatchCache
 from runtime.apiserver.verbs.create import create
 from runtime.apiserver.verbs.delete import delete, delete_collection
@@ -85,16 +87,12 @@ class ApiServer:
         )
         self._watches = 0
         self._expiry = Expiry(self._cluster)
-        self._reactions: list[Callable[[Change], None]] = [
-            CustomResources(self._cluster, self._cache).react,
-            self._expiry.react,
-        ]
+        self._reactions: list[Reaction] = [CustomResources(self._cluster, self._cache), self._expiry]
         if collect_garbage:
-            self._reactions += [GarbageCollector(self._cluster).react, NamespaceCleanup(self._cluster).react]
+            self._reactions += [GarbageCollector(self._cluster), NamespaceCleanup(self._cluster)]
         self._kubernetes_service: KubernetesService | None = None
-        create_first_namespaces(self._cluster)
-        self._react()
-        self._state.commit()
+        with self._transaction():
+            create_first_namespaces(self._cluster)
 
     @property
     def revision(self) -> int:
@@ -104,20 +102,21 @@ class ApiServer:
     def reached_at(self, host: str, port: int) -> None:
         """Publish this address as Service default/kubernetes, from now on. host: an IPv4 address."""
         self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)
-        self._kubernetes_service.reconcile()
-        self._react()
-        self._state.commit()
+        with self._transaction():
+            self._kubernetes_service.reconcile()
 
     def handle(self, request: Request, *, user: str = "system:admin") -> Response:
-        """Carry out any request except a watch. A refusal is a response too."""
-        try:
-            call = Call(route(self.registry, request.path), request, user)
-            return self._carry_out(call)
-        except StatusError as err:
-            return err.response()
-        finally:
-            self._react()
-            self._state.commit()
+        """Carry out any request except a watch. A refusal is a response too.
+
+        Any other exception is raised, after everything that the request changed is undone. A collection whose
+        deletion is refused in the middle stays half deleted, as upstream's.
+        """
+        with self._transaction():
+            try:
+                call = Call(route(self.registry, request.path), request, user)
+                return self._carry_out(call)
+            except StatusError as err:
+                return err.response()
 
     def watch(
         self,
@@ -146,15 +145,27 @@ class ApiServer:
         self._state.when_durable(callback)
 
     def tick(self, now: float) -> None:
-        """Carry out what is due: bookmarks, time-outs of watches, expiry of objects. now: unix seconds."""
-        self._expiry.tick(now)
+        """Carry out what is due: bookmarks, time-outs of watches, expiry of objects. now: unix seconds.
+
+        A job that fails is undone and keeps no other from its turn. Then raises an ExceptionGroup of what they raised.
+        """
+        errors: list[Exception] = []
+        for job in self._jobs(now):
+            try:
+                with self._transaction():
+                    job()
+            except Exception as err:
+                errors.append(err)
+        if errors:
+            raise ExceptionGroup("jobs that were due have failed", errors)
+
+    def _jobs(self, now: float) -> Iterator[Callable[[], None]]:
+        yield partial(self._expiry.tick, now)
         if self._kubernetes_service is not None:
-            self._kubernetes_service.tick(now)
-        self._react()
-        self._state.commit()
+            yield partial(self._kubernetes_service.tick, now)
         for one in self._cache.watches():
-            one.tick(now)
-        self._cache.age(now)
+            yield partial(one.tick, now)
+        yield partial(self._cache.age, now)
 
     def next_tick(self) -> float | None:
         """When the next watch needs a tick, in unix seconds; None without watches."""
@@ -167,13 +178,26 @@ class ApiServer:
         except StatusError:
             return None
 
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Commits what is staged inside, with all that follows from it; or undoes it if something is raised."""
+        try:
+            yield
+            self._react()
+        except BaseException:
+            for change in self._state.roll_back():
+                for reaction in self._reactions:
+                    reaction.undo(change)
+            raise
+        self._state.commit()
+
     def _react(self) -> None:
         """Run the reactions to this request's changes, and to the changes that they make, as part of its commit."""
         done = 0
         while done < len(self._state.staged):
             change = self._state.staged[done]
-            for react in self._reactions:
-                react(change)
+            for reaction in self._reactions:
+                reaction.react(change)
             done += 1
 
     def _carry_out(self, call: Call) -> Response:

@@ -13,6 +13,7 @@ from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route
 from runtime.apiserver.schema.shapes import Shapes
 from runtime.apiserver.storage.state import Record, State
+from runtime.apiserver.storage.store import Change
 from runtime.client.api import Request
 
 
@@ -21,6 +22,17 @@ class Now(Protocol):
 
     def now(self) -> float:
         """Unix seconds."""
+
+
+class Reaction(Protocol):
+    """What follows from a change, in the same commit."""
+
+    def react(self, change: Change) -> None:
+        """Stage what follows from a staged change, and keep what it remembers in step."""
+
+    def undo(self, change: Change) -> None:
+        """Forget a change that is rolled back, newest first. The state is already that of before all of them, and
+        `react` may not have been called for this one, or have raised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,14 @@ class CustomResources:
             self._serve(change.key, stored)
             self._establish(change.key, stored)
 
+    def undo(self, change: Change) -> None:
+        if change.storage == DEFINITIONS:
+            if change.previous:
+                self._serve(change.key, decode_object(change.previous))
+            else:
+                for one in self._served.pop(change.key, ()):
+                    self._cluster.registry.remove(one)
+
     def _serve(self, name: str, stored: Object) -> None:
         definitions = definitions_in(stored)
         kept = {(one.group, one.version, one.plural) for one in definitions}

@@ -34,6 +34,11 @@ class Expiry:
             return
         due.append((self._cluster.clock.now() + definition.strategy.ttl, change.key, change.revision))
 
+    def undo(self, change: Change) -> None:
+        due = self._due.get(change.storage)
+        if due and due[-1][1:] == (change.key, change.revision):
+            due.pop()
+
     def tick(self, now: float) -> None:
         for storage, due in self._due.items():
             while due and due[0][0] <= now:

@@ -16,6 +16,7 @@ from runtime.apiserver.registry.strategy import GarbageCollectionPolicy
 
 ORPHAN, FOREGROUND, BACKGROUND = "Orphan", "Foreground", "Background"
 ORPHAN_FINALIZER, FOREGROUND_FINALIZER = "orphan", "foregroundDeletion"
+LATEST = parse_time("9999-12-31T23:59:59Z")  # a grace period that would end later ends here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     now = cluster.clock.now()
     if "deletionTimestamp" not in meta:
         grace = 0 if strategy.grace_period is None else strategy.grace_period(obj, asked)
-        meta["deletionTimestamp"] = format_time(now + grace)
+        meta["deletionTimestamp"] = format_time(min(now + grace, LATEST))
         meta["deletionGracePeriodSeconds"] = grace
         if meta.get("generation"):
             meta["generation"] += 1
@@ -94,12 +95,13 @@ def _settle_grace(cluster: Cluster, definition: ResourceDefinition, obj: Object,
         return 0
     if asked is None or asked >= running:
         return None
-    shortened = parse_time(meta["deletionTimestamp"]) - running + asked
+    deadline = parse_time(meta["deletionTimestamp"])
+    shortened = (now if deadline >= LATEST else deadline - running) + asked
     if shortened < now:
         shortened = now
         # The kubelet still has to see the deletion, so a graceful one never becomes one without grace.
         asked = 1 if asked else 0
-    meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = format_time(shortened), asked
+    meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = format_time(min(shortened, LATEST)), asked
     return asked
 
 

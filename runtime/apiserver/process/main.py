@@ -131,7 +131,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             gc.set_threshold(*COLLECT_AFTER)
             print_line({"url": url, "kubeconfig": str(kubeconfig.resolve())})
             log.info("serving", url=url, directory=str(directory), revision=api.revision)
-            await _tick_until(ending, api, clock.now)
+            await _tick_until(ending, api, clock.now, log)
         except CannotGoOnError as err:
             log.error("stopping, the store cannot be written", error=str(err))
             front.fail(f"the store cannot be written: {err}")
@@ -211,9 +211,14 @@ def _end(ending: asyncio.Future[None], error: Exception | None) -> None:
         ending.set_exception(error)
 
 
-async def _tick_until(ending: asyncio.Future[None], api: ApiServer, now: Callable[[], float]) -> None:
-    """Raises CannotGoOnError."""
+async def _tick_until(
+    ending: asyncio.Future[None], api: ApiServer, now: Callable[[], float], log: FilteringBoundLogger
+) -> None:
+    """Raises CannotGoOnError. A job that fails is logged, and tried again when it is due again."""
     while not ending.done():
         await asyncio.wait([ending], timeout=TICK)
-        api.tick(now())
+        try:
+            api.tick(now())
+        except ExceptionGroup:
+            log.exception("jobs that were due have failed")
     ending.result()

@@ -68,6 +68,11 @@ class GarbageCollector:
             if reference not in references:
                 self._finish_owner(place, reference)
 
+    def undo(self, change: Change) -> None:
+        place, references = (change.storage, change.key), _references(change.previous)
+        if references != self._owners.get(place, ()):
+            self._remember(place, references)
+
     def _remember(self, place: _Place, references: tuple[_Reference, ...]) -> None:
         for reference in self._owners.pop(place, ()):
             dependents = self._dependents.get(reference.uid, set())

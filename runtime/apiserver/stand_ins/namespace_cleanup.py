@@ -38,6 +38,13 @@ class NamespaceCleanup:
             if namespace in self._terminating:
                 self._finish(namespace)
 
+    def undo(self, change: Change) -> None:
+        if change.storage == NAMESPACES:
+            if change.previous and is_deleting(decode_object(change.previous)):
+                self._terminating.add(change.key)
+            else:
+                self._terminating.discard(change.key)
+
     def _empty(self, namespace: str) -> None:
         state = self._cluster.state
         for definition in self._namespaced():

@@ -1,8 +1,9 @@
 """The newest version of every object, and the order in which writes become visible to watchers.
 
 A write is staged (the next request already builds on it), handed to the store together with all other writes of its
-request, and published once it is durable. A response, also of a read, is sent after `when_durable`: else a
-client could learn a resourceVersion that a crash takes back and that another write then gets.
+request, and published once it is durable. A request that fails in between is rolled back, with all that it staged.
+A response, also of a read, is sent after `when_durable`: else a client could learn a resourceVersion that a crash takes
+back and that another write then gets.
 """
 
 from __future__ import annotations
@@ -110,9 +111,27 @@ class State:
         return raw
 
     def _encode(self, obj: Object) -> bytes:
+        obj["metadata"]["resourceVersion"] = str(self.revision + 1)
+        raw = encode_to_keep(obj)
         self.revision += 1
-        obj["metadata"]["resourceVersion"] = str(self.revision)
-        return encode_to_keep(obj)
+        return raw
+
+    def roll_back(self) -> list[Change]:
+        """Undo all changes that were staged since the last commit; returns them, newest first."""
+        changes, self.staged = self.staged[::-1], []
+        for change in changes:
+            collection = self.collection(change.storage)
+            if change.type == ADDED:
+                collection.remove(change.key)
+            else:
+                before = decode_object(change.previous)
+                revision = int(before["metadata"]["resourceVersion"])
+                collection.put(change.key, Record(change.previous, revision, labels_of(before)))
+        if changes:
+            self.revision = changes[-1].revision - 1
+        while self._waiting and self._waiting[-1][0] > self.revision:
+            self._waiting.pop()
+        return changes
 
     def commit(self) -> None:
         """Hand all changes that were staged since the last call to the store, as one commit."""

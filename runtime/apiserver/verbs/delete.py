@@ -20,6 +20,7 @@ from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.schema.scalars import json_type
 from runtime.apiserver.storage.listing import read_page
 from runtime.apiserver.storage.selecting import parse_selection
+from runtime.apiserver.verbs.integers import INT64, parse_int
 from runtime.apiserver.verbs.read import parse_limit
 from runtime.client.api import Response
 
@@ -103,10 +104,10 @@ def _propagation(given: dict[str, Any]) -> str | None:
 
 
 def _seconds(value: Any) -> int | None:
-    if value is None or type(value) is int:
+    if value is None or (type(value) is int and value in INT64):
         return value
     try:
-        return int(value)  # a query's value is text
+        return parse_int(value)  # a query's value is text
     except (TypeError, ValueError) as err:
         raise _mistyped(value, "DeleteOptions.gracePeriodSeconds", "int64") from err
 

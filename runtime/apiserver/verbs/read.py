@@ -25,6 +25,7 @@ from runtime.apiserver.storage.listing import (
 from runtime.apiserver.storage.selecting import Selection, parse_selection
 from runtime.apiserver.storage.store import Change
 from runtime.apiserver.storage.watches import WatchCache
+from runtime.apiserver.verbs.integers import parse_int, parse_uint
 from runtime.client.api import Response
 
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
@@ -97,21 +98,20 @@ def _check_not_future(cluster: Cluster, revision: int) -> None:
 def parse_resource_version(query: Mapping[str, str]) -> int:
     """Returns 0 for "any" and for "newest". Raises StatusError (400)."""
     text = query.get("resourceVersion") or "0"
-    if not text.isascii() or not text.isdigit():
-        because = f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax"
+    try:
+        return parse_uint(text)
+    except ValueError as err:
         raise status_errors.bad_request(
-            f"invalid resource version: resourceVersion: Invalid value: {quoted(text)}: {because}"
-        )
-    return int(text)
+            f"invalid resource version: resourceVersion: Invalid value: {quoted(text)}: {err}"
+        ) from err
 
 
 def parse_limit(query: Mapping[str, str]) -> int:
     """Returns 0 for no limit. Raises StatusError (400)."""
-    text = query.get("limit") or "0"
     try:
-        limit = int(text)
+        limit = parse_int(query.get("limit") or "0")
     except ValueError as err:
-        raise status_errors.bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax") from err
+        raise status_errors.bad_request(str(err)) from err
     return max(limit, 0)
 
 

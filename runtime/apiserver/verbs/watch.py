@@ -15,6 +15,7 @@ from runtime.apiserver.storage.listing import read_page
 from runtime.apiserver.storage.selecting import parse_selection
 from runtime.apiserver.storage.store import ADDED
 from runtime.apiserver.storage.watches import Watch, WatchCache, event_line
+from runtime.apiserver.verbs.integers import parse_int
 from runtime.apiserver.verbs.read import NOT_OLDER_THAN, parse_resource_version
 from runtime.client.api import Response
 
@@ -79,10 +80,11 @@ def watch(
 
 
 def _timeout(query: Mapping[str, str], number: int) -> float:
-    text = query.get("timeoutSeconds") or "0"
-    if not text.isascii() or not text.isdigit():
-        raise status_errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return float(text) or SHORTEST + number * STEP % SPREAD
+    try:
+        seconds = parse_int(query.get("timeoutSeconds") or "0")
+    except ValueError as err:
+        raise status_errors.bad_request(str(err)) from err
+    return float(max(seconds, 0)) or SHORTEST + number * STEP % SPREAD
 
 
 def check_watch_options(query: Mapping[str, str]) -> None:
