@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,10 @@ def burst(watching: int, *, interest: Interest) -> dict[str, float]:
     def count(_sender: str, to: str, _frame: bytes) -> None:
         frames[to] = frames.get(to, 0) + 1
 
-    system.spawn(
-        ActorSpec(
-            name="informer",
-            actor=Informer,
-            arguments={"table": new_table(PODS), "transport": _Silence(), "limits": InformerLimits(), "seed": 1},
-        )
-    )
+    informer = partial(Informer, table=new_table(PODS), transport=_Silence(), limits=InformerLimits(), seed=1)
+    system.spawn(ActorSpec(name="informer", build=informer))
     for number in range(watching + 1):
-        system.spawn(ActorSpec(name=f"subscriber-{number}", actor=_Deaf))
+        system.spawn(ActorSpec(name=f"subscriber-{number}", build=_Deaf))
         wanted = EVERYTHING if number == 0 else interest
         system.tell("informer", Subscribe(f"subscriber-{number}", (wanted,)))
     world.run_for(0)
