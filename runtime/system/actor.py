@@ -28,9 +28,9 @@ WAKE_FRAME = encode(Wake())
 
 
 class Context:
-    """What an actor is given at birth: who it is, and its ways to the world.
+    """What an actor is given when it is built: its name and incarnation, its system, clock and log.
 
-    fenced: set by the system once this incarnation has been replaced; nothing that it tells goes anywhere.
+    fenced: set by the system once this incarnation has been replaced; what it sends is dropped.
     """
 
     __slots__ = ("clock", "fenced", "incarnation", "log", "name", "system")
@@ -44,8 +44,9 @@ class Context:
 
 
 class CrashedError(Exception):
-    """Stands for what is no Exception (SystemExit, KeyboardInterrupt) when it is raised in a handler: pykka would stop
-    every actor of the process for it, those of the embedding app too.
+    """Replaces a BaseException (SystemExit, KeyboardInterrupt) that a handler raises.
+
+    For such an exception pykka would stop every actor of the process, those of the embedding app too.
     """
 
 
@@ -68,11 +69,11 @@ class Actor(pykka.ThreadingActor):
         self._wake_asked: float | None = None
 
     def receive(self, message: Any) -> Any:
-        """One decoded message. Raises TypeError on a known message that this actor has no business with."""
+        """One decoded message. Raises TypeError on a known message that this actor does not handle."""
         raise TypeError(f"{self.name} cannot handle {message!r}")
 
     def pinged(self) -> None:
-        """Runs after a Ping was answered, or a frame was dropped: `receive` does not see them."""
+        """Runs after a Ping was answered or a frame was dropped; `receive` is not called for either."""
 
     def started(self) -> None:
         """Runs before the first message."""
@@ -81,7 +82,7 @@ class Actor(pykka.ThreadingActor):
         """Runs after the last message, also after the one with which the actor failed. Closes what it opened."""
 
     def tell(self, to: str, message: Any) -> None:
-        """Send a message to the actor that has this name now. A dead peer loses it; that is no error here."""
+        """Send a message to the current incarnation of this name. A dead one loses it without an error."""
         self.tell_frame(to, encode(message))
 
     def tell_frame(self, to: str, frame: bytes) -> None:
@@ -90,7 +91,7 @@ class Actor(pykka.ThreadingActor):
             self.context.system.deliver(to, frame, sender=self.name)
 
     def wake_at(self, when: float) -> None:
-        """Tell me Wake once the clock's monotonic() has reached `when`; replaces what was asked for before."""
+        """Send me Wake once the clock's monotonic() has reached `when`; replaces an earlier request."""
         if when != self._wake_asked:
             self._wake_asked = when
             self.clock.call_at(self.context, when, self._wake)
@@ -104,9 +105,11 @@ class Actor(pykka.ThreadingActor):
     # Between pykka and us.
 
     def launch(self) -> None:
-        """Give it a thread. Pykka's start() builds and launches at once; ours is in the address book in between, so
-        that an answer to what it asks first finds it. Nor is it in pykka's registry, which is the whole process's: an
-        app that stops or addresses all actors means its own.
+        """Give it a thread.
+
+        Pykka's start() builds and launches at once. Ours enters the address book in between, so that replies to its
+        first messages reach it. It stays out of pykka's registry, which belongs to the whole process: an app that stops
+        or addresses all actors means its own.
         """
         self._start_actor_loop()
 
@@ -116,7 +119,7 @@ class Actor(pykka.ThreadingActor):
 
     def on_receive(self, frame: Any) -> Any:
         if self.context.fenced:
-            return None  # it was hung, and comes to: what is left in its mailbox is its successor's business
+            return None  # it was hung and has come to; its successor handles what matters
         self.is_last = self.actor_inbox.empty()
         system = self.context.system
         for gate in system.gates:

@@ -1,8 +1,7 @@
-"""An actor system: names, incarnations, and who lives under which.
+"""An actor system: names, and the incarnation that currently has each of them.
 
-Several systems live side by side in one process; nothing here is global. How an actor comes to life is a seam: the
-threaded system starts it as pykka does, the simulator's world builds the very same object and empties its mailbox by
-itself.
+Several systems may run in one process; nothing here is global. How an actor is started is a seam: the threaded system
+starts it as pykka does, the simulator's world builds the same object and empties its mailbox itself.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ class ActorSpec:
 
 
 class Journal(Protocol):
-    """Keeps what is said, and what was being handled when it was said. Used from every thread."""
+    """Records messages, each with the message that was being handled when it was sent. Used from every thread."""
 
-    def told(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
-        """The frame to put into the mailbox: it says the same, and handling() knows it again.
+    def sent(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
+        """Record a message; returns the frame to put into the mailbox, by which handling() recognizes it.
 
-        cause: number of the message that this one is owed to; None: the one that this thread is handling.
+        cause: number of the message that caused this one; None for the one that this thread is handling.
         """
 
     def handling(self, frame: bytes, *, last: bool) -> AbstractContextManager[None]:
@@ -51,7 +50,7 @@ class Journal(Protocol):
 
 
 class Spawner(Protocol):
-    """Brings actors that were built to life."""
+    """Starts and ends actors, and fills their mailboxes."""
 
     def start(self, actor: Actor) -> None: ...
 
@@ -59,14 +58,14 @@ class Spawner(Protocol):
         """Put a frame into its mailbox, on the sender's thread. Raises pykka.ActorDeadError if it is dead."""
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
-        """Have it end after what is in its mailbox now, and wait so many seconds for that; None does not wait.
+        """End it after the messages that are in its mailbox now. timeout: seconds to wait for that; None does not wait.
 
         Returns False if it did not end in time.
         """
 
 
 class ThreadSpawner:
-    """Each actor on a daemon thread of its own, as pykka does; that thread waits on the mailbox."""
+    """Runs each actor on a daemon thread of its own, as pykka does."""
 
     def start(self, actor: Actor) -> None:
         actor.launch()
@@ -96,7 +95,7 @@ class ActorSystem:
     supervisor: the name that failures are sent to. Its own failure goes to `orphaned`, which the owner of the system
     sets. gates and journal are set before the first actor is spawned.
 
-    undecodable: how many frames no actor could read. dropped: how many had no receiver.
+    undecodable: frames that could not be decoded. dropped: frames without a receiver.
     """
 
     def __init__(
@@ -135,7 +134,7 @@ class ActorSystem:
     def fence(self, name: str) -> None:
         """Fence the incarnation: stop delivering to it, drop what it sends.
 
-        It is asked to stop as well, for the case that it is not hung for ever.
+        It is also asked to stop, in case it is not hung for ever.
         """
         resident = self._residents.pop(name, None)
         if resident is not None:
@@ -164,7 +163,7 @@ class ActorSystem:
         return resident is not None and not resident.stopped.is_set()
 
     def incarnation(self, name: str) -> int:
-        """The newest of this name, alive or not; 0 if there was none."""
+        """The newest incarnation of this name, alive or not; 0 if there was none."""
         return self._incarnations.get(name, 0)
 
     def names(self) -> list[str]:
@@ -174,20 +173,20 @@ class ActorSystem:
         self.deliver(to, encode(message), sender=sender, cause=cause)
 
     def handled_now(self) -> int:
-        """The cause to name later, for messages that are owed to the one that this thread handles."""
+        """Number of the message that this thread handles, to pass as `cause` of messages that are sent later."""
         return self.journal.current() if self.journal is not None else 0
 
     def deliver(self, to: str, frame: bytes, *, sender: str, cause: int | None = None) -> None:
         """Put a frame into a mailbox, from any thread. Without a receiver it is dropped and counted.
 
-        cause: as in Journal.told.
+        cause: as in Journal.sent.
         """
         for tap in self.taps:
             tap(sender, to, frame)
         resident = self._residents.get(to)
         if self.journal is not None:
             incarnation = resident.context.incarnation if resident is not None else 0
-            frame = self.journal.told(sender, to, incarnation, frame, cause)
+            frame = self.journal.sent(sender, to, incarnation, frame, cause)
         if resident is None:
             self.dropped += 1
             return
@@ -197,7 +196,7 @@ class ActorSystem:
             self.dropped += 1
 
     def ask(self, name: str, message: Any, *, timeout: float) -> Any:
-        """For people and tests only, never from an actor. The decoded answer.
+        """Send a message and return the decoded reply. For status pages and tests, never between actors.
 
         Raises pykka.ActorDeadError if no actor has the name, pykka.Timeout after so many seconds.
         """
@@ -206,12 +205,12 @@ class ActorSystem:
             raise pykka.ActorDeadError(f"no actor is called {name!r}")
         frame = encode(message)
         if self.journal is not None:
-            frame = self.journal.told("outside", name, resident.context.incarnation, frame, 0)
+            frame = self.journal.sent("outside", name, resident.context.incarnation, frame, 0)
         answer = resident.ref.ask(frame, timeout=timeout)
         return decode(answer) if isinstance(answer, bytes) else answer
 
     def failed(self, failure: ActorFailed) -> None:
-        """An actor's base reports its own end."""
+        """Called by an actor's base when it ends with an error."""
         resident = self._residents.get(failure.name)
         if resident is not None and resident.context.incarnation != failure.incarnation:
             return  # it had been replaced already

@@ -127,7 +127,7 @@ class JournalWriter:
         except OSError as err:
             raise JournalError(f"cannot write the journal {path}: {err.strerror}") from err
 
-    def told(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
+    def sent(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
         cause = self.current() if cause is None else cause
         with self._lock:
             self._number += 1

@@ -1,8 +1,8 @@
-"""What is on its way to the API server, and how far each controller's writes have come.
+"""Commands on their way to the API server, and the newest resourceVersions that each controller has written or read.
 
 The dispatcher writes it on its own thread, the transport's callbacks on theirs; so it has a lock, and it outlives a
-dispatcher that fails, as the requests do. It is how a restarted controller learns what its predecessor did: it may
-act only once nothing of the predecessor is under way and the tables show all that it was answered.
+dispatcher that fails, as the requests do. A restarted controller learns from it what its predecessor did: it may act
+only once none of the predecessor's commands is under way and the tables show every version that it was returned.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Passage(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """versions: by resource id, the newest resourceVersion that a write or a look was answered with.
+    """The state of one sender's commands.
 
-    under_way: in no order.
+    versions: the newest resourceVersion that a write or read returned, by resource id. under_way: in no order.
     """
 
     versions: Mapping[str, int]
@@ -49,7 +49,7 @@ class _Account:
 
 
 class Ledger:
-    """One account a sender."""
+    """The commands of each sender. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class Ledger:
             self._account(sender).under_way.add(passage)
 
     def settled(self, sender: str, passage: Passage, resource: str, version: int) -> None:
-        """Its outcome was sent. version: of the object that the server returned; 0 where there is none."""
+        """Its outcome was sent. version: of the object that the server returned; 0 without an object."""
         with self._lock:
             account = self._account(sender)
             if version > account.versions.get(resource, 0):
@@ -75,7 +75,7 @@ class Ledger:
             call(statement)
 
     def when_clear(self, sender: str, before: int, call: Clear) -> None:
-        """Call, on whatever thread, once nothing of an incarnation older than `before` is under way."""
+        """Call, on any thread, once no command of an incarnation older than `before` is under way."""
         with self._lock:
             account = self._account(sender)
             if account.blocks(before):

@@ -1,7 +1,7 @@
-"""When a failed actor is started again: pure decisions.
+"""When a failed actor is restarted: pure decisions.
 
 Source of the words: OTP's supervisor (intensity, period). Unlike OTP's, a supervisor whose child fails too often does
-not fail itself: that child stays down, its health check says why, and the rest works on.
+not fail itself: the child stays down, its health check fails with the reason, and the others keep running.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RESTART_BACKOFF = Backoff(first=0.1, factor=2.0, most=30.0, jitter=0.2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """At most `intensity` restarts within `period` seconds; the delay before each grows with how many there were."""
+    """At most `intensity` restarts within `period` seconds; `backoff` delays each longer than the one before."""
 
     intensity: int = 8
     period: float = 300.0
@@ -24,9 +24,9 @@ class RestartPolicy:
 
 
 def restart_delay(failures: Sequence[float], *, now: float, policy: RestartPolicy, chance: float) -> float | None:
-    """Seconds until the child is started again; None: it has failed too often and stays down.
+    """Seconds until the child is restarted; None if it has failed too often and stays down.
 
-    failures: when it failed, by the monotonic clock, the present failure included. chance: uniform in [0, 1).
+    failures: times of its failures, by the monotonic clock, this one included. chance: uniform in [0, 1).
     """
     recent = sum(1 for at in failures if now - at < policy.period)
     if recent > policy.intensity:

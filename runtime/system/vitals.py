@@ -1,7 +1,6 @@
-"""What actors last said of their own state, for health checks. One writer each, many readers, no locks.
+"""The state that actors last reported, for health checks. One writer each, many readers, no locks.
 
-A health check must answer although the actor it asks about is stuck; so it reads what the actor last said of itself
-instead of asking it.
+A health check must return even if its actor is stuck; so it reads what the actor last reported instead of asking it.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ T = TypeVar("T")
 
 
 class Vitals:
-    """By actor name: the last value that it said, which nobody changes afterwards."""
+    """The last report of each actor, by name. Reports are immutable."""
 
     def __init__(self) -> None:
         self._said: dict[str, object] = {}
 
     def say(self, name: str, said: object) -> None:
-        """Replace what was said of this name before."""
+        """Replace the last report of this name."""
         self._said[name] = said
 
     def of(self, name: str, kind: type[T]) -> T | None:
-        """None if nothing was said, or something of another kind."""
+        """The last report of this name; None if there is none of this type."""
         said = self._said.get(name)
         return said if isinstance(said, kind) else None
 

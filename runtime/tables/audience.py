@@ -1,4 +1,4 @@
-"""Who is to be sent a table's changes, and which changes they have not been sent yet."""
+"""The subscribers to a table's changes, and the changes that they have not been sent yet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Audience:
         return tuple(self._subscriptions)
 
     def subscribe(self, subscriber: str, interests: Iterable[Interest]) -> None:
-        """Replaces what it has subscribed to before."""
+        """Add a subscriber, or replace its interests."""
         self._subscriptions[subscriber] = tuple(interests)
         self._index = InterestIndex(self._subscriptions)
 
@@ -41,7 +41,7 @@ class Audience:
         return self._index.concerned(type, entry, previous)
 
     def owe(self, before: Entry) -> None:
-        """This entry is about to be changed or removed. The first one owed is kept until it is delivered."""
+        """This entry is about to be changed or removed; the first one is kept until the change is delivered."""
         self._undelivered.setdefault(before.key, before)
 
     def owed(self) -> list[Entry]:
@@ -49,5 +49,5 @@ class Audience:
         return list(self._undelivered.values())
 
     def delivered(self, key: Key) -> None:
-        """All who are concerned have been sent how this object changed."""
+        """Every subscriber concerned has been sent the change of this object."""
         self._undelivered.pop(key, None)

@@ -1,4 +1,4 @@
-"""Objects that raise when somebody changes them: what tables hand out under test, to catch whoever writes to them."""
+"""Objects that raise when they are modified: tables return them under test, to catch reconcilers that modify them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from protocols.objects import Object
 
 
 class FrozenError(TypeError):
-    """An object that was read from a table was about to be changed: copy the part that you change."""
+    """An object that was read from a table was about to be modified: copy the part that changes."""
 
 
 def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
@@ -16,14 +16,14 @@ def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
 
 
 class FrozenDict(dict[str, Any]):
-    """Reads as the dict that it is."""
+    """A dict that can only be read."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
 
 class FrozenList(list[Any]):
-    """Reads as the list that it is."""
+    """A list that can only be read."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = insert = pop = remove = _refuse

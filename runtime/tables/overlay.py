@@ -1,7 +1,7 @@
-"""Read your own writes: a controller's thin layer over the tables, and the listers that look through it.
+"""Read your own writes: a controller's thin layer over the tables, and the listers that read through it.
 
-A write's outcome is put here before the reconciler goes on; it hides what the table says until the table has reached
-that resourceVersion. So no reconciler needs expectations, and none acts twice because a watch was late. An overlay
+A write's outcome is put here before the reconciler goes on, and hides the table's state until the table has reached
+its resourceVersion. So no reconciler needs expectations, and none acts twice because a watch was late. An overlay
 belongs to one controller and is used on its thread only.
 """
 
@@ -16,14 +16,14 @@ from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, Entry, Table, 
 
 
 class _Written(NamedTuple):
-    """The object as the server answered our write."""
+    """The object as the server returned it for our write."""
 
     entry: Entry
     epoch: int
 
 
 class _Tombstone(NamedTuple):
-    """We know that the object with this uid is gone. version: the newest we have seen of it."""
+    """The object with this uid is gone. version: the newest that we have seen of it."""
 
     uid: str
     version: int
@@ -33,8 +33,8 @@ class _Tombstone(NamedTuple):
 class Overlay:
     """Our own writes to one resource that its table does not show yet.
 
-    unseen: what we wrote and the table went past without ever showing it (an object that was adopted, and gone before
-    the watch came back): no event tells whom that concerned. Whoever drives the reconciler takes it from here.
+    unseen: objects that we wrote and that the table passed without showing them (one that was adopted, and deleted
+    before the watch came back). No event enqueues their owners; the driver of the reconciler does, from this list.
     """
 
     __slots__ = ("_own", "table", "unseen")
@@ -48,20 +48,20 @@ class Overlay:
         return len(self._own)
 
     def wrote(self, raw: bytes) -> Entry:
-        """A create, update or patch was answered with this object. Raises ValueError if it has no identity."""
+        """A create, update or patch returned this object. Raises ValueError if it has no identity."""
         obj = decode_object(raw)
         if self.table.metadata_only:
             raw = encode_object(partial_metadata(obj))
         entry = self.table.make_entry(obj, raw)
         meta = obj["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers") and meta.get("deletionGracePeriodSeconds") == 0:
-            self.deleted(entry.key, entry.uid, version=entry.resource_version)  # this answer was its last state
+            self.deleted(entry.key, entry.uid, version=entry.resource_version)  # this response was its last state
         elif self._table_is_behind(entry.resource_version, entry.key):
             self._own[entry.key] = _Written(entry, self.table.epoch)
         return entry
 
     def deleted(self, key: Key, uid: str, *, version: int = 0) -> None:
-        """A delete was answered with a Status, or with NotFound: what had this uid is gone."""
+        """A delete returned a Status or NotFound: the object with this uid is gone."""
         own = self._own.get(key)
         if isinstance(own, _Written) and own.entry.uid == uid:
             version = max(version, own.entry.resource_version)
@@ -71,7 +71,7 @@ class Overlay:
         self._own[key] = _Tombstone(uid, version, self.table.epoch)
 
     def prune(self) -> None:
-        """Let go of all that the table shows by now."""
+        """Drop the writes that the table shows by now."""
         for key in list(self._own):
             self._current(key)
 
@@ -117,7 +117,7 @@ class Overlay:
         return self.table.version < version and (known is None or known.resource_version < version)
 
     def _current(self, key: Key) -> _Written | _Tombstone | None:
-        """What we still know better than the table; forgets it if that is nothing."""
+        """Our write that is newer than the table's state, else None; an older one is dropped."""
         own = self._own.get(key)
         if own is None:
             return None
@@ -138,7 +138,7 @@ class Overlay:
 
 
 class Lister:
-    """Reads one resource through an overlay. Objects that it hands out are not to be changed."""
+    """Reads one resource through an overlay. The objects that it returns must not be modified."""
 
     __slots__ = ("_overlay", "_table", "resource")
 
@@ -148,7 +148,7 @@ class Lister:
 
     @property
     def synced(self) -> bool:
-        """Whether its table holds a whole list."""
+        """True once its table holds a whole list."""
         return self._table.synced
 
     @property
@@ -174,7 +174,7 @@ class Lister:
     def indexed(self, index: str, value: str) -> list[Object]:
         return [self._table.object_of(entry) for entry in self._overlay.indexed(index, value)]
 
-    # The same as entries: nothing is decoded, and `entry.facts` is there.
+    # The same as entries: nothing is decoded, and `entry.facts` is available.
 
     def entry(self, key: Key) -> Entry | None:
         return self._overlay.get(key)
@@ -189,7 +189,7 @@ class Lister:
         return self._overlay.indexed(OWNER, uid)
 
     def dependent_entries(self, uid: str) -> list[Entry]:
-        """Of the objects that name this uid among their owners, as controller or not."""
+        """The entries of objects with an owner reference to this uid, as controller or not."""
         return self.entries_owned_by(uid) + self._overlay.indexed(FURTHER_OWNER, uid)
 
     def orphan_entries(self, namespace: str) -> list[Entry]:
@@ -221,14 +221,16 @@ class Tables:
         self._arrived: set[str] = set()
 
     def __getitem__(self, resource: Resource) -> Lister:
-        """Raises KeyError for a resource that the controller did not say it watches or reads; TableMissingError, which
-        is one too, for one that is found by discovery and cannot be read just now.
+        """The lister of this resource.
+
+        Raises KeyError for a resource that the controller's spec neither watches nor reads; its subclass
+        TableMissingError for a discovered resource that cannot be read now.
         """
         lister = self._listers.get(resource.id)
         if lister is None and self._discovers:
             raise TableMissingError(f"there is no table of {resource.id}: it is not served, or not selected")
         if lister is None:
-            raise KeyError(f"{resource.id} is not among what this controller watches and reads: see its ControllerSpec")
+            raise KeyError(f"{resource.id} is neither watched nor read by this controller: see its ControllerSpec")
         if not self.is_readable(resource.id):
             raise TableMissingError(f"the table of {resource.id} is not synced")
         return lister
@@ -251,7 +253,7 @@ class Tables:
         """By Resource.id."""
         return self._static
 
-    # By whoever drives the reconciler.
+    # For the driver of the reconciler.
 
     def add(self, table: Table) -> None:
         """The table of a discovered resource is there; it cannot be read before it has `arrived`."""

@@ -1,9 +1,9 @@
-"""Tables: what an informer knows of one resource. One writer, many readers, no locks.
+"""Tables: the objects of one resource, as an informer has seen them. One writer, many readers, no locks.
 
-Only the informer of a resource writes its Table. All others read it from their own threads, as Erlang processes read an
-ETS table: a read is one operation on a dict, atomic under the interpreter's lock, and an Entry is never changed once it
-is in. Objects stay JSON bytes; they are decoded on demand, and a bounded number of decoded ones is kept. What many
-reconcilers ask of every object (a pod's phase, readiness, node) is derived once, as `facts`.
+Only the informer of a resource writes its Table. Other actors read it on their threads, as Erlang processes read an ETS
+table: a read is one operation on a dict, atomic under the interpreter's lock, and an Entry is never changed once it
+is in. Objects stay JSON bytes; they are decoded on demand, and a bounded number of decoded ones is cached. Fields
+that many reconcilers read of every object (a pod's phase, readiness, node) are derived once, as `facts`.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Table:
     """The objects of one resource, as of `version`.
 
     indexes: further indexes by name; each function gives the values of an object.
-    derive: makes an entry's `facts`. decoded_bound: how many decoded objects are kept, oldest look first to go.
-    freeze: wraps what `object_of` hands out, so that a test can catch whoever changes it.
+    derive: makes an entry's `facts`. decoded_bound: how many decoded objects are cached; the oldest goes first.
+    freeze: wraps the objects that `object_of` returns, so that a test notices a reconciler that modifies one.
 
     metadata_only: its objects are PartialObjectMetadata, whatever the server sends.
 
@@ -133,7 +133,7 @@ class Table:
         self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
 
     def add_indexes(self, indexes: Mapping[str, IndexValues]) -> None:
-        """Further ones, by name. Raises ValueError once there are entries, or if another index has the name."""
+        """Add indexes, by name. Raises ValueError once there are entries, or if another index has the name."""
         if self._state.entries:
             raise ValueError(f"the table of {self.resource} is in use")
         for name, values_of in indexes.items():
@@ -156,7 +156,7 @@ class Table:
         return list(bucket.values()) if bucket else []
 
     def object_of(self, entry: Entry) -> Object:
-        """The decoded object; not to be changed."""
+        """The decoded object, which must not be modified."""
         decoded = entry.decoded
         if decoded is None:
             decoded = decode_object(entry.raw)
@@ -174,9 +174,9 @@ class Table:
         return None if self.heard is None else max(0.0, now - self.heard)
 
     def make_entry(self, obj: Object, raw: bytes) -> Entry:
-        """What `put` takes. Raises ValueError that names what is missing: a name, a numeric resourceVersion.
+        """An entry for `put`. Raises ValueError that names what is missing: a name, a numeric resourceVersion.
 
-        Also raises whatever `derive` and the indexes raise on an object of the wrong shape (TypeError, KeyError,
+        Also raises what `derive` and the indexes raise on an object of the wrong shape (TypeError, KeyError,
         AttributeError, ValueError): such an object is malformed.
         """
         key = key_of(obj)
@@ -214,7 +214,7 @@ class Table:
     # Writing: the informer alone, through a TableWriter.
 
     def claim(self) -> TableWriter:
-        """Become the only writer; an earlier one is shut out, hung or not."""
+        """A new writer; an earlier one can no longer write, hung or not."""
         self._writer = TableWriter(self)
         return self._writer
 

@@ -74,7 +74,7 @@ def test_seconds_as_a_time(seconds: float, text: str, micro: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1e12, -1e12, 1e300, float("nan"), float("inf"), float("-inf")])
-def test_what_no_time_can_say_is_refused(seconds: float) -> None:
+def test_seconds_outside_the_years_1_to_9999_are_an_error(seconds: float) -> None:
     with pytest.raises(ValueError, match="not a time"):
         format_time(seconds)
     with pytest.raises(ValueError, match="not a time"):

@@ -96,7 +96,7 @@ def test_one_that_gives_up_waiting_does_not_stop_it_for_the_others(play: Callabl
     play(source, scenario)
 
 
-def test_without_any_credential_the_error_is_told_and_the_source_left_alone_for_a_while(
+def test_without_any_credential_the_error_is_raised_and_the_source_not_asked_for_a_while(
     play: Callable[[Source, Scenario], None],
 ) -> None:
     source = Source("not logged in", token("one"))

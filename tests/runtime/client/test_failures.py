@@ -25,7 +25,7 @@ SERVER = "https://api:6443"
         (aiohttp.InvalidURL("x"), False),
     ],
 )
-def test_a_broken_connection_is_told_from_a_slow_one(error: Exception, broken: bool) -> None:
+def test_a_broken_connection_is_distinguished_from_a_slow_one(error: Exception, broken: bool) -> None:
     assert is_broken(error) is broken
 
 

@@ -28,7 +28,7 @@ def test_an_ipv6_service_host_is_put_in_brackets(service_account: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["token", "ca.crt"])
-def test_a_pod_without_its_files_is_told_which_one_is_missing(service_account: Path, name: str) -> None:
+def test_a_missing_file_of_the_service_account_is_named(service_account: Path, name: str) -> None:
     (service_account / name).unlink()
     with pytest.raises(ConfigError, match=f"^in-cluster: {name}: cannot read .*{name}: No such file"):
         in_cluster_config(POD, service_account=service_account)

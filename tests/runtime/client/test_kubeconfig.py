@@ -182,7 +182,7 @@ def test_an_exec_plugin_is_run_when_a_credential_is_asked_for(write: Write, plug
     assert read(write(user={"exec": section})).credentials.load() == Credential(authorization="Bearer T")
 
 
-def test_an_exec_plugin_is_told_of_the_cluster_where_it_wants_to_know(
+def test_an_exec_plugin_receives_the_cluster_if_it_asks_for_it(
     write: Write, plugin: Callable[[str], str], tmp_path: Path
 ) -> None:
     section = {

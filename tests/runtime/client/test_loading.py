@@ -36,7 +36,7 @@ def test_with_nothing_given_and_no_pod_that_is_said(service_account: Path, kubec
         load(service_account, {"KUBECONFIG": "/not/looked/at"}, kubeconfig=kubeconfig, master="")
 
 
-def test_master_alone_is_nobody_in_particular(service_account: Path) -> None:
+def test_master_alone_sends_no_credentials(service_account: Path) -> None:
     config = load(service_account, POD, master="http://localhost:8080/")
     assert (config.server, config.origin, config.ca) == ("http://localhost:8080", "--master", None)
     assert config.credentials.load() == Credential()

@@ -96,7 +96,7 @@ def test_what_raises_is_logged_and_the_next_runs(thread: LoopThread, logs: LogCa
     assert [entry["event"] for entry in logs.entries] == ["call failed"]
 
 
-def test_what_nobody_waits_for_is_in_our_log_and_not_in_asyncios(
+def test_an_error_that_is_not_awaited_is_in_our_log_and_not_in_asyncios(
     thread: LoopThread, logs: LogCapture, caplog: pytest.LogCaptureFixture
 ) -> None:
     thread.start(nothing)
@@ -109,7 +109,7 @@ def test_what_nobody_waits_for_is_in_our_log_and_not_in_asyncios(
     assert caplog.records == []
 
 
-def test_an_opening_that_fails_is_told_to_whoever_starts_it(thread: LoopThread) -> None:
+def test_an_opening_that_fails_raises_in_the_caller_of_start(thread: LoopThread) -> None:
     async def opening() -> None:
         raise ValueError("no such file")
 

@@ -71,7 +71,7 @@ def test_a_header_that_would_be_two_is_an_error(end: str) -> None:
         said(made, Request(method="GET", path="/"))
 
 
-def test_a_proxy_that_passes_requests_on_is_told_where_to_and_who_we_are() -> None:
+def test_a_forwarding_proxy_receives_the_target_and_our_credentials() -> None:
     text = said(
         request_bytes("http://api:8080/k8s", proxy="http://us%40er:p%3Aw@proxy"), Request(method="GET", path="/x")
     )
@@ -79,7 +79,7 @@ def test_a_proxy_that_passes_requests_on_is_told_where_to_and_who_we_are() -> No
     assert "\r\nProxy-Authorization: Basic dXNAZXI6cDp3\r\n" in text
 
 
-def test_through_a_proxys_tunnel_the_server_hears_nothing_of_it() -> None:
+def test_through_a_proxys_tunnel_the_server_sees_no_trace_of_it() -> None:
     text = said(request_bytes("https://api", proxy="http://user:pw@proxy"), Request(method="GET", path="/x"))
     assert text.startswith("GET /x HTTP/1.1\r\n")
     assert "Proxy" not in text

@@ -54,7 +54,7 @@ def stream(**callbacks: object) -> WatchStream:
     return WatchStream(REQUEST, client="tester", **{**defaults, **callbacks})  # type: ignore[arg-type]
 
 
-def test_a_cancelled_watch_tells_nothing_more() -> None:
+def test_a_cancelled_watch_calls_back_no_more() -> None:
     told: list[object] = []
     watch = stream(on_lines=told.append, on_end=told.append)
     watch.cancel()
@@ -94,7 +94,7 @@ def test_the_callback_of_the_end_may_cancel() -> None:
     assert len(ends) == 1
 
 
-def test_cancel_returns_only_after_an_end_that_is_being_told() -> None:
+def test_cancel_waits_for_an_on_end_that_is_running() -> None:
     in_callback, go_on = threading.Event(), threading.Event()
     order: list[str] = []
 

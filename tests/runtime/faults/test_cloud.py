@@ -62,7 +62,7 @@ class Way:
         ("cloud-outcome-delayed seconds=119", 120.0, LOST, True),
     ],
 )
-def test_what_is_told_and_what_is_done(faults: str, when: float, outcome: Outcome, routed: bool) -> None:
+def test_messages_and_their_handling_are_recorded(faults: str, when: float, outcome: Outcome, routed: bool) -> None:
     way = Way(faults)
     assert way.create_route() == [(when, outcome)]
     assert way.routed() is routed

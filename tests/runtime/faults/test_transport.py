@@ -161,7 +161,7 @@ def test_a_stalled_watch_says_nothing_more_not_even_its_end() -> None:
     assert (way.lines, way.heard) == ([], [])
 
 
-def test_a_dropped_watch_is_cut_and_its_client_told() -> None:
+def test_a_dropped_watch_is_cut_and_its_client_notified() -> None:
     way = Way("watch-dropped")
     way.watch()
     way.say(b"a\n")
@@ -198,7 +198,7 @@ def test_a_rewound_watch_begins_in_the_past(version: str, asked: str) -> None:
     assert way.server.watches[0][0].query["resourceVersion"] == asked
 
 
-def test_a_cancelled_watch_hears_nothing_that_was_late() -> None:
+def test_a_cancelled_watch_receives_no_late_lines() -> None:
     way = Way("watch-lagging seconds=3")
     stream = way.watch()
     way.say(b"a\n")

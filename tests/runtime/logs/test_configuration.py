@@ -160,7 +160,7 @@ def test_files_hold_their_severity_and_what_is_worse(start: Start, tmp_path: Pat
     assert re.fullmatch(r"kcm\..+\..+\.log\.INFO\.20251121-120000\.\d+", target)
 
 
-def test_a_directory_that_cannot_be_written_is_told_at_the_start(start: Start, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_an_error_at_the_start(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         start(directory=str(tmp_path / "file" / "logs"))

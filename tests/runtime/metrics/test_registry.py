@@ -61,7 +61,7 @@ def test_a_series_can_be_forgotten() -> None:
     assert readings(metrics) == {}
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_an_error() -> None:
     metrics = Metrics()
     with pytest.raises(ValueError, match="has the labels"):
         metrics.counter(STEPS)

@@ -24,7 +24,7 @@ def test_a_stream_that_nobody_reads_is_forgotten() -> None:
         write_or_forget(stream, "lost as well")
 
 
-def test_who_logs_does_not_fail_because_nobody_reads() -> None:
+def test_logging_does_not_fail_without_a_reader() -> None:
     with open(pipe_that_nobody_reads(), "w", encoding="utf-8") as stderr:
         sink = Sink(stderr=stderr, directory="", now=lambda: 0.0)
         sink.write("info", "first")

@@ -18,7 +18,7 @@ def sounds(clock: SystemClock, who: str) -> bool:
     return rang.wait(SOON)
 
 
-def test_an_alarm_at_no_time_at_all_silences_no_other() -> None:
+def test_an_alarm_that_is_never_due_silences_no_other() -> None:
     clock = SystemClock()
     clock.call_at("never", math.inf, lambda: None)
     assert sounds(clock, "now")
@@ -40,7 +40,7 @@ def test_an_alarm_that_raises_is_reported_and_silences_no_other(monkeypatch: pyt
     clock.close()
 
 
-def test_alarms_that_are_put_off_again_and_again_take_no_room() -> None:
+def test_alarms_that_are_postponed_again_and_again_take_no_memory() -> None:
     clock = SystemClock()
     for delay in range(10_000):
         clock.call_at("busy", clock.monotonic() + 60.0 + delay, lambda: None)

@@ -94,7 +94,7 @@ def test_a_name_reaches_whichever_incarnation_lives(system: ActorSystem, mail: M
 
 
 @pytest.mark.parametrize("raised", [RuntimeError("planted"), SystemExit(3), KeyboardInterrupt()])
-def test_who_raises_ends_alone_and_the_supervisor_hears_of_it(
+def test_an_actor_that_raises_ends_alone_and_the_supervisor_is_notified(
     system: ActorSystem, mail: Mail, supervisor: Mail, raised: BaseException
 ) -> None:
     other = Mail()
@@ -135,7 +135,7 @@ def test_a_ping_is_answered_from_the_actors_own_loop(system: ActorSystem, mail: 
     assert supervisor.wait_for(1) == [(1, Pong("keeper", 1, 7))]
 
 
-def test_a_frame_that_is_no_message_is_logged_counted_and_kills_nobody(
+def test_a_frame_that_cannot_be_decoded_is_logged_and_counted_and_ends_no_actor(
     system: ActorSystem, mail: Mail, logs: LogCapture
 ) -> None:
     system.spawn(keeper(mail))
@@ -146,14 +146,14 @@ def test_a_frame_that_is_no_message_is_logged_counted_and_kills_nobody(
     assert any(entry["event"] == "frame dropped" for entry in logs.entries)
 
 
-def test_ask_answers_and_says_when_nobody_is_there(system: ActorSystem, mail: Mail) -> None:
+def test_ask_returns_the_reply_and_raises_without_an_actor(system: ActorSystem, mail: Mail) -> None:
     system.spawn(keeper(mail))
     assert system.ask("keeper", Describe(), timeout=WAIT) == 1
     with pytest.raises(pykka.ActorDeadError):
         system.ask("nobody", Describe(), timeout=WAIT)
 
 
-def test_the_failure_of_the_supervisor_goes_to_whoever_built_the_system(log: FilteringBoundLogger, mail: Mail) -> None:
+def test_the_failure_of_the_supervisor_goes_to_the_owner_of_the_system(log: FilteringBoundLogger, mail: Mail) -> None:
     clock = SystemClock()
     system = ActorSystem(clock=clock, log=log, supervisor="keeper")
     orphaned = Mail()

@@ -50,13 +50,13 @@ def told(path: Path) -> list[MessageSent]:
 
 def test_what_is_written_is_read_in_its_order(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write()
-    frame = journal.told("informer", "controller", 2, FRAME, None)
+    frame = journal.sent("informer", "controller", 2, FRAME, None)
     assert frame == FRAME
     assert decode(frame) == Ping(1)
     with journal.handling(frame, last=True):
-        journal.told("controller", "dispatcher", 1, encode(Drain()), None)
-    journal.told("clock", "controller", 2, encode(Drain()), None)
-    journal.told("dispatcher", "controller", 2, encode(Drain()), 1)
+        journal.sent("controller", "dispatcher", 1, encode(Drain()), None)
+    journal.sent("clock", "controller", 2, encode(Drain()), None)
+    journal.sent("dispatcher", "controller", 2, encode(Drain()), 1)
     journal.close()
     records, troubles = read(path)
     assert troubles == []
@@ -73,7 +73,7 @@ def test_what_is_written_is_read_in_its_order(path: Path, write: Callable[..., J
 
 def test_only_the_owner_may_read_it(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write(largest=1)
-    journal.told("a", "b", 1, FRAME, None)
+    journal.sent("a", "b", 1, FRAME, None)
     journal.close()
     assert [stat.S_IMODE(file.stat().st_mode) for file in (path, numbered_path(path, 1))] == [0o600, 0o600]
 
@@ -82,7 +82,7 @@ def test_a_frame_for_many_is_written_once_a_file(path: Path, write: Callable[...
     frame = encode(Pause("x" * 500))
     journal = write(largest=1500)
     for number in range(10):
-        journal.told("informer", f"controller-{number}", 1, frame, None)
+        journal.sent("informer", f"controller-{number}", 1, frame, None)
     journal.close()
     assert [record.frame for record in told(path)] == [frame] * 10
     assert path.read_bytes().count(b"x" * 500) == 1
@@ -92,7 +92,7 @@ def test_a_frame_for_many_is_written_once_a_file(path: Path, write: Callable[...
 def test_files_rotate_and_the_oldest_goes(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write(largest=400, files=3)
     for number in range(60):
-        journal.told("a", "b", 1, encode(Ping(number)), None)
+        journal.sent("a", "b", 1, encode(Ping(number)), None)
     journal.close()
     assert sorted(file.name for file in path.parent.iterdir()) == ["journal", "journal.1", "journal.2"]
     numbers = [record.number for record in told(path)]
@@ -105,7 +105,7 @@ def test_files_rotate_and_the_oldest_goes(path: Path, write: Callable[..., Journ
 def test_a_new_run_keeps_the_journal_of_the_last(path: Path, write: Callable[..., JournalWriter]) -> None:
     for _ in range(2):
         journal = write()
-        journal.told("a", "b", 1, FRAME, None)
+        journal.sent("a", "b", 1, FRAME, None)
         journal.close()
     sessions = [record.session for record in read(path)[0] if isinstance(record, Opened)]
     assert len(set(sessions)) == 2
@@ -116,7 +116,7 @@ def test_a_journal_cut_anywhere_gives_what_is_whole_before_the_cut(
 ) -> None:
     journal = write()
     for number in range(3):
-        journal.told("a", "b", 1, encode(Ping(number)), None)
+        journal.sent("a", "b", 1, encode(Ping(number)), None)
     journal.close()
     whole = path.read_bytes()
     records, _ = read(path)
@@ -133,7 +133,7 @@ def test_a_journal_cut_anywhere_gives_what_is_whole_before_the_cut(
 def test_a_damaged_record_is_left_out_and_said(path: Path, write: Callable[..., JournalWriter]) -> None:
     journal = write()
     for number in range(3):
-        journal.told("a", "b", 1, encode(Pause(f"controller {number}")), None)
+        journal.sent("a", "b", 1, encode(Pause(f"controller {number}")), None)
     journal.close()
     path.write_bytes(path.read_bytes().replace(b"controller 1", b"controller X"))
     records, troubles = read(path)
@@ -167,10 +167,10 @@ def test_a_full_disk_ends_the_journal_and_not_the_work(write: Callable[..., Jour
 
     journal.close()
     journal._file = Full()
-    assert journal.told("a", "b", 1, FRAME, None) == FRAME
+    assert journal.sent("a", "b", 1, FRAME, None) == FRAME
     assert journal.trouble is not None
     assert journal.trouble.endswith("No space left on device")
-    assert journal.told("a", "b", 1, FRAME, None) == FRAME
+    assert journal.sent("a", "b", 1, FRAME, None) == FRAME
 
 
 class Relay(Actor):
@@ -185,7 +185,7 @@ class Relay(Actor):
             self.tell(self._to, Resume(message.controller))
 
 
-def test_the_cause_of_a_message_is_the_one_whose_handling_told_it(
+def test_the_cause_of_a_message_is_the_one_whose_handler_sent_it(
     path: Path, write: Callable[..., JournalWriter], log: Any
 ) -> None:
     world = World(log=log)
@@ -233,12 +233,12 @@ def test_an_actor_that_hangs_loses_its_turn_and_the_journal_says_so(
     path: Path, write: Callable[..., JournalWriter]
 ) -> None:
     journal = write()
-    hung = journal.handling(journal.told("a", "b", 1, FRAME, None), last=True)
+    hung = journal.handling(journal.sent("a", "b", 1, FRAME, None), last=True)
     hung.__enter__()
     entered = threading.Event()
 
     def another() -> None:
-        with journal.handling(journal.told("a", "c", 1, FRAME, None), last=True):
+        with journal.handling(journal.sent("a", "c", 1, FRAME, None), last=True):
             entered.set()
 
     threads = [threading.Thread(target=another) for _ in range(2)]

@@ -28,7 +28,7 @@ def test_an_own_creation_shows_before_the_watch_does(table: Table, writer: Table
     assert len(overlay) == 0
 
 
-def test_once_the_table_has_passed_our_write_its_word_counts(writer: TableWriter, overlay: Overlay) -> None:
+def test_once_the_table_has_passed_our_write_it_takes_precedence(writer: TableWriter, overlay: Overlay) -> None:
     """Made and deleted by somebody before we looked: the table has seen both, and shows nothing."""
     writer.replace([], 10)
     overlay.wrote(encode_object(pod("new", version=12)))
@@ -74,7 +74,7 @@ def test_what_was_made_and_deleted_before_the_watch_saw_it_stays_hidden_while_it
     assert len(overlay) == 0
 
 
-def test_the_answer_to_a_graceful_deletion_shows_it_as_terminating(writer: TableWriter, overlay: Overlay) -> None:
+def test_a_graceful_deletion_shows_the_object_as_terminating(writer: TableWriter, overlay: Overlay) -> None:
     put(writer, pod("a", version=5))
     going = pod(
         "a", version=6, metadata={"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}
@@ -85,27 +85,27 @@ def test_the_answer_to_a_graceful_deletion_shows_it_as_terminating(writer: Table
     assert shown.resource_version == 6
 
 
-def test_the_answer_to_an_immediate_deletion_buries_it(writer: TableWriter, overlay: Overlay) -> None:
+def test_an_immediate_deletion_hides_the_object(writer: TableWriter, overlay: Overlay) -> None:
     put(writer, pod("a", version=5))
     gone = pod("a", version=6, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0})
     overlay.wrote(encode_object(gone))
     assert overlay.get("default/a") is None
 
 
-def test_a_server_that_was_set_back_makes_what_we_remember_worthless(writer: TableWriter, overlay: Overlay) -> None:
+def test_after_the_servers_versions_went_back_our_writes_are_dropped(writer: TableWriter, overlay: Overlay) -> None:
     writer.replace([], 100)
     overlay.wrote(encode_object(pod("a", version=120)))
     writer.replace([], 40)
     assert overlay.get("default/a") is None
 
 
-def test_an_older_answer_than_the_table_is_not_kept(writer: TableWriter, overlay: Overlay) -> None:
+def test_a_write_that_the_table_has_passed_is_not_kept(writer: TableWriter, overlay: Overlay) -> None:
     put(writer, pod("a", version=9))
     overlay.wrote(encode_object(pod("a", version=7)))
     assert len(overlay) == 0
 
 
-def test_listers_decode_what_they_hand_out(table: Table, writer: TableWriter) -> None:
+def test_listers_return_decoded_objects(table: Table, writer: TableWriter) -> None:
     put(writer, pod("a", version=1, owner=owned_by("u")))
     put(writer, pod("b", version=2))
     pods = Tables({PODS.id: table})[PODS]

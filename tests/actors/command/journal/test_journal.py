@@ -232,8 +232,8 @@ def test_an_unknown_message_is_a_line_too(capsys: pytest.CaptureFixture[str], tm
     path = tmp_path / "journal"
     run = Run(version="1", seed=1, arguments=[], controllers=[])
     writer = JournalWriter(path, run=run, clock=VirtualClock(), largest=1_000, files=1)
-    writer.told("a", "b", 1, encode(Create("v1/pods", "", b"no json")), None)
-    writer.told("a", "b", 1, b"\x93\xcd\xff\xff", None)
+    writer.sent("a", "b", 1, encode(Create("v1/pods", "", b"no json")), None)
+    writer.sent("a", "b", 1, b"\x93\xcd\xff\xff", None)
     writer.close()
     assert [line[5] for line in show(path, capsys)] == ["Create", "(cannot"]
 

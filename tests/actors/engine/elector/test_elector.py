@@ -208,7 +208,7 @@ class Alone:
     def asked(self) -> list[Submit]:
         return [message for message in self.kept["dispatcher"] if isinstance(message, Submit)]
 
-    def told(self, name: str, kind: type[Any]) -> list[Any]:
+    def received(self, name: str, kind: type[Any]) -> list[Any]:
         return [message for message in self.kept[name] if isinstance(message, kind)]
 
     def answer(self, outcome: Outcome) -> None:
@@ -236,20 +236,20 @@ def test_once_lost_the_lease_is_not_taken_again(log: FilteringBoundLogger) -> No
     assert alone.world.clock.monotonic() == 2.0
     pending = alone.asked[-1]
     alone.world.run_for(20.0)
-    assert alone.told("controller-manager", LeaseLost)
-    held = len(alone.told("dispatcher", LeaseHeld))
+    assert alone.received("controller-manager", LeaseLost)
+    held = len(alone.received("dispatcher", LeaseHeld))
     alone.system.tell("elector", Settled(pending.ticket, 0, Done(pending.commands[0].body)))  # type: ignore[union-attr]
     alone.world.run_for(60.0)
-    assert len(alone.told("dispatcher", LeaseHeld)) == held
+    assert len(alone.received("dispatcher", LeaseHeld)) == held
 
 
 def test_that_the_lease_is_lost_is_said_until_somebody_ends_it_all(log: FilteringBoundLogger) -> None:
     alone = Alone(log)
     alone.grant()
     alone.world.run_for(12.0)
-    said = len(alone.told("controller-manager", LeaseLost))
+    said = len(alone.received("controller-manager", LeaseLost))
     alone.world.run_for(10.0)  # a manager that failed before it ended is another one by now
-    assert len(alone.told("controller-manager", LeaseLost)) > said > 0
+    assert len(alone.received("controller-manager", LeaseLost)) > said > 0
 
 
 def test_a_try_that_is_never_answered_is_given_up(log: FilteringBoundLogger) -> None:
@@ -258,7 +258,7 @@ def test_a_try_that_is_never_answered_is_given_up(log: FilteringBoundLogger) -> 
     alone.world.run_for(20.0)
     assert len(alone.asked) > first
     alone.grant()
-    assert alone.told("controller-manager", LeaseHeld)
+    assert alone.received("controller-manager", LeaseHeld)
 
 
 def test_an_answer_that_is_no_lease_is_a_failed_try(log: FilteringBoundLogger) -> None:
@@ -268,7 +268,7 @@ def test_an_answer_that_is_no_lease_is_a_failed_try(log: FilteringBoundLogger) -
         assert alone.system.is_alive("elector"), body
         alone.world.run_for(5.0)
     alone.grant()
-    assert alone.told("controller-manager", LeaseHeld)
+    assert alone.received("controller-manager", LeaseHeld)
 
 
 def test_transitions_that_are_null_count_as_none(log: FilteringBoundLogger) -> None:
@@ -281,12 +281,12 @@ def test_before_the_lease_is_given_back_the_dispatcher_writes_nothing_more(log: 
     alone.tell(Drain())
     kinds = [type(message) for message in alone.kept["dispatcher"]]
     assert kinds[-2:] == [LeaseLost, Submit]
-    assert alone.told("controller-manager", LeaseLost) == [], "it is not lost, but given back"
-    assert alone.told("controller-manager", Drained) == []
+    assert alone.received("controller-manager", LeaseLost) == [], "it is not lost, but given back"
+    assert alone.received("controller-manager", Drained) == []
     alone.tell(Drain())
-    assert alone.told("controller-manager", Drained) == [], "asked twice it still waits for the answer"
+    assert alone.received("controller-manager", Drained) == [], "asked twice it still waits for the answer"
     alone.grant()
-    assert len(alone.told("controller-manager", Drained)) == 1
+    assert len(alone.received("controller-manager", Drained)) == 1
 
 
 def test_a_renewal_that_is_on_its_way_is_waited_for_before_the_lease_is_given_back(log: FilteringBoundLogger) -> None:
@@ -301,4 +301,4 @@ def test_a_renewal_that_is_on_its_way_is_waited_for_before_the_lease_is_given_ba
     assert isinstance(released, Update)
     assert decode_object(released.body)["spec"]["holderIdentity"] == ""
     alone.grant()
-    assert len(alone.told("controller-manager", Drained)) == 1
+    assert len(alone.received("controller-manager", Drained)) == 1

@@ -32,8 +32,8 @@ class InformerRig:
         self.transport = ScriptedTransport()
         self.table = Table(PODS)
         self.system = self.world.system()
-        self._told: list[Any] = []
-        self.system.spawn(ActorSpec(name="probe", build=partial(Probe, kept=self._told)))
+        self._received: list[Any] = []
+        self.system.spawn(ActorSpec(name="probe", build=partial(Probe, kept=self._received)))
         self.spec = ActorSpec(
             name="informer:v1/pods",
             build=partial(Informer, table=self.table, transport=self.transport, limits=limits, seed=1),
@@ -46,14 +46,14 @@ class InformerRig:
         self.world.run_for(0)
 
     @property
-    def told(self) -> list[Any]:
+    def received(self) -> list[Any]:
         """What the subscriber was sent, each event by itself."""
         self.settle()
-        return [one for message in self._told for one in _events_of(message)]
+        return [one for message in self._received for one in _events_of(message)]
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
-        return [(m.type, m.key, m.resource_version) for m in self.told if isinstance(m, WatchEvent)]
+        return [(m.type, m.key, m.resource_version) for m in self.received if isinstance(m, WatchEvent)]
 
     def keys(self) -> list[str]:
         self.settle()
@@ -98,7 +98,7 @@ def test_a_streaming_list_fills_the_table_at_its_end_and_goes_on_as_the_watch(ri
     assert not rig.table.synced
     rig.transport.stream.say(initial_end(100))
     assert rig.keys() == ["default/a", "default/b"]
-    assert rig.told == [Synced("v1/pods")]
+    assert rig.received == [Synced("v1/pods")]
     rig.transport.stream.say(
         ("MODIFIED", watched("a", 101)), ("DELETED", watched("b", 102)), ("ADDED", watched("c", 103))
     )
@@ -249,7 +249,7 @@ def test_an_object_made_anew_under_its_name_arrives_as_modified_with_both_uids(r
     rig.transport.stream.say(("ERROR", {"code": 410}))
     rig.settle()
     rig.transport.stream.say(("ADDED", {**watched("a", 9, uid="uid-other")}), initial_end(200))
-    event = rig.told[-1]
+    event = rig.received[-1]
     assert isinstance(event, WatchEvent)
     assert (event.type, event.uid, event.previous_uid) == ("MODIFIED", "uid-other", "uid-a")
 
@@ -334,9 +334,9 @@ def test_managed_fields_are_dropped_at_the_door(rig: InformerRig) -> None:
 
 def test_a_later_subscriber_is_told_at_once_that_the_table_is_synced(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
-    before = len(rig.told)
+    before = len(rig.received)
     rig.system.tell("informer:v1/pods", Subscribe("probe"))
-    assert rig.told[before:] == [Synced("v1/pods")]
+    assert rig.received[before:] == [Synced("v1/pods")]
 
 
 def test_a_new_incarnation_shuts_the_old_one_out_of_the_table(rig: InformerRig) -> None:
@@ -356,7 +356,7 @@ OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "Set", "name": "s", "u
 @pytest.mark.parametrize(
     "change", [("DELETED", watched("a", 101)), ("MODIFIED", watched("a", 101))], ids=["gone", "released"]
 )
-def test_what_it_did_not_live_to_tell_its_successor_tells(rig: InformerRig, change: tuple[str, Object]) -> None:
+def test_a_successor_sends_what_the_informer_did_not(rig: InformerRig, change: tuple[str, Object]) -> None:
     """It fails between the table and the subscribers, and nobody else would ever tell the owner."""
     rig.sync(watched("a", 7, **OWNED), watched("b", 8))
 
@@ -370,7 +370,7 @@ def test_what_it_did_not_live_to_tell_its_successor_tells(rig: InformerRig, chan
     assert not rig.system.is_alive("informer:v1/pods")
     rig.system.taps.remove(fail)
     rig.system.spawn(rig.spec)
-    told = [message for message in rig.told if isinstance(message, WatchEvent)]
+    told = [message for message in rig.received if isinstance(message, WatchEvent)]
     assert [(one.type, one.key) for one in told] == [(change[0], "default/a")]
     assert orjson.loads(told[0].previous)["metadata"]["ownerReferences"] == OWNED["ownerReferences"]
     rig.system.spawn(rig.spec)

@@ -115,7 +115,7 @@ class ManagerRig:
             self.system.tell(MANAGER, message)
         self.world.run_for(then)
 
-    def told(self, name: str, kind: type[Any]) -> list[tuple[int, Any]]:
+    def received(self, name: str, kind: type[Any]) -> list[tuple[int, Any]]:
         """What an actor was told of this kind, and in which incarnation."""
         return [
             (incarnation, message) for to, incarnation, message in self.kept if to == name and type(message) is kind
@@ -177,8 +177,8 @@ def test_a_pause_before_the_controller_has_started_holds_from_its_first_moment(l
     rig = ManagerRig(log, leader_elect=True)
     rig.tell(Pause("one"))
     rig.tell(LeaseHeld(100.0))
-    assert rig.told("controller:one", Pause) == [(1, Pause("one"))]
-    assert rig.told("controller:two", Pause) == []
+    assert rig.received("controller:one", Pause) == [(1, Pause("one"))]
+    assert rig.received("controller:two", Pause) == []
 
 
 def test_a_paused_controller_stays_so_through_restarts_of_its_own_and_of_the_manager(log: FilteringBoundLogger) -> None:
@@ -187,10 +187,10 @@ def test_a_paused_controller_stays_so_through_restarts_of_its_own_and_of_the_man
     rig.tell(Restart("one"))
     rig.lose_manager()
     rig.tell(Restart("one"))
-    assert [incarnation for incarnation, _ in rig.told("controller:one", Pause)] == [1, 2, 3]
+    assert [incarnation for incarnation, _ in rig.received("controller:one", Pause)] == [1, 2, 3]
     rig.tell(Resume("one"))
     rig.tell(Restart("one"))
-    assert len(rig.told("controller:one", Pause)) == 3
+    assert len(rig.received("controller:one", Pause)) == 3
 
 
 def test_what_was_disabled_on_a_standby_stays_off_when_the_lease_is_held(log: FilteringBoundLogger) -> None:
@@ -230,7 +230,7 @@ def test_what_is_disabled_while_it_waits_to_be_restarted_stays_off(log: Filterin
     rig.system.fence("controller:one")
     rig.tell(ActorFailed("controller:one", 1, "broken"), Disable("one"), then=60.0)
     assert not rig.alive("controller:one")
-    assert rig.told("informer:v1/pods", Unsubscribe) == [(1, Unsubscribe("controller:one"))]
+    assert rig.received("informer:v1/pods", Unsubscribe) == [(1, Unsubscribe("controller:one"))]
 
 
 def test_a_controller_that_nobody_knows_is_named_and_not_remembered(
@@ -308,9 +308,9 @@ def test_the_lease_is_given_back_once_however_often_a_controller_says_that_it_is
     rig.tell(LeaseHeld(100.0))
     rig.tell(Drain())
     rig.tell(Drained("controller:one"), Drained("controller:one"))
-    assert rig.told("elector", Drain) == []
+    assert rig.received("elector", Drain) == []
     rig.tell(Drained("controller:two"), Drained("controller:two"), Drained("controller:one"))
-    assert len(rig.told("elector", Drain)) == 1
+    assert len(rig.received("elector", Drain)) == 1
     assert rig.ended == []
     rig.tell(Drained("elector"))
     assert rig.ended == ["drained"]
@@ -335,7 +335,7 @@ def test_whoever_is_not_drained_in_time_is_named_and_keeps_the_lease(log: Filter
     assert rig.ended == []
     rig.tell(then=1.0)
     assert rig.ended == ["not drained in time: controller:two"]
-    assert rig.told("elector", Drain) == [], "it may still write"
+    assert rig.received("elector", Drain) == [], "it may still write"
 
 
 def test_nothing_is_started_any_more_once_it_drains(log: FilteringBoundLogger) -> None:

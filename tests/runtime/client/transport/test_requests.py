@@ -117,7 +117,7 @@ def test_an_error_is_an_answer_with_its_body(connect: Connect, loopback: Any) ->
     assert response == Response(status=409, body=b'{"reason":"Conflict"}')
 
 
-def test_callbacks_run_on_the_clients_own_thread_and_one_that_raises_harms_nobody(
+def test_callbacks_run_on_the_clients_own_thread_and_one_that_raises_fails_alone(
     connect: Connect, loopback: Any, logs: LogCapture
 ) -> None:
     client = connect(loopback.serve(echo))

@@ -133,7 +133,7 @@ def test_a_server_that_refuses_is_quoted_and_not_asked_again(
     assert asked == ["/api/v1/pods"]
 
 
-def test_a_refusal_whose_body_never_ends_is_told_all_the_same(watch: Watch, loopback: Any) -> None:
+def test_a_refusal_whose_body_never_ends_is_reported(watch: Watch, loopback: Any) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 500 Oops\r\nContent-Length: 10\r\n\r\nhalf")
@@ -167,7 +167,7 @@ def start(client: Any, *, on_lines: Callable[[bytes], None], on_end: Callable[[R
     return client.transport.watch(WATCH, client="tester", on_lines=on_lines, on_end=on_end)
 
 
-def test_a_cancelled_watch_leaves_the_server_and_tells_no_end(connect: Connect, loopback: Any) -> None:
+def test_a_cancelled_watch_disconnects_and_does_not_call_on_end(connect: Connect, loopback: Any) -> None:
     server = Endless()
     client = connect(loopback.serve_raw(server))
     chunks: queue.Queue[bytes] = queue.Queue()
@@ -204,7 +204,7 @@ def test_a_watch_cancelled_before_it_begins_never_does(connect: Connect, loopbac
     assert server.gone.empty()
 
 
-def test_a_watch_whose_consumer_fails_ends_and_harms_nobody(connect: Connect, loopback: Any, logs: LogCapture) -> None:
+def test_a_watch_whose_consumer_fails_ends_alone(connect: Connect, loopback: Any, logs: LogCapture) -> None:
     client = connect(loopback.serve_raw(Endless()))
     ends: queue.Queue[Response] = queue.Queue()
 
