@@ -12,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.engine.informer import Informer, InformerLimits
 from protocols.codec import decode
-from protocols.messages.watching import Subscribe, Synced, WatchEvent, WatchEvents
+from protocols.messages.watching import Interest, Subscribe, Synced, WatchEvent, WatchEvents
 from protocols.objects import Object
 from protocols.resources import PODS
 from protocols.watch_lines import INITIAL_EVENTS_END
@@ -473,3 +473,44 @@ def test_a_server_that_never_completes_a_streaming_list_is_asked_for_pages(rig: 
     assert rig.transport.sent
     rig.transport.answer(200, {"metadata": {"resourceVersion": "50"}, "items": [watched("a", 7)]})
     assert rig.keys() == ["default/a"]
+
+
+# Bursts.
+
+
+def frames_to(rig: InformerRig, name: str) -> list[bytes]:
+    frames: list[bytes] = []
+    rig.system.taps.append(lambda _sender, to, frame: frames.append(frame) if to == name else None)
+    return frames
+
+
+def test_a_burst_is_sent_in_one_frame(rig: InformerRig) -> None:
+    rig.sync()
+    frames = frames_to(rig, "probe")
+    burst = [("ADDED", watched(f"p{number}", 100 + number)) for number in range(1, 501)]
+    for start in range(0, 500, 50):  # as they come: several chunks before the informer takes the first
+        rig.transport.stream.say(*burst[start : start + 50])
+    rig.settle()
+    assert len(frames) == 1
+    assert [key for _, key, _ in rig.events] == [f"default/p{number}" for number in range(1, 501)]
+
+
+def test_a_single_event_waits_for_no_other(rig: InformerRig) -> None:
+    rig.sync()
+    frames = frames_to(rig, "probe")
+    for number in (1, 2, 3):
+        rig.transport.stream.say(("ADDED", watched(f"p{number}", 100 + number)))
+        rig.settle()
+        assert len(frames) == number
+
+
+def test_who_is_not_concerned_is_sent_nothing(rig: InformerRig) -> None:
+    rig.sync()
+    rig.system.tell("informer:v1/pods", Subscribe("probe", (Interest(owner_kinds=("Job",)),)))
+    rig.settle()
+    frames = frames_to(rig, "probe")
+    rig.transport.stream.say(
+        ("ADDED", watched("a", 101)), ("MODIFIED", watched("a", 102)), ("DELETED", watched("a", 103))
+    )
+    rig.settle()
+    assert frames == []
