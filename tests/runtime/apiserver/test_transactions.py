@@ -102,7 +102,7 @@ def test_watchers_never_see_what_was_undone(api, failing):
         api.delete("replicasets", "rs")
     failing.after = None
     api.create("pods", api.pod("later"))
-    assert listener.told == [("ADDED", "later")]
+    assert listener.seen == [("ADDED", "later")]
 
 
 def test_a_custom_resource_whose_definition_is_undone_is_not_served(api, failing):
@@ -166,7 +166,7 @@ def test_a_job_that_fails_keeps_no_other_from_its_turn(api, monkeypatch):
     with pytest.raises(ExceptionGroup) as raised:
         api.advance(61)
     assert len(raised.value.exceptions) == 2
-    assert sound.told == [("BOOKMARK", "")]
+    assert sound.seen == [("BOOKMARK", "")]
 
 
 SEEDS = 60
