@@ -6,10 +6,11 @@ Source: apiextensions-apiserver pkg/controller/{status,establish,finalizer} (v1.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from protocols.objects import Object, decode_object
 from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import no_such_path
 from runtime.apiserver.kinds.custom import definitions_in
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -20,50 +21,74 @@ DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class CustomResources:
-    """Keeps the registry in step with the stored CustomResourceDefinitions."""
+    """Keeps the registry in step with the stored CustomResourceDefinitions.
+
+    One whose names another resource of its group has, built-in or custom, is not served until they are free.
+    """
 
     def __init__(self, cluster: Cluster, cache: WatchCache) -> None:
         self._cluster, self._cache = cluster, cache
         self._served: dict[str, list[ResourceDefinition]] = {}  # by the name of the CustomResourceDefinition
-        for name, record in cluster.state.collection(DEFINITIONS).records.items():
-            self._serve(name, decode_object(record.raw))
+        self._serve_all()
 
     def react(self, change: Change) -> None:
         if change.storage != DEFINITIONS:
             return
+        stored = decode_object(change.raw)
         if change.type == DELETED:
             self._withdraw(change.key)
+            self._serve_others(stored["spec"]["group"])
         else:
-            stored = decode_object(change.raw)
-            self._serve(change.key, stored)
-            self._establish(change.key, stored)
+            self._establish(change.key, stored, self._serve(change.key, stored))
 
     def undo(self, change: Change) -> None:
         if change.storage == DEFINITIONS:
-            if change.previous:
-                self._serve(change.key, decode_object(change.previous))
-            else:
-                for one in self._served.pop(change.key, ()):
-                    self._cluster.registry.remove(one)
+            for definitions in self._served.values():
+                self._remove(definitions)
+            self._served.clear()
+            self._serve_all()
 
-    def _serve(self, name: str, stored: Object) -> None:
-        definitions = definitions_in(stored)
-        kept = {(one.group, one.version, one.plural) for one in definitions}
-        for one in self._served.get(name, ()):
-            if (one.group, one.version, one.plural) not in kept:
-                self._cluster.registry.remove(one)
+    def _serve_all(self) -> None:
+        records = self._cluster.state.collection(DEFINITIONS).records
+        stored = {name: decode_object(record.raw) for name, record in records.items()}
+        for name in sorted(stored, key=lambda name: not _is_established(stored[name])):
+            self._serve(name, stored[name])
+
+    def _serve_others(self, group: str) -> None:
+        """Serve those of a group that have waited for a name."""
+        for name, record in list(self._cluster.state.collection(DEFINITIONS).records.items()):
+            stored = decode_object(record.raw)
+            if stored["spec"]["group"] == group and name not in self._served:
+                self._establish(name, stored, self._serve(name, stored))
+
+    def _serve(self, name: str, stored: Object) -> _Conflict | None:
+        """Serves what is declared, unless its names are taken: then what was served before, if anything."""
+        served = self._served.get(name, [])
+        conflict = _conflict(stored["spec"], self._others(stored["spec"]["group"], served))
+        if conflict is None:
+            self._remove(served)
+            self._served[name] = definitions_in(stored)
+            for one in self._served[name]:
+                self._cluster.registry.add(one)
+        return conflict
+
+    def _others(self, group: str, served: list[ResourceDefinition]) -> list[ResourceDefinition]:
+        mine = {id(one) for one in served}
+        return [one for one in self._cluster.registry if one.group == group and id(one) not in mine]
+
+    def _remove(self, definitions: list[ResourceDefinition]) -> None:
         for one in definitions:
-            self._cluster.registry.add(one)
-        self._served[name] = definitions
+            self._cluster.registry.remove(one)
 
     def _withdraw(self, name: str) -> None:
         state = self._cluster.state
-        for one in self._served.pop(name, ()):
+        served = self._served.pop(name, [])
+        for one in served:
             if one.from_storage is None:
                 for key, record in list(state.collection(one.storage).records.items()):
                     state.remove(one.storage, key, decode_object(record.raw))
                 state.when_durable(self._ending_watches(one.storage))
-            self._cluster.registry.remove(one)
+        self._remove(served)
 
     def _ending_watches(self, storage: str) -> Callable[[], None]:
         def end() -> None:
@@ -72,25 +97,70 @@ class CustomResources:
 
         return end
 
-    def _establish(self, name: str, stored: Object) -> None:
-        """Set its status: names accepted, established. The second call writes nothing."""
+    def _establish(self, name: str, stored: Object, conflict: _Conflict | None) -> None:
+        """Set its status: whether its names are accepted, and whether it is served. The second call writes nothing."""
         spec, status = stored["spec"], stored.get("status") or {}
         storage_versions = [version["name"] for version in spec["versions"] if version.get("storage")]
-        established = {
-            "acceptedNames": spec["names"],
-            "storedVersions": list(dict.fromkeys([*status.get("storedVersions", ()), *storage_versions])),
-        }
-        if all(status.get(field) == value for field, value in established.items()):
-            return
         now = self._cluster.timestamp()
-        stored["status"] = established | {
-            "conditions": [
-                _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
-                _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
-            ]
+        if conflict is None:
+            accepted = spec["names"]
+            names_accepted = _condition("NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
+        else:
+            accepted = status.get("acceptedNames") or {"plural": "", "kind": ""}
+            names_accepted = _condition("NamesAccepted", "False", conflict.reason, conflict.message, now)
+        if name in self._served:
+            reason, message = "InitialNamesAccepted", "the initial names have been accepted"
+            established = _condition("Established", "True", reason, message, now)
+        else:
+            established = _condition("Established", "False", "NotAccepted", "not all names are accepted", now)
+        wanted = {
+            "acceptedNames": accepted,
+            "storedVersions": list(dict.fromkeys([*status.get("storedVersions", ()), *storage_versions])),
+            "conditions": [names_accepted, established],
         }
-        self._cluster.state.put(DEFINITIONS, name, stored)
+        if _untimed(wanted) != _untimed(status):
+            stored["status"] = wanted
+            self._cluster.state.put(DEFINITIONS, name, stored)
 
 
-def _condition(type_: str, reason: str, message: str, now: str) -> dict[str, Any]:
-    return {"type": type_, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
+class _Conflict(NamedTuple):
+    """Why names are not accepted, as a condition says it."""
+
+    reason: str
+    message: str
+
+
+def _conflict(spec: Object, others: list[ResourceDefinition]) -> _Conflict | None:
+    """The last conflict in the order of upstream's naming controller."""
+    names = spec["names"]
+    resources = {word for one in others for word in (one.plural, one.singular, *one.short_names)}
+    kinds = {word for one in others for word in (one.kind, one.list_kind)}
+    found = None
+    for field, asked, taken in (
+        ("Plural", [names["plural"]], resources),
+        ("Singular", [names.get("singular")], resources),
+        ("ShortNames", names.get("shortNames") or [], resources),
+        ("Kind", [names["kind"]], kinds),
+        ("ListKind", [names.get("listKind")], kinds),
+    ):
+        in_use = [f"{quoted(word)} is already in use" for word in asked if word and word in taken]
+        if in_use:
+            message = in_use[0] if len(in_use) == 1 else f"[{', '.join(in_use)}]"
+            found = _Conflict(f"{field}Conflict", message)
+    return found
+
+
+def _is_established(stored: Object) -> bool:
+    conditions = (stored.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
+
+
+def _untimed(status: Object) -> Object:
+    """The status without the times of its conditions, and without what only others set."""
+    ours = {"acceptedNames": status.get("acceptedNames"), "storedVersions": status.get("storedVersions")}
+    known = [one for one in status.get("conditions") or () if one.get("type") in ("NamesAccepted", "Established")]
+    return ours | {"conditions": [{**one, "lastTransitionTime": ""} for one in known]}
+
+
+def _condition(type_: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
+    return {"type": type_, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}

@@ -6,13 +6,18 @@ pkg/apis/apiextensions/v1/defaults.go, pkg/apis/apiextensions/validation/validat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
 from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
+from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, quoted, required
 from runtime.apiserver.kinds.shared.names import dns1035_label, dns_subdomain
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
 
+_APPROVED = "api-approved.kubernetes.io"  # an annotation
+_APPROVAL_RULE = "https://github.com/kubernetes/enhancements/pull/1111"
 _SCOPES = ("Cluster", "Namespaced")
 
 
@@ -40,6 +45,7 @@ def validate(definition: Object) -> list[FieldError]:
         errors += [invalid("spec.group", group, text) for text in dns_subdomain(group)]
         if "." not in group:
             errors.append(invalid("spec.group", group, "should be a domain with at least one dot"))
+    errors += _validate_approval(group, definition["metadata"].get("annotations") or {})
     scope = spec.get("scope") or ""
     if not scope:
         errors.append(required("spec.scope"))
@@ -53,6 +59,28 @@ def validate(definition: Object) -> list[FieldError]:
         else:
             errors += [invalid(f"spec.names.{field}", word, text) for text in dns1035_label(word.lower())]
     return errors
+
+
+def _validate_approval(group: str, annotations: Mapping[str, str]) -> list[FieldError]:
+    """Groups of Kubernetes' own need a word in an annotation, as upstream's helpers.GetAPIApprovalState reads it."""
+    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+        return []
+    field, approval = f"metadata.annotations[{_APPROVED}]", annotations.get(_APPROVED) or ""
+    must = f"protected groups must have approval annotation {quoted(_APPROVED)}"
+    if not approval:
+        return [required(field, f"{must}, see {_APPROVAL_RULE}")]
+    if approval.startswith("unapproved") or _is_url(approval):
+        return []
+    why = f'{must} with either a URL or a reason starting with "unapproved", see {_APPROVAL_RULE}'
+    return [invalid(field, approval, why)]
+
+
+def _is_url(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(url.scheme and url.netloc)
 
 
 def _validate_versions(versions: list[Object]) -> list[FieldError]:

@@ -130,3 +130,72 @@ def test_custom_objects_own_and_are_owned(things):
     things.create("pods", things.owned(things.pod(), owner))
     things.send("DELETE", f"{THINGS}/t")
     assert not things.exists("pods", "web")
+
+
+def leases(**fields):
+    """A definition that claims what Leases are."""
+    names = {"plural": "leases", "kind": "Lease"}
+    return {
+        **crd(group="coordination.k8s.io", names=names),
+        "metadata": {"name": "leases.coordination.k8s.io", **fields},
+    }
+
+
+def conditions(api, name):
+    found = api.get("customresourcedefinitions", name).obj["status"]["conditions"]
+    return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
+
+
+@pytest.mark.parametrize(
+    "annotations,type_",
+    [({}, "Required value"), ({"api-approved.kubernetes.io": "by me"}, "Invalid value")],
+)
+def test_a_group_of_kubernetes_needs_an_approval(api, annotations, type_):
+    refused = api.create("customresourcedefinitions", leases(annotations=annotations))
+    assert refused.status == 422
+    assert refused.causes["metadata.annotations[api-approved.kubernetes.io]"].startswith(type_)
+    assert "protected groups must have approval annotation" in refused.message
+
+
+@pytest.mark.parametrize("word", ["unapproved, a test", "https://github.com/kubernetes/kubernetes/pull/1"])
+def test_a_built_in_resource_is_neither_taken_over_nor_destroyed(api, word):
+    api.create("leases", {"metadata": {"name": "l"}})
+    built_in = api.server.registry.find("coordination.k8s.io", "v1", "leases")
+    assert (
+        api.create("customresourcedefinitions", leases(annotations={"api-approved.kubernetes.io": word})).status == 201
+    )
+    assert api.server.registry.find("coordination.k8s.io", "v1", "leases") is built_in
+    assert conditions(api, "leases.coordination.k8s.io") == {
+        "NamesAccepted": ("False", "ListKindConflict", '"LeaseList" is already in use'),
+        "Established": ("False", "NotAccepted", "not all names are accepted"),
+    }
+    assert api.delete("customresourcedefinitions", "leases.coordination.k8s.io").status == 200
+    assert api.list("leases").names == ["l"]
+    assert api.create("leases", {"metadata": {"name": "m"}}).status == 201
+
+
+def test_two_definitions_do_not_share_a_kind(things):
+    names = {"plural": "others", "kind": "Thing", "listKind": "OtherList"}
+    other = {**crd(names=names), "metadata": {"name": "others.example.com"}}
+    things.create("customresourcedefinitions", other)
+    assert conditions(things, "others.example.com")["NamesAccepted"] == (
+        "False",
+        "KindConflict",
+        '"Thing" is already in use',
+    )
+    assert things.send("GET", THINGS.replace("things", "others")).status == 404
+    things.delete("customresourcedefinitions", "things.example.com")
+    assert conditions(things, "others.example.com")["Established"][0] == "True"
+    assert things.send("GET", THINGS.replace("things", "others")).status == 200
+
+
+def test_a_served_definition_keeps_its_names_when_a_new_one_is_taken(things):
+    other = {
+        **crd(names={"plural": "others", "kind": "Other", "shortNames": ["ot"]}),
+        "metadata": {"name": "others.example.com"},
+    }
+    things.create("customresourcedefinitions", other)
+    things.patch("customresourcedefinitions", "others.example.com", {"spec": {"names": {"shortNames": ["th"]}}})
+    assert conditions(things, "others.example.com")["NamesAccepted"][1] == "ShortNamesConflict"
+    assert conditions(things, "others.example.com")["Established"][0] == "True"
+    assert things.server.registry.find("example.com", "v1", "others").short_names == ("ot",)
