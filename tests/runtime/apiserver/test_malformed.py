@@ -9,11 +9,14 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies._internal.core import DataObject
 
+from protocols.objects import Object
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.scalars import ShapeError
 from runtime.apiserver.schema.shapes import Shapes
+from tests.runtime.apiserver.conftest import Api
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5)
 JSON = st.recursive(
@@ -131,13 +134,13 @@ BODIES = [
 
 
 @pytest.mark.parametrize("resource,body", BODIES, ids=[resource for resource, _ in BODIES])
-def test_the_bodies_that_are_spoilt_below_are_good(api, resource, body):
+def test_the_bodies_that_are_spoilt_below_are_good(api: Api, resource: str, body: Object) -> None:
     assert api.create(resource, body).status == 201
 
 
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
-def test_no_wrong_value_anywhere_is_more_than_a_refusal(make_api, data):
+def test_no_wrong_value_anywhere_is_more_than_a_refusal(make_api: type[Any], data: DataObject) -> None:
     """One value of a good object is replaced by anything; then everything is done to what is left of it."""
     api = make_api()
     resource, good = data.draw(st.sampled_from(BODIES))
@@ -168,7 +171,9 @@ def test_no_wrong_value_anywhere_is_more_than_a_refusal(make_api, data):
     form=st.sampled_from(["merge", "strategic", "json", "apply"]),
     subresource=st.sampled_from(["", "status", "scale", "binding", "eviction", "finalize"]),
 )
-def test_no_body_whatsoever_is_more_than_a_refusal(make_api, raw, form, subresource):
+def test_no_body_whatsoever_is_more_than_a_refusal(
+    make_api: type[Any], raw: bytes, form: str, subresource: str
+) -> None:
     api = make_api()
     for resource in ("pods", "replicasets", "namespaces"):
         name = "default" if resource == "namespaces" else "web"
@@ -200,7 +205,7 @@ def test_no_body_whatsoever_is_more_than_a_refusal(make_api, raw, form, subresou
         | st.sampled_from(["0", "1", "99999999999999999999", "-1", "true", "Exact", "a=b", "a in (b)"]),
     )
 )
-def test_no_query_whatsoever_is_more_than_a_refusal(make_api, query):
+def test_no_query_whatsoever_is_more_than_a_refusal(make_api: type[Any], query: Object) -> None:
     api = make_api()
     api.create("pods", api.pod())
     assert api.list("pods", **query).status in (200, 400, 410, 422, 504)
@@ -212,18 +217,18 @@ def test_no_query_whatsoever_is_more_than_a_refusal(make_api, query):
     path=st.text(max_size=20)
     | st.lists(st.sampled_from(["api", "apis", "v1", "namespaces", "pods", "", "x"])).map("/".join)
 )
-def test_no_path_whatsoever_is_more_than_a_refusal(api_for_paths, path):
+def test_no_path_whatsoever_is_more_than_a_refusal(api_for_paths: Api, path: str) -> None:
     assert api_for_paths.send("GET", "/" + path).status in (200, 404)
 
 
 @pytest.fixture(scope="module")
-def api_for_paths(make_api):
+def api_for_paths(make_api: type[Any]) -> Api:
     return make_api()
 
 
 @pytest.mark.parametrize("depth", [150, 250, 1000, 100_000])
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_what_is_nested_deeply_is_kept_or_refused(api, depth, method):
+def test_what_is_nested_deeply_is_kept_or_refused(api: Api, depth: int, method: str) -> None:
     """JSON's encoder, Python's stack and Python's comparison each have an end somewhere."""
     names = {"plural": "things", "kind": "Thing"}
     versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {}}}]
@@ -238,7 +243,7 @@ def test_what_is_nested_deeply_is_kept_or_refused(api, depth, method):
     assert api.list("things").status == 200
 
 
-def test_a_json_patch_that_nests_values_without_end_is_refused(api):
+def test_a_json_patch_that_nests_values_without_end_is_refused(api: Api) -> None:
     api.create("configmaps", {"metadata": {"name": "c"}})
     operations = [{"op": "add", "path": "/a", "value": {}}]
     operations += [{"op": "copy", "from": "/a", "path": "/a" + "/a" * i} for i in range(1, 300)]
@@ -248,7 +253,7 @@ def test_a_json_patch_that_nests_values_without_end_is_refused(api):
 WRONG = (7, "x", [], {}, True, 1.5)
 
 
-def test_a_value_of_a_wrong_type_is_refused_wherever_it_stands():
+def test_a_value_of_a_wrong_type_is_refused_wherever_it_stands() -> None:
     shapes = Shapes(built_in_types())
     definition = ResourceDefinition(plural="pods", kind="Pod")
     accepted = set()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tests.runtime.apiserver.conftest import Api
 
-def test_the_priority_of_a_pod_is_its_class(api):
+
+def test_the_priority_of_a_pod_is_its_class(api: Api) -> None:
     api.create("priorityclasses", {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})
     spec = api.create("pods", api.pod("a", priorityClassName="high")).obj["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")

@@ -7,16 +7,17 @@ import itertools
 import pytest
 
 from runtime.apiserver.bootstrap import kubernetes_service
+from tests.runtime.apiserver.conftest import Api
 
 
 @pytest.fixture
-def reached(api):
+def reached(api: Api) -> Api:
     """A server that is reached at 127.0.0.1:6443."""
     api.server.reached_at("127.0.0.1", 6443)
     return api
 
 
-def test_the_service_has_the_first_address_of_its_range(reached):
+def test_the_service_has_the_first_address_of_its_range(reached: Api) -> None:
     service = reached.get("services", "kubernetes").obj
     assert service["metadata"]["labels"] == {"component": "apiserver", "provider": "kubernetes"}
     assert service["spec"] == {
@@ -31,14 +32,14 @@ def test_the_service_has_the_first_address_of_its_range(reached):
     }
 
 
-def test_no_other_service_gets_its_address(reached):
+def test_no_other_service_gets_its_address(reached: Api) -> None:
     spec = {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]}
     refused = reached.create("services", {"metadata": {"name": "thief"}, "spec": spec})
     assert refused.status == 422
     assert "provided IP is already allocated" in refused.message
 
 
-def test_endpoints_and_slice_lead_to_the_server(reached):
+def test_endpoints_and_slice_lead_to_the_server(reached: Api) -> None:
     endpoints = reached.get("endpoints", "kubernetes").obj
     ports = [{"name": "https", "port": 6443, "protocol": "TCP"}]
     assert endpoints["subsets"] == [{"addresses": [{"ip": "127.0.0.1"}], "ports": ports}]
@@ -50,14 +51,14 @@ def test_endpoints_and_slice_lead_to_the_server(reached):
 
 
 @pytest.mark.parametrize("resource", ["services", "endpoints", "endpointslices"])
-def test_what_is_deleted_is_there_again_after_the_next_look(reached, resource):
+def test_what_is_deleted_is_there_again_after_the_next_look(reached: Api, resource: str) -> None:
     assert reached.delete(resource, "kubernetes").status == 200
     assert not reached.exists(resource, "kubernetes")
     reached.advance(kubernetes_service.EVERY)
     assert reached.exists(resource, "kubernetes")
 
 
-def test_endpoints_that_lead_elsewhere_are_corrected(reached):
+def test_endpoints_that_lead_elsewhere_are_corrected(reached: Api) -> None:
     reached.patch("endpoints", "kubernetes", {"subsets": None, "metadata": {"labels": {"mine": "too"}}})
     reached.advance(kubernetes_service.EVERY)
     endpoints = reached.get("endpoints", "kubernetes").obj
@@ -65,18 +66,18 @@ def test_endpoints_that_lead_elsewhere_are_corrected(reached):
     assert endpoints["metadata"]["labels"]["mine"] == "too"
 
 
-def test_a_look_at_what_is_as_it_should_be_writes_nothing(reached):
+def test_a_look_at_what_is_as_it_should_be_writes_nothing(reached: Api) -> None:
     revision = reached.server.revision
     for _ in itertools.repeat(None, 3):
         reached.advance(kubernetes_service.EVERY)
     assert reached.server.revision == revision
 
 
-def test_a_port_that_changes_with_a_restart_moves_the_endpoints(reached):
+def test_a_port_that_changes_with_a_restart_moves_the_endpoints(reached: Api) -> None:
     reached.server.reached_at("127.0.0.1", 7443)
     assert reached.get("endpoints", "kubernetes").obj["subsets"][0]["ports"][0]["port"] == 7443
     assert reached.get("endpointslices", "kubernetes").obj["ports"][0]["port"] == 7443
 
 
-def test_a_server_that_is_reached_nowhere_has_none(api):
+def test_a_server_that_is_reached_nowhere_has_none(api: Api) -> None:
     assert api.list("services").names == []

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from protocols.objects import Object
+from tests.runtime.apiserver.conftest import Api
 
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 
@@ -10,7 +15,7 @@ THINGS = "/apis/example.com/v1/namespaces/default/things"
 SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 
 
-def crd(**spec):
+def crd(**spec: Any) -> Object:
     version = {"name": "v1", "served": True, "storage": True, "schema": SCHEMA, "subresources": {"status": {}}}
     defaults = {
         "group": "example.com",
@@ -21,17 +26,17 @@ def crd(**spec):
     return {"metadata": {"name": "things.example.com"}, "spec": {**defaults, **spec}}
 
 
-def thing(**fields):
+def thing(**fields: Any) -> Object:
     return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, **fields}
 
 
 @pytest.fixture
-def things(api):
+def things(api: Api) -> Api:
     api.create("customresourcedefinitions", crd())
     return api
 
 
-def test_a_definition_is_established_at_once(things):
+def test_a_definition_is_established_at_once(things: Api) -> None:
     definition = things.get("customresourcedefinitions", "things.example.com").obj
     conditions = {one["type"]: one["status"] for one in definition["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
@@ -41,7 +46,7 @@ def test_a_definition_is_established_at_once(things):
     assert (served.singular, served.short_names, served.subresources) == ("thing", ("th",), ("status",))
 
 
-def test_its_objects_are_stored_with_any_fields(things):
+def test_its_objects_are_stored_with_any_fields(things: Api) -> None:
     body = thing(spec={"any": [1, {"thing": None}]}, status={"ignored": True})
     created = things.send("POST", THINGS, body)
     assert created.status == 201
@@ -52,7 +57,7 @@ def test_its_objects_are_stored_with_any_fields(things):
     assert things.send("GET", THINGS).obj["kind"] == "ThingList"
 
 
-def test_its_status_has_a_path_of_its_own(things):
+def test_its_status_has_a_path_of_its_own(things: Api) -> None:
     things.send("POST", THINGS, thing(spec={"a": 1}))
     patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"a": 2}, "status": {"ready": True}}
     written = things.send("PATCH", f"{THINGS}/t/status", patch, type_="application/merge-patch+json").obj
@@ -68,14 +73,14 @@ def test_its_status_has_a_path_of_its_own(things):
     )
 
 
-def test_its_metadata_is_checked_as_all_metadata(things):
+def test_its_metadata_is_checked_as_all_metadata(things: Api) -> None:
     assert things.send("POST", THINGS, thing(metadata={"name": "t", "labels": []})).status == 400
     assert things.send("POST", THINGS, thing(metadata={"name": "a/b"})).status == 422
     nameless = things.send("POST", THINGS, thing(kind=None))
     assert (nameless.status, "Object 'Kind' is missing in" in nameless.message) == (400, True)
 
 
-def test_with_its_definition_its_objects_are_deleted_and_their_watches_end(things):
+def test_with_its_definition_its_objects_are_deleted_and_their_watches_end(things: Api) -> None:
     things.send("POST", THINGS, thing())
     listener = things.watch("things")
     assert things.delete("customresourcedefinitions", "things.example.com").status == 200
@@ -87,7 +92,7 @@ def test_with_its_definition_its_objects_are_deleted_and_their_watches_end(thing
     assert things.send("GET", THINGS).names == []
 
 
-def test_every_version_shows_all_objects(api):
+def test_every_version_shows_all_objects(api: Api) -> None:
     versions = [
         {"name": "v1", "served": True, "storage": True, "schema": SCHEMA},
         {"name": "v2", "served": True, "storage": False, "schema": SCHEMA},
@@ -114,25 +119,25 @@ def test_every_version_shows_all_objects(api):
         ({"versions": [{"name": "v1", "served": True, "storage": True}]}, "spec.versions[0].schema.openAPIV3Schema"),
     ],
 )
-def test_a_definition_that_cannot_be_served_is_refused(api, spec, field):
+def test_a_definition_that_cannot_be_served_is_refused(api: Api, spec: Object, field: str) -> None:
     refused = api.create("customresourcedefinitions", crd(**spec))
     assert refused.status == 422
     assert field in refused.causes
 
 
-def test_what_is_defined_stays_what_it_is(things):
+def test_what_is_defined_stays_what_it_is(things: Api) -> None:
     refused = things.patch("customresourcedefinitions", "things.example.com", {"spec": {"scope": "Cluster"}})
     assert refused.causes == {"spec.scope": 'Invalid value: "Cluster": field is immutable'}
 
 
-def test_custom_objects_own_and_are_owned(things):
+def test_custom_objects_own_and_are_owned(things: Api) -> None:
     owner = things.send("POST", THINGS, thing()).obj
     things.create("pods", things.owned(things.pod(), owner))
     things.send("DELETE", f"{THINGS}/t")
     assert not things.exists("pods", "web")
 
 
-def leases(**fields):
+def leases(**fields: Any) -> Object:
     """A definition that claims what Leases are."""
     names = {"plural": "leases", "kind": "Lease"}
     return {
@@ -141,7 +146,7 @@ def leases(**fields):
     }
 
 
-def conditions(api, name):
+def conditions(api: Api, name: str) -> Object:
     found = api.get("customresourcedefinitions", name).obj["status"]["conditions"]
     return {one["type"]: (one["status"], one["reason"], one["message"]) for one in found}
 
@@ -150,7 +155,7 @@ def conditions(api, name):
     "annotations,type_",
     [({}, "Required value"), ({"api-approved.kubernetes.io": "by me"}, "Invalid value")],
 )
-def test_a_group_of_kubernetes_needs_an_approval(api, annotations, type_):
+def test_a_group_of_kubernetes_needs_an_approval(api: Api, annotations: Object, type_: str) -> None:
     refused = api.create("customresourcedefinitions", leases(annotations=annotations))
     assert refused.status == 422
     assert refused.causes["metadata.annotations[api-approved.kubernetes.io]"].startswith(type_)
@@ -158,7 +163,7 @@ def test_a_group_of_kubernetes_needs_an_approval(api, annotations, type_):
 
 
 @pytest.mark.parametrize("word", ["unapproved, a test", "https://github.com/kubernetes/kubernetes/pull/1"])
-def test_a_built_in_resource_is_neither_taken_over_nor_destroyed(api, word):
+def test_a_built_in_resource_is_neither_taken_over_nor_destroyed(api: Api, word: str) -> None:
     api.create("leases", {"metadata": {"name": "l"}})
     built_in = api.server.registry.find("coordination.k8s.io", "v1", "leases")
     assert (
@@ -174,7 +179,7 @@ def test_a_built_in_resource_is_neither_taken_over_nor_destroyed(api, word):
     assert api.create("leases", {"metadata": {"name": "m"}}).status == 201
 
 
-def test_two_definitions_do_not_share_a_kind(things):
+def test_two_definitions_do_not_share_a_kind(things: Api) -> None:
     names = {"plural": "others", "kind": "Thing", "listKind": "OtherList"}
     other = {**crd(names=names), "metadata": {"name": "others.example.com"}}
     things.create("customresourcedefinitions", other)
@@ -189,7 +194,7 @@ def test_two_definitions_do_not_share_a_kind(things):
     assert things.send("GET", THINGS.replace("things", "others")).status == 200
 
 
-def test_a_served_definition_keeps_its_names_when_a_new_one_is_taken(things):
+def test_a_served_definition_keeps_its_names_when_a_new_one_is_taken(things: Api) -> None:
     other = {
         **crd(names={"plural": "others", "kind": "Other", "shortNames": ["ot"]}),
         "metadata": {"name": "others.example.com"},

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.runtime.apiserver.conftest import Api
+
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"
 DRIVERS = "/apis/storage.k8s.io/v1/csidrivers"
 AUTOSCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 
 
 @pytest.mark.parametrize("collection, generation", [(TEMPLATES, 1), (AUTOSCALERS, None), (DRIVERS, None)])
-def test_a_new_object_has_a_generation_if_its_kind_has(api, collection, generation):
+def test_a_new_object_has_a_generation_if_its_kind_has(api: Api, collection: str, generation: int | None) -> None:
     created = api.send("POST", collection, {"metadata": {"name": "x"}})
     assert (created.status, created.meta.get("generation")) == (201, generation)
 
@@ -18,12 +20,12 @@ def test_a_new_object_has_a_generation_if_its_kind_has(api, collection, generati
 @pytest.mark.parametrize(
     "collection, kind", [(TEMPLATES, "PodTemplate"), (DRIVERS, "CSIDriver"), (AUTOSCALERS, "Status")]
 )
-def test_a_deletion_returns_the_object_or_a_status(api, collection, kind):
+def test_a_deletion_returns_the_object_or_a_status(api: Api, collection: str, kind: str) -> None:
     api.send("POST", collection, {"metadata": {"name": "x"}})
     assert api.send("DELETE", f"{collection}/x").obj["kind"] == kind
 
 
-def test_a_driver_is_not_overwritten_without_a_version(api):
+def test_a_driver_is_not_overwritten_without_a_version(api: Api) -> None:
     driver = {"metadata": {"name": "x"}}
     api.send("POST", DRIVERS, driver)
     refused = api.send("PUT", f"{DRIVERS}/x", driver)

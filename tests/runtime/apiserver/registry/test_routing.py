@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.runtime.apiserver.conftest import Api
+
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -19,7 +21,7 @@ PODS = "/api/v1/namespaces/default/pods"
         ("", ""),
     ],
 )
-def test_what_is_not_served_is_not_found(api, path, hint):
+def test_what_is_not_served_is_not_found(api: Api, path: str, hint: str) -> None:
     refused = api.send("GET", path)
     assert (refused.status, refused.message) == (404, f"the server could not find the requested resource{hint}")
 
@@ -28,7 +30,9 @@ def test_what_is_not_served_is_not_found(api, path, hint):
     "method, subresource",
     [("GET", "log"), ("POST", "exec"), ("GET", "attach"), ("POST", "portforward"), ("GET", "proxy/index.html")],
 )
-def test_a_subresource_that_needs_a_running_container_is_not_implemented(api, method, subresource):
+def test_a_subresource_that_needs_a_running_container_is_not_implemented(
+    api: Api, method: str, subresource: str
+) -> None:
     api.create("pods", api.pod())
     refused = api.send(method, f"{PODS}/web/{subresource}")
     name = subresource.partition("/")[0]
@@ -39,7 +43,7 @@ def test_a_subresource_that_needs_a_running_container_is_not_implemented(api, me
     )
 
 
-def test_a_method_that_a_path_does_not_take_is_not_allowed(api):
+def test_a_method_that_a_path_does_not_take_is_not_allowed(api: Api) -> None:
     assert api.send("POST", f"{PODS}/web", api.pod()).status == 405
     assert api.send("DELETE", "/api/v1/namespaces").status == 405
     assert api.send("POST", "/api/v1/pods", api.pod()).status == 405

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
+from tests.runtime.apiserver.conftest import Api
 
 
 @pytest.fixture
-def family(api):
+def family(api: Api) -> Api:
     """A Deployment d, its ReplicaSet rs, its pods p and q; and a pod without an owner."""
     deployment = api.create("deployments", api.replicaset("d")).obj
     replicaset = api.create("replicasets", api.owned(api.replicaset("rs"), deployment)).obj
@@ -16,13 +20,13 @@ def family(api):
     return api
 
 
-def test_in_the_background_what_is_owned_goes_with_its_owner(family):
+def test_in_the_background_what_is_owned_goes_with_its_owner(family: Api) -> None:
     family.delete("deployments", "d", {"propagationPolicy": "Background"})
     assert not family.exists("replicasets", "rs")
     assert family.list("pods").names == ["nobodys"]
 
 
-def test_orphans_stay_and_forget_their_owner(family):
+def test_orphans_stay_and_forget_their_owner(family: Api) -> None:
     family.delete("replicasets", "rs", {"propagationPolicy": "Orphan"})
     assert not family.exists("replicasets", "rs")
     pod = family.get("pods", "p").obj
@@ -30,7 +34,7 @@ def test_orphans_stay_and_forget_their_owner(family):
     assert pod["metadata"]["generation"] == 1
 
 
-def test_by_default_a_replication_controller_leaves_its_pods(api):
+def test_by_default_a_replication_controller_leaves_its_pods(api: Api) -> None:
     body = {"metadata": {"name": "rc"}, "spec": {"template": api.template()}}
     controller = api.create("replicationcontrollers", body).obj
     api.create("pods", api.owned(api.pod("p"), controller))
@@ -39,7 +43,7 @@ def test_by_default_a_replication_controller_leaves_its_pods(api):
     assert api.exists("pods", "p")
 
 
-def test_in_the_foreground_the_owner_goes_last(family):
+def test_in_the_foreground_the_owner_goes_last(family: Api) -> None:
     family.patch("pods", "p", {"metadata": {"finalizers": ["example.com/wait"]}})
 
     marked = family.delete("replicasets", "rs", {"propagationPolicy": "Foreground"})
@@ -52,14 +56,14 @@ def test_in_the_foreground_the_owner_goes_last(family):
     assert not family.exists("replicasets", "rs")
 
 
-def test_in_the_foreground_a_whole_family_goes_from_below(family):
+def test_in_the_foreground_a_whole_family_goes_from_below(family: Api) -> None:
     family.delete("deployments", "d", {"propagationPolicy": "Foreground"})
     assert not family.exists("deployments", "d")
     assert not family.exists("replicasets", "rs")
     assert family.list("pods").names == ["nobodys"]
 
 
-def test_an_owner_does_not_wait_for_what_does_not_block(api):
+def test_an_owner_does_not_wait_for_what_does_not_block(api: Api) -> None:
     owner = api.create("configmaps", {"metadata": {"name": "owner"}}).obj
     body = api.owned({"metadata": {"name": "owned", "finalizers": ["example.com/wait"]}}, owner, block=False)
     api.create("configmaps", body)
@@ -68,7 +72,7 @@ def test_an_owner_does_not_wait_for_what_does_not_block(api):
     assert api.get("configmaps", "owned").meta["deletionTimestamp"]
 
 
-def test_what_has_another_owner_stays_with_that_one(api):
+def test_what_has_another_owner_stays_with_that_one(api: Api) -> None:
     one, other = (api.create("configmaps", {"metadata": {"name": name}}).obj for name in ("one", "other"))
     body = api.owned({"metadata": {"name": "shared"}}, one)
     body["metadata"]["ownerReferences"] += api.owned(body, other)["metadata"]["ownerReferences"]
@@ -81,7 +85,7 @@ def test_what_has_another_owner_stays_with_that_one(api):
     assert not api.exists("configmaps", "shared")
 
 
-def test_what_is_made_for_an_owner_that_is_gone_goes_too(api):
+def test_what_is_made_for_an_owner_that_is_gone_goes_too(api: Api) -> None:
     owner = api.create("configmaps", {"metadata": {"name": "owner"}}).obj
     api.delete("configmaps", "owner")
     api.create("configmaps", {"metadata": {"name": "owner"}})  # another one, of the same name
@@ -89,20 +93,20 @@ def test_what_is_made_for_an_owner_that_is_gone_goes_too(api):
     assert not api.exists("pods", "web")
 
 
-def test_an_owner_of_an_unknown_kind_counts_as_there(api):
+def test_an_owner_of_an_unknown_kind_counts_as_there(api: Api) -> None:
     owner = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "u"}}
     api.create("pods", api.owned(api.pod(), owner))
     assert api.exists("pods", "web")
 
 
-def test_a_pod_on_a_node_is_given_its_grace_when_its_owner_goes(api):
+def test_a_pod_on_a_node_is_given_its_grace_when_its_owner_goes(api: Api) -> None:
     replicaset = api.create("replicasets", api.replicaset("rs")).obj
     api.create("pods", api.owned(api.pod(nodeName="n"), replicaset))
     api.delete("replicasets", "rs", {"propagationPolicy": "Background"})
     assert api.get("pods", "web").meta["deletionGracePeriodSeconds"] == 30
 
 
-def test_a_cluster_with_a_garbage_collector_of_its_own_is_left_to_it(make_api):
+def test_a_cluster_with_a_garbage_collector_of_its_own_is_left_to_it(make_api: type[Any]) -> None:
     api = make_api(collect_garbage=False)
     replicaset = api.create("replicasets", api.replicaset("rs")).obj
     api.create("pods", api.owned(api.pod(), replicaset))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.runtime.apiserver.conftest import Api
+
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def test_a_new_object_gets_what_only_the_server_decides(api):
+def test_a_new_object_gets_what_only_the_server_decides(api: Api) -> None:
     body = api.pod()
     body["metadata"] |= {"uid": "mine", "generation": 7, "creationTimestamp": "1999-01-01T00:00:00Z"}
     body["status"] = {"phase": "Running"}
@@ -26,13 +28,13 @@ def test_a_new_object_gets_what_only_the_server_decides(api):
     assert api.get("pods", "web").obj == created.obj
 
 
-def test_quantities_are_stored_in_canonical_form(api):
+def test_quantities_are_stored_in_canonical_form(api: Api) -> None:
     resources = {"requests": {"cpu": 0.5, "memory": "1024Mi"}}
     created = api.create("pods", api.pod(containers=[{"name": "c", "image": "i", "resources": resources}]))
     assert created.obj["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
 
 
-def test_a_generated_name_ends_in_five_characters_and_is_drawn_again_when_it_is_taken(api):
+def test_a_generated_name_ends_in_five_characters_and_is_drawn_again_when_it_is_taken(api: Api) -> None:
     body = api.pod()
     body["metadata"] = {"generateName": "web-"}
     assert api.create("pods", body).meta["name"] == "web-00000"
@@ -40,7 +42,7 @@ def test_a_generated_name_ends_in_five_characters_and_is_drawn_again_when_it_is_
     assert api.create("pods", body).meta["name"] == "web-00002"
 
 
-def test_a_generated_name_that_is_always_taken_is_a_conflict(api):
+def test_a_generated_name_that_is_always_taken_is_a_conflict(api: Api) -> None:
     body = api.pod()
     body["metadata"] = {"generateName": "web-"}
     for i in range(9):
@@ -50,13 +52,13 @@ def test_a_generated_name_that_is_always_taken_is_a_conflict(api):
     assert refused.message.endswith("already exists, the server was not able to generate a unique name for the object")
 
 
-def test_a_generated_name_is_cut_to_63_characters(api):
+def test_a_generated_name_is_cut_to_63_characters(api: Api) -> None:
     body = api.pod()
     body["metadata"] = {"generateName": "x" * 100}
     assert api.create("pods", body).meta["name"] == "x" * 58 + "00000"
 
 
-def test_an_object_of_that_name_exists(api):
+def test_an_object_of_that_name_exists(api: Api) -> None:
     api.create("pods", api.pod())
     refused = api.create("pods", api.pod())
     assert (refused.status, refused.reason) == (409, "AlreadyExists")
@@ -64,7 +66,7 @@ def test_an_object_of_that_name_exists(api):
     assert refused.obj["details"] == {"name": "web", "kind": "pods"}
 
 
-def test_dry_run_returns_the_object_and_stores_nothing(api):
+def test_dry_run_returns_the_object_and_stores_nothing(api: Api) -> None:
     before = api.server.revision
     created = api.create("pods", api.pod(), dryRun="All")
     assert created.status == 201
@@ -74,7 +76,7 @@ def test_dry_run_returns_the_object_and_stores_nothing(api):
     assert not api.exists("pods", "web")
 
 
-def test_the_first_namespaces_are_there_from_the_start(api):
+def test_the_first_namespaces_are_there_from_the_start(api: Api) -> None:
     assert api.list("namespaces").names == ["default", "kube-node-lease", "kube-public", "kube-system"]
     default = api.get("namespaces", "default").obj
     assert default["metadata"]["labels"] == {"kubernetes.io/metadata.name": "default"}
@@ -137,20 +139,22 @@ def test_the_first_namespaces_are_there_from_the_start(api):
         ),
     ],
 )
-def test_a_body_that_is_no_such_object_is_a_bad_request_that_names_what_is_wrong(api, body, text):
+def test_a_body_that_is_no_such_object_is_a_bad_request_that_names_what_is_wrong(
+    api: Api, body: bytes, text: str
+) -> None:
     refused = api.send("POST", PODS, body)
     assert (refused.status, refused.reason) == (400, "BadRequest")
     assert text in refused.message
 
 
-def test_a_new_object_has_no_version_yet(api):
+def test_a_new_object_has_no_version_yet(api: Api) -> None:
     body = api.pod()
     body["metadata"]["resourceVersion"] = "5"
     refused = api.create("pods", body)
     assert (refused.status, refused.message) == (500, "resourceVersion should not be set on objects to be created")
 
 
-def test_nulls_and_fields_that_the_kind_does_not_have_are_dropped(api):
+def test_nulls_and_fields_that_the_kind_does_not_have_are_dropped(api: Api) -> None:
     body = api.pod(nodeName=None, affinty={"typo": True})
     body["metadata"] |= {"managedFields": [{"manager": "x"}], "creationTimestamp": None}
     created = api.create("pods", body)

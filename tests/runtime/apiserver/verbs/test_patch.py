@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
+
+from protocols.objects import Object
+from tests.runtime.apiserver.conftest import Api
 
 
 @pytest.mark.parametrize(
@@ -19,13 +25,13 @@ import pytest
         ),
     ],
 )
-def test_each_form_of_patch_changes_what_it_names(api, form, body):
+def test_each_form_of_patch_changes_what_it_names(api: Api, form: str, body: Object | Sequence[Object]) -> None:
     api.create("pods", api.pod())
     patched = api.patch("pods", "web", body, form)
     assert (patched.status, patched.meta["labels"]) == (200, {"b": "2"})
 
 
-def test_a_strategic_merge_patch_knows_lists_by_their_keys(api):
+def test_a_strategic_merge_patch_knows_lists_by_their_keys(api: Api) -> None:
     api.create("deployments", api.replicaset())
     change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}}}}
     containers = api.patch("deployments", "web", change, "strategic").obj["spec"]["template"]["spec"]["containers"]
@@ -34,7 +40,7 @@ def test_a_strategic_merge_patch_knows_lists_by_their_keys(api):
     ]
 
 
-def test_an_applied_object_is_created_and_then_merged(api):
+def test_an_applied_object_is_created_and_then_merged(api: Api) -> None:
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
     assert api.patch("configmaps", "c", manifest, "apply").status == 201
     again = api.patch("configmaps", "c", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "2"}}, "apply")
@@ -60,13 +66,13 @@ def test_an_applied_object_is_created_and_then_merged(api):
         ("merge", {"kind": "Pod"}, 422),
     ],
 )
-def test_a_patch_that_does_not_lead_to_such_an_object_is_refused(api, form, body, status):
+def test_a_patch_that_does_not_lead_to_such_an_object_is_refused(api: Api, form: str, body: Any, status: int) -> None:
     before = api.create("replicasets", api.replicaset()).obj
     assert api.patch("replicasets", "web", body, form).status == status
     assert api.get("replicasets", "web").obj == before
 
 
-def test_the_error_of_a_patch_shows_its_result(api):
+def test_the_error_of_a_patch_shows_its_result(api: Api) -> None:
     api.create("replicasets", api.replicaset())
     refused = api.patch("replicasets", "web", {"spec": {"replicas": "many"}})
     assert refused.message.startswith(' "" is invalid: patch: Invalid value: "{\\"kind\\":')
@@ -75,18 +81,18 @@ def test_the_error_of_a_patch_shows_its_result(api):
     )
 
 
-def test_an_apply_needs_a_field_manager(api):
+def test_an_apply_needs_a_field_manager(api: Api) -> None:
     refused = api.send("PATCH", api.path("configmaps", "c"), {}, type_="application/apply-patch+yaml")
     assert refused.causes == {"fieldManager": "Required value: is required for apply patch"}
 
 
-def test_an_unknown_type_of_patch_is_refused(api):
+def test_an_unknown_type_of_patch_is_refused(api: Api) -> None:
     api.create("pods", api.pod())
     refused = api.send("PATCH", api.path("pods", "web"), {}, type_="text/plain")
     assert (refused.status, refused.reason) == (415, "UnsupportedMediaType")
 
 
-def test_a_patch_can_insist_on_a_version(api):
+def test_a_patch_can_insist_on_a_version(api: Api) -> None:
     version = api.create("pods", api.pod()).meta["resourceVersion"]
     assert api.patch("pods", "web", {"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}}).status == 409
     assert api.patch("pods", "web", {"metadata": {"resourceVersion": version, "labels": {"a": "b"}}}).status == 200

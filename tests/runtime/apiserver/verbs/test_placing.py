@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.objects import Object
+from tests.runtime.apiserver.conftest import Api
+
 BINDING = {"target": {"kind": "Node", "name": "n1"}, "metadata": {"annotations": {"by": "scheduler"}}}
 
 
-def test_a_binding_puts_a_pod_on_a_node(api):
+def test_a_binding_puts_a_pod_on_a_node(api: Api) -> None:
     api.create("pods", api.pod())
     bound = api.send("POST", api.path("pods", "web", "binding"), BINDING)
     assert (bound.status, bound.obj["status"]) == (201, "Success")
@@ -34,7 +37,7 @@ def test_a_binding_puts_a_pod_on_a_node(api):
         ({"schedulingGates": [{"name": "g"}]}, BINDING, 409, "pod web has non-empty .spec.schedulingGates"),
     ],
 )
-def test_a_pod_that_cannot_be_bound_is_not(api, spec, body, status, text):
+def test_a_pod_that_cannot_be_bound_is_not(api: Api, spec: Object, body: Object, status: int, text: str) -> None:
     api.create("pods", api.pod(**spec))
     refused = api.send("POST", api.path("pods", "web", "binding"), body)
     assert refused.status == status
@@ -42,7 +45,7 @@ def test_a_pod_that_cannot_be_bound_is_not(api, spec, body, status, text):
     assert "nodeName" not in api.get("pods", "web").obj["spec"]
 
 
-def test_an_eviction_deletes_the_pod(api):
+def test_an_eviction_deletes_the_pod(api: Api) -> None:
     api.create("pods", api.pod(nodeName="n"))
     body = {"metadata": {"name": "web"}, "deleteOptions": {"gracePeriodSeconds": 3}}
     assert api.send("POST", api.path("pods", "web", "eviction"), body).status == 201

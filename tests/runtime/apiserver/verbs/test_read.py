@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from protocols.objects import Object
 from runtime.apiserver.storage import watches
+from tests.runtime.apiserver.conftest import Api
 
 
 @pytest.fixture
-def filled(api):
+def filled(api: Api) -> Api:
     """Pods a to e in default, b in kube-system."""
     for i, name in enumerate("abcde"):
         body = api.pod(name, nodeName=f"n{i % 2}")
@@ -18,7 +22,7 @@ def filled(api):
     return api
 
 
-def test_a_list_is_in_the_order_of_its_keys_and_holds_the_stored_objects(filled):
+def test_a_list_is_in_the_order_of_its_keys_and_holds_the_stored_objects(filled: Api) -> None:
     listed = filled.list("pods")
     assert (listed.obj["kind"], listed.obj["apiVersion"]) == ("PodList", "v1")
     assert listed.obj["metadata"] == {"resourceVersion": str(filled.server.revision)}
@@ -28,14 +32,14 @@ def test_a_list_is_in_the_order_of_its_keys_and_holds_the_stored_objects(filled)
     assert [item["metadata"]["namespace"] for item in everywhere.obj["items"]] == ["default"] * 5 + ["kube-system"]
 
 
-def test_a_namespace_whose_name_begins_like_another_is_another(api):
+def test_a_namespace_whose_name_begins_like_another_is_another(api: Api) -> None:
     for namespace in ("team", "team-a"):
         api.create("namespaces", {"metadata": {"name": namespace}})
         api.create("pods", api.pod(f"in-{namespace}"), namespace=namespace)
     assert api.list("pods", namespace="team").names == ["in-team"]
 
 
-def test_an_empty_list_has_items(api):
+def test_an_empty_list_has_items(api: Api) -> None:
     assert api.list("pods").obj["items"] == []
 
 
@@ -54,7 +58,7 @@ def test_an_empty_list_has_items(api):
         ({"fieldSelector": "status.podIP=10.0.0.1"}, []),
     ],
 )
-def test_selectors_choose(filled, query, names):
+def test_selectors_choose(filled: Api, query: Object, names: Sequence[str]) -> None:
     assert filled.list("pods", **query).names == names
 
 
@@ -76,13 +80,15 @@ def test_selectors_choose(filled, query, names):
         ("pods", {"continue": "eyJ2IjoxfQ"}, "continue key is not valid"),
     ],
 )
-def test_a_question_that_cannot_be_understood_is_a_bad_request(api, resource, query, text):
+def test_a_question_that_cannot_be_understood_is_a_bad_request(
+    api: Api, resource: str, query: Object, text: str
+) -> None:
     refused = api.list(resource, **query)
     assert (refused.status, refused.reason) == (400, "BadRequest")
     assert text in refused.message
 
 
-def test_pages_show_one_state_despite_later_writes(filled):
+def test_pages_show_one_state_despite_later_writes(filled: Api) -> None:
     revision = str(filled.server.revision)
     first = filled.list("pods", limit="2")
     assert first.names == ["a", "b"]
@@ -102,7 +108,7 @@ def test_pages_show_one_state_despite_later_writes(filled):
     assert filled.list("pods").names == ["a", "cc", "d", "e"]
 
 
-def test_pages_of_a_selection_have_no_remaining_item_count(filled):
+def test_pages_of_a_selection_have_no_remaining_item_count(filled: Api) -> None:
     page = filled.list("pods", limit="1", labelSelector="parity=0")
     assert page.names == ["a"]
     assert "remainingItemCount" not in page.meta
@@ -110,7 +116,7 @@ def test_pages_of_a_selection_have_no_remaining_item_count(filled):
     assert follow.names == ["c", "e"]
 
 
-def test_the_past_can_be_listed_exactly(filled):
+def test_the_past_can_be_listed_exactly(filled: Api) -> None:
     revision = str(filled.server.revision)
     filled.delete("pods", "a", {"gracePeriodSeconds": 0})
     then = filled.list("pods", resourceVersion=revision, resourceVersionMatch="Exact", labelSelector="parity=0")
@@ -119,7 +125,7 @@ def test_the_past_can_be_listed_exactly(filled):
     assert newest.names == ["b", "c", "d", "e"]
 
 
-def test_a_forgotten_past_is_gone(api, monkeypatch):
+def test_a_forgotten_past_is_gone(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "HISTORY", 3)
     for i in range(3):
         api.create("pods", api.pod(f"p{i}"))
@@ -134,7 +140,7 @@ def test_a_forgotten_past_is_gone(api, monkeypatch):
     assert (exact.status, exact.message) == (410, "The resourceVersion for the provided list is too old.")
 
 
-def test_the_future_cannot_be_read_yet(api):
+def test_the_future_cannot_be_read_yet(api: Api) -> None:
     future = str(api.server.revision + 10)
     refused = api.list("pods", resourceVersion=future)
     assert (refused.status, refused.reason) == (504, "Timeout")
@@ -153,19 +159,19 @@ def test_the_future_cannot_be_read_yet(api):
         ({"sendInitialEvents": "true"}, "sendInitialEvents"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(api, query, field):
+def test_options_that_do_not_go_together_are_refused(api: Api, query: Object, field: str) -> None:
     refused = api.list("pods", **query)
     assert (refused.status, refused.obj["details"]["kind"]) == (422, "ListOptions")
     assert field in refused.causes
 
 
-def test_a_continued_list_has_its_revision_in_the_token(filled):
+def test_a_continued_list_has_its_revision_in_the_token(filled: Api) -> None:
     token = filled.list("pods", limit="1").meta["continue"]
     refused = filled.list("pods", resourceVersion="3", **{"continue": token})
     assert refused.message == "specifying resource version is not allowed when using continue"
 
 
-def test_what_is_not_there_is_not_found(api):
+def test_what_is_not_there_is_not_found(api: Api) -> None:
     refused = api.get("replicasets", "web")
     assert (refused.status, refused.reason) == (404, "NotFound")
     assert refused.message == 'replicasets.apps "web" not found'

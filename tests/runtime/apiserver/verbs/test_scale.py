@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.runtime.apiserver.conftest import Api
+
 
 @pytest.mark.parametrize("resource", ["replicationcontrollers", "replicasets", "deployments"])
-def test_scale_shows_and_sets_the_replicas(api, resource):
+def test_scale_shows_and_sets_the_replicas(api: Api, resource: str) -> None:
     body = api.replicaset(replicas=2)
     if resource == "replicationcontrollers":
         body["spec"]["selector"] = {"app": "web"}
@@ -36,6 +38,6 @@ def test_scale_shows_and_sets_the_replicas(api, resource):
     assert negative.causes == {"spec.replicas": "Invalid value: -1: must be greater than or equal to 0"}
 
 
-def test_what_cannot_be_scaled_has_no_scale(api):
+def test_what_cannot_be_scaled_has_no_scale(api: Api) -> None:
     api.create("pods", api.pod())
     assert api.get("pods", "web", "scale").status == 404

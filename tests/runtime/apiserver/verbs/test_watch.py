@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from protocols.objects import Object
 from runtime.apiserver.storage import watches
+from tests.runtime.apiserver.conftest import Api
 
 END = "k8s.io/initial-events-end"
 
 
-def test_a_watch_without_a_version_begins_with_the_state(api):
+def test_a_watch_without_a_version_begins_with_the_state(api: Api) -> None:
     api.create("pods", api.pod("a"))
     listener = api.watch("pods")
     api.create("pods", api.pod("b"))
     assert listener.seen == [("ADDED", "a"), ("ADDED", "b")]
 
 
-def test_a_watch_from_a_version_sends_later_changes(api):
+def test_a_watch_from_a_version_sends_later_changes(api: Api) -> None:
     created = api.create("pods", api.pod("a"))
     api.patch("pods", "a", {"metadata": {"labels": {"x": "y"}}})
     listener = api.watch("pods", resourceVersion=created.meta["resourceVersion"])
@@ -30,21 +35,21 @@ def test_a_watch_from_a_version_sends_later_changes(api):
     assert gone["metadata"]["labels"]["x"] == "y"
 
 
-def test_watchers_get_the_bytes_that_were_stored(api):
+def test_watchers_get_the_bytes_that_were_stored(api: Api) -> None:
     listener = api.watch("pods", resourceVersion=str(api.server.revision))
     api.create("pods", api.pod())
     stored = api.get("pods", "web").obj
     assert listener.events == [{"type": "ADDED", "object": stored}]
 
 
-def test_a_watch_of_a_namespace_or_of_all(api):
+def test_a_watch_of_a_namespace_or_of_all(api: Api) -> None:
     here, everywhere = api.watch("pods"), api.watch("pods", namespace=None)
     api.create("pods", api.pod("a"), namespace="kube-system")
     assert here.seen == []
     assert everywhere.seen == [("ADDED", "a")]
 
 
-def test_a_watch_of_another_resource_gets_nothing(api):
+def test_a_watch_of_another_resource_gets_nothing(api: Api) -> None:
     listener = api.watch("configmaps")
     api.create("pods", api.pod())
     assert listener.seen == []
@@ -61,7 +66,9 @@ def test_a_watch_of_another_resource_gets_nothing(api):
         ({"fieldSelector": "status.phase!=Failed"}, {"status": {"phase": "Running"}}, {"status": {"phase": "Failed"}}),
     ],
 )
-def test_what_leaves_the_selection_is_deleted_and_what_enters_it_is_added(api, query, inside, outside):
+def test_what_leaves_the_selection_is_deleted_and_what_enters_it_is_added(
+    api: Api, query: Object, inside: Object, outside: Object
+) -> None:
     listener = api.watch("pods", resourceVersion=str(api.server.revision), **query)
     api.create("pods", api.pod())
     api.patch("pods", "web", {"metadata": {"annotations": {"a": "1"}}})
@@ -76,14 +83,14 @@ def test_what_leaves_the_selection_is_deleted_and_what_enters_it_is_added(api, q
     assert leaving["status"]["phase"] == "Pending"
 
 
-def test_a_watch_of_one_name(api):
+def test_a_watch_of_one_name(api: Api) -> None:
     listener = api.watch("pods", fieldSelector="metadata.name=b")
     for name in "abc":
         api.create("pods", api.pod(name))
     assert listener.seen == [("ADDED", "b")]
 
 
-def test_a_streamed_list_ends_with_a_bookmark(api):
+def test_a_streamed_list_ends_with_a_bookmark(api: Api) -> None:
     for name in "ab":
         api.create("pods", api.pod(name))
     listener = api.watch(
@@ -98,14 +105,14 @@ def test_a_streamed_list_ends_with_a_bookmark(api):
     assert listener.seen[3:] == [("ADDED", "c")]
 
 
-def test_a_watch_can_begin_now_without_the_state(api):
+def test_a_watch_can_begin_now_without_the_state(api: Api) -> None:
     api.create("pods", api.pod("a"))
     listener = api.watch("pods", sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
     api.create("pods", api.pod("b"))
     assert listener.seen == [("ADDED", "b")]
 
 
-def test_bookmarks_come_each_minute_and_before_the_end(api):
+def test_bookmarks_come_each_minute_and_before_the_end(api: Api) -> None:
     listener = api.watch("pods", resourceVersion="1", allowWatchBookmarks="true", timeoutSeconds="100")
     api.create("namespaces", {"metadata": {"name": "elsewhere"}})
     for _ in range(99):
@@ -120,7 +127,7 @@ def test_bookmarks_come_each_minute_and_before_the_end(api):
     assert len(listener.lines) == 2
 
 
-def test_a_short_watch_gets_its_bookmark_too(api):
+def test_a_short_watch_gets_its_bookmark_too(api: Api) -> None:
     listener = api.watch("pods", allowWatchBookmarks="true", timeoutSeconds="5")
     api.advance(2)
     assert listener.seen == []
@@ -128,13 +135,13 @@ def test_a_short_watch_gets_its_bookmark_too(api):
     assert listener.seen == [("BOOKMARK", "")]
 
 
-def test_bookmarks_are_sent_on_request_only(api):
+def test_bookmarks_are_sent_on_request_only(api: Api) -> None:
     listener = api.watch("pods")
     api.advance(600)
     assert listener.lines == []
 
 
-def test_the_server_returns_when_its_next_tick_is_due(api):
+def test_the_server_returns_when_its_next_tick_is_due(api: Api) -> None:
     assert api.server.next_tick() is None
     api.watch("pods", timeoutSeconds="100")
     assert api.server.next_tick() == api.clock.time + 100
@@ -144,7 +151,7 @@ def test_the_server_returns_when_its_next_tick_is_due(api):
     assert api.server.next_tick() == api.clock.time + 100
 
 
-def test_a_watch_that_sets_no_end_ends_between_half_an_hour_and_an_hour(api):
+def test_a_watch_that_sets_no_end_ends_between_half_an_hour_and_an_hour(api: Api) -> None:
     listeners = [api.watch("pods") for _ in range(5)]
     api.advance(1799)
     assert [listener.ended for listener in listeners] == [None] * 5
@@ -152,7 +159,7 @@ def test_a_watch_that_sets_no_end_ends_between_half_an_hour_and_an_hour(api):
     assert all(listener.ended for listener in listeners)
 
 
-def test_a_cancelled_watch_is_silent(api):
+def test_a_cancelled_watch_is_silent(api: Api) -> None:
     listener = api.watch("pods")
     listener.watch.cancel()
     listener.watch.cancel()
@@ -162,7 +169,7 @@ def test_a_cancelled_watch_is_silent(api):
     assert listener.ended is None
 
 
-def test_a_version_that_is_too_old_is_an_error_event(api, monkeypatch):
+def test_a_version_that_is_too_old_is_an_error_event(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "HISTORY", 2)
     revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
     for name in "bcd":
@@ -178,7 +185,7 @@ def test_a_version_that_is_too_old_is_an_error_event(api, monkeypatch):
     assert listener.ended.status == 200
 
 
-def test_history_is_forgotten_after_five_minutes(api):
+def test_history_is_forgotten_after_five_minutes(api: Api) -> None:
     revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
     api.create("pods", api.pod("b"))
     api.advance(1)
@@ -189,7 +196,7 @@ def test_history_is_forgotten_after_five_minutes(api):
     assert api.watch("pods", resourceVersion=str(api.server.revision)).seen == []
 
 
-def test_a_version_from_the_future_waits_for_it(api):
+def test_a_version_from_the_future_waits_for_it(api: Api) -> None:
     listener = api.watch("pods", resourceVersion=str(api.server.revision + 1))
     api.create("pods", api.pod("a"))
     api.create("pods", api.pod("b"))
@@ -207,15 +214,15 @@ def test_a_version_from_the_future_waits_for_it(api):
         ({"resourceVersionMatch": "Exact", "sendInitialEvents": "true"}, 422),
     ],
 )
-def test_a_watch_that_cannot_begin_is_refused(api, query, status):
+def test_a_watch_that_cannot_begin_is_refused(api: Api, query: Object, status: int) -> None:
     assert api.watch("pods", **query).watch.status == status
 
 
-def test_a_watch_that_is_cancelled_during_an_event_disturbs_no_other(api):
+def test_a_watch_that_is_cancelled_during_an_event_disturbs_no_other(api: Api) -> None:
     first, second = api.watch("pods"), api.watch("pods")
     deliver = first.deliver
 
-    def stop(lines):
+    def stop(lines: bytes) -> None:
         deliver(lines)
         first.watch.cancel()
 
@@ -234,7 +241,9 @@ STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS, begin=st.integers(0, 30))
-def test_the_events_of_a_watch_lead_to_the_state_that_a_list_shows(make_api, steps, begin):
+def test_the_events_of_a_watch_lead_to_the_state_that_a_list_shows(
+    make_api: type[Any], steps: Sequence[tuple[str, ...]], begin: int
+) -> None:
     """Whenever the watch begins, from the state or from a version, with or without a selector."""
     api = make_api()
     followers = []

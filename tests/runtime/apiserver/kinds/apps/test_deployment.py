@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.objects import Object
+from tests.runtime.apiserver.conftest import Api
 
-def test_a_deployment_gets_upstreams_defaults(api):
+
+def test_a_deployment_gets_upstreams_defaults(api: Api) -> None:
     spec = api.create("deployments", api.replicaset()).obj["spec"]
     assert spec["replicas"] == 1
     assert spec["strategy"] == {
@@ -46,12 +49,12 @@ def test_a_deployment_gets_upstreams_defaults(api):
         ({"type": "Blue"}, "spec.strategy", 'supported values: "Recreate", "RollingUpdate"'),
     ],
 )
-def test_a_deployments_strategy_is_checked(api, strategy, field, text):
+def test_a_deployments_strategy_is_checked(api: Api, strategy: Object, field: str, text: str) -> None:
     refused = api.create("deployments", api.replicaset(strategy=strategy))
     assert refused.status == 422
     assert text in refused.causes[field]
 
 
-def test_a_deployment_must_have_time_to_progress(api):
+def test_a_deployment_must_have_time_to_progress(api: Api) -> None:
     refused = api.create("deployments", api.replicaset(progressDeadlineSeconds=5, minReadySeconds=5))
     assert refused.causes == {"spec.progressDeadlineSeconds": "Invalid value: 5: must be greater than minReadySeconds"}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
 
-def test_a_controller_can_finish_a_namespace(make_api):
+from tests.runtime.apiserver.conftest import Api
+
+
+def test_a_controller_can_finish_a_namespace(make_api: type[Any]) -> None:
     api = make_api(collect_garbage=False)
     api.create("namespaces", {"metadata": {"name": "team"}})
     api.delete("namespaces", "team")
@@ -17,10 +21,10 @@ def test_a_controller_can_finish_a_namespace(make_api):
     assert not api.exists("namespaces", "team")
 
 
-def test_a_namespaces_name_is_a_label(api):
+def test_a_namespaces_name_is_a_label(api: Api) -> None:
     refused = api.create("namespaces", {"metadata": {"name": "a.b"}})
     assert refused.causes == {"metadata.name": 'Invalid value: "a.b": must not contain dots'}
 
 
-def test_namespaces_can_be_selected_by_phase(api):
+def test_namespaces_can_be_selected_by_phase(api: Api) -> None:
     assert len(api.list("namespaces", fieldSelector="status.phase=Active").names) == 4

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.objects import Object
+from tests.runtime.apiserver.conftest import Api
 
-def test_a_gated_pod_has_a_condition_that_it_waits(api):
+
+def test_a_gated_pod_has_a_condition_that_it_waits(api: Api) -> None:
     status = api.create("pods", api.pod(schedulingGates=[{"name": "g"}])).obj["status"]
     assert status["conditions"][0]["reason"] == "SchedulingGated"
 
 
-def test_a_pod_gets_upstreams_defaults(api):
+def test_a_pod_gets_upstreams_defaults(api: Api) -> None:
     spec = api.create("pods", api.pod()).obj["spec"]
     assert spec == {
         "containers": [
@@ -51,7 +54,7 @@ def test_a_pod_gets_upstreams_defaults(api):
         ("nginx@sha256:abc", "IfNotPresent"),
     ],
 )
-def test_only_an_image_that_may_change_is_always_pulled(api, image, policy):
+def test_only_an_image_that_may_change_is_always_pulled(api: Api, image: str, policy: str) -> None:
     created = api.create("pods", api.pod(containers=[{"name": "c", "image": image}]))
     assert created.obj["spec"]["containers"][0]["imagePullPolicy"] == policy
 
@@ -68,7 +71,7 @@ def test_only_an_image_that_may_change_is_always_pulled(api, image, policy):
         ({"limits": {"example.com/gpu": "1"}}, "BestEffort"),
     ],
 )
-def test_the_quality_of_service_follows_from_the_resources(api, resources, expected):
+def test_the_quality_of_service_follows_from_the_resources(api: Api, resources: Object, expected: str) -> None:
     created = api.create("pods", api.pod(containers=[{"name": "c", "image": "i", "resources": resources}]))
     assert created.obj["status"]["qosClass"] == expected
 
@@ -117,7 +120,7 @@ INVALID_PODS = [
 
 
 @pytest.mark.parametrize("spec,causes", INVALID_PODS)
-def test_an_invalid_pod_is_refused_with_its_causes(api, spec, causes):
+def test_an_invalid_pod_is_refused_with_its_causes(api: Api, spec: Object, causes: Object) -> None:
     refused = api.create("pods", api.pod(**spec))
     assert (refused.status, refused.reason) == (422, "Invalid")
     assert refused.causes == causes
@@ -126,14 +129,14 @@ def test_an_invalid_pod_is_refused_with_its_causes(api, spec, causes):
     assert refused.obj["details"]["kind"] == "Pod"
 
 
-def test_several_causes_are_reported_together(api):
+def test_several_causes_are_reported_together(api: Api) -> None:
     refused = api.create("pods", api.pod(containers=[{}]))
     assert refused.message == (
         'Pod "web" is invalid: [spec.containers[0].name: Required value, spec.containers[0].image: Required value]'
     )
 
 
-def test_a_pods_quality_of_service_is_decided_once(api):
+def test_a_pods_quality_of_service_is_decided_once(api: Api) -> None:
     body = api.create("pods", api.pod()).obj
     body["status"] = {"phase": "Running"}
     written = api.put("pods", body, "status")
@@ -152,7 +155,7 @@ def test_a_pods_quality_of_service_is_decided_once(api):
         ({"schedulingGates": [{"name": "late"}]}, "spec.schedulingGates[0].name"),
     ],
 )
-def test_most_of_a_pods_spec_cannot_change(api, change, field):
+def test_most_of_a_pods_spec_cannot_change(api: Api, change: Object, field: str) -> None:
     api.create("pods", api.pod(tolerations=[{"key": "k", "operator": "Exists", "effect": "NoSchedule"}]))
     refused = api.patch("pods", "web", {"spec": change})
     assert refused.status == 422
@@ -163,7 +166,7 @@ def test_most_of_a_pods_spec_cannot_change(api, change, field):
         )
 
 
-def test_a_pods_images_deadline_and_tolerations_can_change(api):
+def test_a_pods_images_deadline_and_tolerations_can_change(api: Api) -> None:
     api.create("pods", api.pod(schedulingGates=[{"name": "a"}, {"name": "b"}]))
     more = {"key": "k", "operator": "Exists", "effect": "NoSchedule"}
     tolerations = [*api.get("pods", "web").obj["spec"]["tolerations"], more]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.runtime.apiserver.conftest import Api
 from tests.support.objects import service
 
 
-def test_a_service_gets_an_address_of_its_own(api):
+def test_a_service_gets_an_address_of_its_own(api: Api) -> None:
     first, second = (api.create("services", service(name)).obj["spec"] for name in ("a", "b"))
     assert first["clusterIP"].startswith("10.96.")
     assert first["clusterIPs"] == [first["clusterIP"]]
@@ -24,7 +25,7 @@ def test_a_service_gets_an_address_of_its_own(api):
     assert moved.causes == {"spec.clusterIPs[0]": 'Invalid value: ["10.96.9.9"]: may not change once set'}
 
 
-def test_a_service_by_another_name_needs_one(api):
+def test_a_service_by_another_name_needs_one(api: Api) -> None:
     refused = api.create("services", service("s", spec={"type": "ExternalName"}))
     assert (refused.status, refused.causes) == (422, {"spec.externalName": "Required value"})
     assert (
@@ -32,7 +33,7 @@ def test_a_service_by_another_name_needs_one(api):
     )
 
 
-def test_a_node_port_is_given_where_one_is_needed(api):
+def test_a_node_port_is_given_where_one_is_needed(api: Api) -> None:
     port = api.create("services", service("s", spec={"type": "NodePort"})).obj["spec"]["ports"][0]
     assert port["nodePort"] in range(30000, 32768)
 
@@ -44,7 +45,7 @@ def test_a_node_port_is_given_where_one_is_needed(api):
         (31000, "Invalid value: 31000: provided port is already allocated"),
     ],
 )
-def test_a_node_port_that_cannot_be_had_is_refused(api, number, why):
+def test_a_node_port_that_cannot_be_had_is_refused(api: Api, number: int, why: str) -> None:
     asked = [{"port": 1, "nodePort": 31000}]
     assert api.create("services", service("first", spec={"type": "NodePort", "ports": asked})).status == 201
     ports = [{"port": 1, "name": "a"}, {"port": 2, "name": "b", "nodePort": number}]

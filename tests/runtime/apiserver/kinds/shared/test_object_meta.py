@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.objects import Object
+from tests.runtime.apiserver.conftest import Api
+
 
 @pytest.mark.parametrize(
     "meta,field,text",
@@ -32,7 +35,7 @@ import pytest
         ),
     ],
 )
-def test_metadata_is_checked_in_upstreams_words(api, meta, field, text):
+def test_metadata_is_checked_in_upstreams_words(api: Api, meta: Object, field: str, text: str) -> None:
     body = api.pod()
     body["metadata"] = meta
     refused = api.create("pods", body)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from protocols.objects import Object
 from runtime.apiserver.schema.patches import apply_merge_patch
+from tests.runtime.apiserver.conftest import Api
 
 
-def test_a_selector_cannot_change(api):
+def test_a_selector_cannot_change(api: Api) -> None:
     api.create("deployments", api.replicaset())
     body = api.replicaset(selector={"matchLabels": {"app": "b"}}, template=api.template(app="b"))
     refused = api.put("deployments", body)
@@ -51,7 +53,7 @@ UNMATCHED = 'Invalid value: {"app":"b"}: `selector` does not match template `lab
     ],
 )
 @pytest.mark.parametrize("resource", ["replicasets", "deployments"])
-def test_an_invalid_set_is_refused_with_its_causes(api, resource, change, causes):
+def test_an_invalid_set_is_refused_with_its_causes(api: Api, resource: str, change: Object, causes: Object) -> None:
     body = apply_merge_patch(api.replicaset(), {"spec": change})
     if "selector" in change:
         body["spec"]["selector"] = change["selector"]
@@ -60,7 +62,7 @@ def test_an_invalid_set_is_refused_with_its_causes(api, resource, change, causes
     assert refused.causes.items() >= causes.items()
 
 
-def test_a_status_that_cannot_be_is_refused(api):
+def test_a_status_that_cannot_be_is_refused(api: Api) -> None:
     api.create("replicasets", api.replicaset())
     refused = api.patch("replicasets", "web", {"status": {"replicas": 1, "readyReplicas": 2}}, subresource="status")
     assert refused.causes == {"status.readyReplicas": "Invalid value: 2: cannot be greater than status.replicas"}
