@@ -169,7 +169,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """An actor's own words on its state. facts: JSON bytes of a flat-ish object, for people, dashboards and tests."""
+    """The state that an actor reports. facts: JSON bytes of a mostly flat object, for dashboards and tests."""
 
     name: str
     facts: bytes

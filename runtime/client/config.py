@@ -1,4 +1,4 @@
-"""How to reach an API server and who we are there: what a kubeconfig, a pod's own credentials or --master come to."""
+"""How to reach an API server and with which credentials, from a kubeconfig, a pod's service account or --master."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class ConfigError(Exception):
-    """What is wrong with the client configuration: one line that names the file and the field."""
+    """An error in the client configuration: one line that names the file and the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Pem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What proves who we are, for a while.
+    """Credentials with which a client authenticates, for a while.
 
     authorization: value of the header; "" for none. certificate, key: PEM, both or neither. lifetime: seconds for
     which the source need not be asked again.
@@ -59,11 +59,11 @@ class CredentialSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """Everything the client needs to know.
+    """All settings of a client.
 
     server: URL without a trailing slash, possibly with a path. origin: where this comes from, for logs. ca: None for
-    the system's. certificate and key: both or neither. tls_server_name: what the server's certificate must name, where
-    that is not the URL's host. proxy: URL; "" for none. impersonation: request headers, which may repeat.
+    the system's. certificate and key: both or neither. tls_server_name: the name that the server's certificate must
+    have, if not the URL's host. proxy: URL; "" for none. impersonation: request headers, which may repeat.
     """
 
     server: str

@@ -25,7 +25,7 @@ SWITCHING_PROTOCOLS = 101  # the only status below 200 that is a final response
 
 
 class Attempt:
-    """What is known of a request that failed. sent: whether the server may have seen it."""
+    """How far a request came. sent: the server may have received it."""
 
     __slots__ = ("sent",)
 
@@ -34,7 +34,7 @@ class Attempt:
 
 
 class OpenResponse:
-    """A response whose head has come. To be read to its end, or closed."""
+    """A response whose head was received. It must be read to its end, or closed."""
 
     __slots__ = ("_connection", "_deadline", "_payload", "headers", "status")
 
@@ -66,7 +66,7 @@ class OpenResponse:
         return body
 
     async def chunk(self) -> bytes:
-        """What has come of the body since the last time, or comes next; b"" at its end. Raises as read() does."""
+        """The part of the body received since the last call, or the next one; b"" at its end. Raises as read() does."""
         return await self._payload.readany()
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class OpenResponse:
 
 
 class Connections:
-    """To one server. Belongs to the loop's thread, where it must be made too. Opens one whenever none is free."""
+    """Connections to one server; a new one is opened when none is free. Built and used on the loop's thread."""
 
     def __init__(self, server: str, *, proxy: str, tls_server_name: str, connect_timeout: float) -> None:
         """server, proxy: URLs; "" for no proxy. tls_server_name: "" for the server's host. connect_timeout: seconds."""
@@ -84,11 +84,11 @@ class Connections:
         self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE, socket_factory=_socket)
         self._connect_timeout = connect_timeout
         self._timeout = aiohttp.ClientTimeout(connect=connect_timeout)
-        self._destination: aiohttp.ClientRequest | None = None  # in the words of the connector
+        self._destination: aiohttp.ClientRequest | None = None  # in the form that the connector takes
         self._tls: ssl.SSLContext | None = None  # the destination's
 
     def deadline(self, timeout: float | None) -> float | None:
-        """In so many seconds, by the loop's clock."""
+        """The time in `timeout` seconds, by the loop's clock; None for no limit."""
         return None if timeout is None else self._loop.time() + timeout
 
     async def ask(

@@ -1,4 +1,4 @@
-"""The credential in use: asked for anew when its time is over or the server refuses it, once for all who wait."""
+"""The credential in use: loaded again once it expires or the server rejects it, once for all waiting requests."""
 
 from __future__ import annotations
 

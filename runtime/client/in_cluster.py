@@ -17,12 +17,12 @@ ORIGIN = "in-cluster"
 
 
 def is_in_cluster(environ: Mapping[str, str]) -> bool:
-    """Whether the environment says that this is a pod."""
+    """True if the environment is that of a pod."""
     return bool(environ.get("KUBERNETES_SERVICE_HOST") and environ.get("KUBERNETES_SERVICE_PORT"))
 
 
 def in_cluster_config(environ: Mapping[str, str], *, service_account: Path = SERVICE_ACCOUNT) -> ClientConfig:
-    """service_account: the directory that holds `token` and `ca.crt`. Raises ConfigError when this is no pod."""
+    """service_account: the directory that holds `token` and `ca.crt`. Raises ConfigError outside a pod."""
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         if not environ.get(name):
             raise ConfigError(f"{ORIGIN}: not in a cluster: {name} is not set")

@@ -7,7 +7,7 @@ write too. Such a write may have been carried out (504 is how a slow one ends), 
 from __future__ import annotations
 
 MAX_RETRIES = 10
-NOT_CARRIED_OUT = frozenset({429, 503})  # the server says so before it looks at the request
+NOT_CARRIED_OUT = frozenset({429, 503})  # sent before the server handles the request
 READS = frozenset({"GET", "HEAD"})
 
 

@@ -82,7 +82,7 @@ def tls_context(config: ClientConfig, credential: Credential) -> ssl.SSLContext:
 
 
 def reason(err: ssl.SSLError) -> str:
-    """What OpenSSL says, without where in its source it says so."""
+    """OpenSSL's message, without the position in its source."""
     # An error that Python's own code raises has none of these attributes.
     if message := getattr(err, "verify_message", ""):
         return f"certificate verify failed: {message}"

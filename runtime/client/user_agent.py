@@ -1,4 +1,4 @@
-"""How we introduce ourselves: `kcm/<version> (<os>/<arch>) <client>`, with Go's words for system and machine."""
+"""The User-Agent header: `kcm/<version> (<os>/<arch>) <client>`, with Go's names of system and machine."""
 
 from __future__ import annotations
 

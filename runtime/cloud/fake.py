@@ -1,9 +1,9 @@
 """A cloud in memory, `--cloud-provider=fake`: for the embedded cluster, demonstrations and tests.
 
-Every node's machine exists and runs, unless it is said otherwise: from code with `terminate` and `shut_down`, or from
-kubectl by an annotation of the node, which is how a cloud that lives inside another process is reached:
+Every node's instance exists and runs until code calls `terminate` or `shut_down`, or until the node is annotated, which
+also reaches a cloud in another process:
 
-    kubectl annotate node hollow-node-1 cloud.kcm.dev/instance=gone       (or =stopped; take it back with instance-)
+    kubectl annotate node hollow-node-1 cloud.kcm.dev/instance=gone       (or =stopped; undo with instance-)
 
 Routes and load balancers are kept until the process ends. Implements runtime.cloud.provider.CloudProvider.
 """
@@ -37,7 +37,7 @@ class FakeInstances:
         self._stopped |= set(names)
 
     def start(self, *names: str) -> None:
-        """Those that were shut down run again, those that were terminated are there again."""
+        """Undo shut_down and terminate."""
         self._gone -= set(names)
         self._stopped -= set(names)
 

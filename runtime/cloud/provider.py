@@ -1,7 +1,7 @@
-"""The protocol of a cloud provider. Its methods may take their time: each call is made on a thread of its own.
+"""The protocol of a cloud provider. Its methods may block: each call runs on a thread of its own.
 
-They are called from several threads at once. A part that a cloud does not have is None. What they raise becomes the
-controller's outcome: the errors below have outcomes of their own, any other is a ServerFailure.
+Several threads call it at once. A part that the cloud does not have is None. An exception becomes the outcome of the
+controller's command: the errors below have outcomes of their own, any other is a ServerFailure.
 
 Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go (Interface, InstancesV2, LoadBalancer, Routes).
 """
@@ -17,19 +17,19 @@ from protocols.routes import Route
 
 
 class InstanceNotFoundError(Exception):
-    """The cloud has no such machine."""
+    """The cloud has no instance for this node."""
 
 
 class NotSupportedError(Exception):
-    """This cloud does not do such things."""
+    """The cloud does not support this call."""
 
 
 class CloudConflictError(Exception):
-    """A concurrent change got in the way; the same call again may work."""
+    """A concurrent change interfered; the same call may succeed later."""
 
 
 class RetryAfterError(Exception):
-    """The cloud wants to be left alone for so many seconds."""
+    """The cloud asks for no further call within so many seconds."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class RetryAfterError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceMetadata:
-    """What a cloud knows of a node's machine. addresses: as in a node's status.addresses."""
+    """A cloud's metadata of a node's instance. addresses: as in a node's status.addresses."""
 
     provider_id: str
     instance_type: str

@@ -11,7 +11,7 @@ from runtime.faults.vocabulary import Fault, FaultKind
 
 
 class Elapsed(Protocol):
-    """All that faults know of time."""
+    """The clock of faults."""
 
     def monotonic(self) -> float:
         """Seconds since the start of the run."""
@@ -38,7 +38,7 @@ class Injector:
             self._armed.setdefault(fault.kind, []).append(_Armed(fault, seed))
 
     def plans(self, kind: FaultKind) -> bool:
-        """Whether it can happen at all: asked first, where asking is expensive."""
+        """True if the plan has such a fault: a quick test before `strike`."""
         return kind in self._armed
 
     def strike(

@@ -1,4 +1,4 @@
-"""When a fault strikes in a running system, where every thread may ask."""
+"""When a fault strikes in a running system. Thread-safe."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Strikes:
         return self._clock.monotonic() - self._began
 
     def moment(self, seconds: float) -> float:
-        """By the clock's monotonic(): so many seconds after the start."""
+        """So many seconds after the start, by the clock's monotonic()."""
         return self._began + seconds
 
     def plans(self, kind: FaultKind) -> bool:
@@ -50,6 +50,6 @@ class Strikes:
             return self._injector.share(fault)
 
     def happened(self, fault: Fault) -> None:
-        """One that lasts for a time has begun."""
+        """Count a fault that lasts for a time, when it begins."""
         with self._lock:
             self._injector.struck[fault.kind] += 1

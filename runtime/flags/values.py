@@ -1,6 +1,6 @@
-"""What may stand behind a flag: reading it, showing it, adding it to what was given before.
+"""Types of flags: how a value is parsed, shown, and added to an earlier one of a repeated flag.
 
-Grammar and error texts are those of Go's strconv and time packages, which people of kube-controller-manager know.
+Grammar and error texts are those of Go's strconv and time packages, as in kube-controller-manager.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind(Generic[T]):
-    """One type of value. parse raises ValueError with the text for people.
+    """One type of value. parse raises ValueError with the message for the user.
 
-    name: as --help shows it; "" for none. show: in the words that parse takes. bare: what a flag without a value
-    stands for; "" where a value must follow. add: how a repeated flag joins what came before; None: the last counts.
+    name: as --help shows it; "" for none. show: the inverse of parse. bare: the value of a flag without one; "" if a
+    value must follow. add: joins the values of a repeated flag; None if the last one counts.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Kind(Generic[T]):
 
 
 def quote(text: str) -> str:
-    """As Go's %q: in double quotes, with what does not print escaped."""
+    """As Go's %q: in double quotes, with unprintable characters escaped."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -161,7 +161,7 @@ def show_pairs(pairs: tuple[tuple[str, str], ...]) -> str:
 
 
 def parse_vmodule(text: str) -> tuple[tuple[str, str], ...]:
-    """`pattern=N` pairs. Raises ValueError where N is no number."""
+    """`pattern=N` pairs. Raises ValueError if N is not a number."""
     pairs = parse_pairs(text)
     for pattern, level in pairs:
         if not pattern or not level.isdecimal():

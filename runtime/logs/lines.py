@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 SEVERITIES = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}
-DEBUG_VERBOSITY = 4  # what a debug line is said to be logged at; Kubernetes' convention for V(4)
+DEBUG_VERBOSITY = 4  # the verbosity of debug lines, Kubernetes' convention for V(4)
 
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 

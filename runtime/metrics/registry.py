@@ -43,7 +43,7 @@ class Counter:
 
 
 class Gauge:
-    """Goes up and down, or is read from somewhere when it is asked for."""
+    """A value that goes up and down, or that a function returns at each scrape."""
 
     __slots__ = ("_read", "_value")
 

@@ -1,4 +1,4 @@
-"""Python modules of ours as child processes, which end with us."""
+"""Python modules of ours as child processes, which end with their parent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import IO
 
 
 class Child:
-    """A running child; the end of its standard input is its sign to end."""
+    """A running child; it ends when its standard input is closed."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     @property
     def words(self) -> IO[bytes] | None:
-        """Its standard output, if we asked to read it."""
+        """Its standard output, if it was started with `read`."""
         return self._process.stdout
 
     @property
@@ -35,7 +35,7 @@ class Child:
         return self._process.wait()
 
     def stop(self, within: float) -> None:
-        """Let it finish what it has; killed if that takes longer than so many seconds."""
+        """Close its standard input and wait; it is killed if it takes longer than so many seconds."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
@@ -53,9 +53,9 @@ class Child:
 
 
 def start_module(module: str, arguments: Sequence[str], *, read: bool = False) -> Child:
-    """`python -m module arguments`, in a session of its own, so that Ctrl-C reaches only us.
+    """`python -m module arguments`, in a session of its own, so that Ctrl-C reaches only the parent.
 
-    read: its standard output is for us; else it shares ours.
+    read: the parent reads its standard output; else it shares the parent's.
     """
     here = str(Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))}

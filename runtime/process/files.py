@@ -1,4 +1,4 @@
-"""Files that only their owner may read, written whole or not at all, and a directory that one process has."""
+"""Files that only their owner may read, written atomically, and directories that one process uses at a time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 
 class DirectoryInUse(Exception):
-    """Another process has the directory; the text says which."""
+    """Another process uses the directory; the text says which."""
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Put content where path says, mode 0600 from its first byte on; a reader sees the old file or the new, never half.
+    """Write the file atomically, mode 0600 from its first byte on: a reader sees the old content or the new.
 
     Raises OSError when the directory cannot be written.
     """
@@ -33,10 +33,10 @@ def write_private(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def sole_use(directory: Path) -> Iterator[None]:
-    """Make the directory, mode 0700, if it is not there, and keep every other process that asks out of it.
+    """Create the directory, mode 0700, unless it exists, and lock it against other processes.
 
-    The kernel lets go of the lock when the process ends, however it ends. Raises DirectoryInUse, and OSError when the
-    directory cannot be made or written.
+    The kernel releases the lock when the process ends, however it ends. Raises DirectoryInUse, and OSError if the
+    directory cannot be created or written.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)

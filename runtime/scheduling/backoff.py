@@ -1,4 +1,4 @@
-"""How long to wait before trying again: pure."""
+"""Exponential backoff: how long to wait before a retry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """first · factor^n seconds, at most `most`, then up to `jitter` times as much on top."""
+    """first · factor^n seconds, at most `most`; plus up to `jitter` times as much, at random."""
 
     first: float
     factor: float = 2.0
@@ -15,7 +15,7 @@ class Backoff:
     jitter: float = 0.0
 
     def delay(self, failures: int, chance: float = 0.0) -> float:
-        """failures: how many tries failed before this wait, less one (0 for the first wait). chance: in [0, 1)."""
+        """Seconds to wait. failures: attempts that failed, less one (0 for the first wait). chance: in [0, 1)."""
         try:
             base = self.first * self.factor ** max(0, failures)
         except OverflowError:

@@ -1,4 +1,4 @@
-"""Who may see which page."""
+"""Which users may request which paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """Who asks, as Kubernetes knows users."""
+    """The user of a request, as Kubernetes has users."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ ANONYMOUS = User(name="system:anonymous", groups=("system:unauthenticated",))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """What is asked. verb: the HTTP method in small letters. path: as in the URL, unescaped, without the query."""
+    """A request. verb: the HTTP method in lower case. path: as in the URL, unescaped, without the query."""
 
     user: User
     verb: str
@@ -32,13 +32,13 @@ class Attributes:
 
 
 class Authorizer(Protocol):
-    """Decides; may ask others, so it is awaited."""
+    """Decides on requests. It may call an API server, so it is awaited."""
 
     async def allows(self, attributes: Attributes) -> bool: ...
 
 
 class EverythingAllowed:
-    """For plain HTTP, which is open to all who can connect."""
+    """Allows every request: for plain HTTP, which is open to every client that can connect."""
 
     async def allows(self, attributes: Attributes) -> bool:
         del attributes  # nothing about them matters
@@ -46,7 +46,7 @@ class EverythingAllowed:
 
 
 class PathsAllowed:
-    """These paths for all, and nothing else. A path that ends in "*" stands for all that begin so."""
+    """Allows these paths to every user, and no others. A path that ends in "*" is a prefix."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         absolute = ["/" + path.lstrip("/") for path in paths]

@@ -1,4 +1,4 @@
-"""/healthz: checks by name, and what they come to, in upstream's words.
+"""/healthz: named checks and their results, in upstream's words.
 
 Follows k8s.io/apiserver/pkg/server/healthz and controller-manager/app/serve.go, Kubernetes 1.36: the page names the
 checks that fail and withholds why, because everyone may read it; the reason goes to the log, once when it changes.

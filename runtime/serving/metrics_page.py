@@ -1,4 +1,4 @@
-"""/metrics: our own series in Prometheus' text, or in OpenMetrics when asked for."""
+"""/metrics: our own series in Prometheus' text, or in OpenMetrics if the request accepts it."""
 
 from __future__ import annotations
 

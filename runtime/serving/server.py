@@ -60,7 +60,7 @@ class RunningListener:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            # asyncio's own words say the address once more.
+            # asyncio's own text would repeat the address.
             reason = os.strerror(error.errno) if error.errno else error
             raise ServingError(f"cannot listen on {_shown(listener.host, listener.port)}: {reason}") from error
         self.address = self._runner.addresses[0][:2]

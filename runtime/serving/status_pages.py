@@ -1,6 +1,6 @@
-"""/flagz and /statusz: the process about itself, as text for people or as a structured object.
+"""/flagz and /statusz: flags and state of the process, as text or as a structured object.
 
-Follows k8s.io/component-base/zpages, Kubernetes 1.36, but for the separator, which upstream draws at random.
+Follows k8s.io/component-base/zpages, Kubernetes 1.36, except for the separator, which upstream draws at random.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Page:
 
 
 def wanted_version(accept: str, kind: str) -> str | None:
-    """What an Accept header asks for: "" for text, a version of the structured object, None for what is not served."""
+    """The form that an Accept header asks for: "" for text, a version of the structured object, None for others."""
     for media_range in accept.split(",") or [""]:
         media_type, *parameters = (part.strip() for part in media_range.split(";"))
         asked = dict(parameter.partition("=")[::2] for parameter in parameters)

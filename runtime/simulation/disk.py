@@ -1,4 +1,4 @@
-"""A store that outlives the server that writes it, as a disk does."""
+"""A store that outlives the server, as a disk does."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class SimulatedNetwork:
             self._revisions.append((self.clock.monotonic(), self.server.revision))
 
     def revision_before(self, seconds: float) -> int | None:
-        """What the server's revision was so long ago; None if that was never taken down."""
+        """The server's revision so many seconds ago; None if it was not noted."""
         wanted = self.clock.monotonic() - seconds
         known = [revision for at, revision in self._revisions if at <= wanted]
         return known[-1] if known else None
@@ -141,7 +141,7 @@ def _name_in(request: Request) -> str:
 
 
 class SimulatedTransport:
-    """Implements runtime.client.api.Transport for one process. What is said on one watch arrives in order."""
+    """Implements runtime.client.api.Transport for one process. The lines of one watch arrive in order."""
 
     def __init__(self, network: SimulatedNetwork, process: str) -> None:
         self._network, self._process = network, process
@@ -280,7 +280,7 @@ class SimulatedStream:
             network.clock.call_once(due, lambda: self._arrive(lines))
 
     def end(self, response: Response) -> None:
-        """The server ends it, after all that it has said."""
+        """The server ends it, after the lines that it has sent."""
         due = max(self._network.clock.monotonic() + self._delay, self._last_due)
         self._network.clock.call_once(due, lambda: self._finish(response))
 
@@ -319,7 +319,7 @@ class SimulatedStream:
         return b"".join(kept)
 
     def _from_the_past(self, request: Request) -> Request:
-        """The request as a server understands it that is behind the others, or says things again."""
+        """The request as a stale server would serve it, or one that repeats changes."""
         network, query = self._network, request.query
         if query.get("sendInitialEvents") == "true":
             stale = network.strike(FaultKind.LIST_STALE, self.scope)

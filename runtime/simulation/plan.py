@@ -1,4 +1,4 @@
-"""Plans drawn from a seed: some faults of every kind there is, at random, all of them over by the end."""
+"""Plans of faults, drawn from a seed: any kinds at random, all of them over by the end of the run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def draw_fault(
     zones: Sequence[str] = ZONES,
     resources: Sequence[str] = RESOURCES,
 ) -> Fault:
-    """One fault of this kind, with everything about it at random."""
+    """One fault of this kind, with random times, rate and scope."""
     start = round(chance.uniform(0.0, seconds * 0.7), 2)
     until = round(chance.uniform(start + 0.1 * (seconds - start), seconds), 2)
     actor = chance.choice([*actors, "*"])

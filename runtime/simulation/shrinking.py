@@ -1,4 +1,4 @@
-"""From a plan that fails to a small one that still does."""
+"""Shrinking a plan of faults that fails to a small one that still fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def shrunk(plan: Sequence[T], fails: Callable[[tuple[T, ...]], bool], *, most_runs: int = 200) -> tuple[T, ...]:
-    """A part of the plan that still fails, and of which (within most_runs tries) nothing can be left out.
+    """A part of the plan that still fails and from which, within most_runs runs, no fault can be removed.
 
     Source: Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input (2002), the algorithm ddmin.
     """

@@ -1,4 +1,4 @@
-"""What happened in a run, in order: kept for the last steps, and as a digest of all of them."""
+"""The trace of a run: its last steps, and a digest of all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH = 180  # characters of a line
 
 
 class Entry(NamedTuple):
-    """At a virtual second, in a process: what an actor took from its mailbox (frame), or something else (text)."""
+    """One step: an actor handles a message (frame), or another event (text). at: virtual seconds."""
 
     at: float
     process: str

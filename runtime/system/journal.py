@@ -44,7 +44,7 @@ class NumberedFrame(bytes):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What is said about a run in its journal, see Opened."""
+    """Facts about the run that the journal records, see Opened."""
 
     version: str
     seed: int
@@ -228,7 +228,7 @@ def numbered_path(path: Path, number: int) -> Path:
 class JournalReader:
     """Iterates over all whole records, oldest first. troubles: one line for each damage, as they are met.
 
-    Frames that several were told come whole in each of their records.
+    A frame that was sent to several actors is whole in each of its records.
     """
 
     path: Path
