@@ -13,7 +13,7 @@ from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
 from actors.controllers.nodes.taint_eviction import no_execute_taints
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.evictions import EvictionsHaveACause
-from actors.simulation.trials.nodes.actions import bare_pod, draw_spell, set_taint
+from actors.simulation.trials.nodes.actions import bare_pod, cordon, draw_spell, set_taint
 from actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.trial import Trial
@@ -34,10 +34,15 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
+    """One without an end begins with a cordon, as `kubectl drain` does. Else pods that tolerate the taint for a while
+    would be evicted, replaced and bound there again, for ever.
+    """
     spell = draw_spell(scenario, chance)
     for number, tolerated in enumerate((None, chance.choice(SOON), 60)):
         tolerated_here = tolerations(15, maintenance=tolerated)
         yield bare_pod(spell.at - 2.0, f"guest-{name}-{number}", node=name, tolerations=tolerated_here)
+    if not spell.ends:
+        yield from cordon(name, spell)
     yield set_taint(spell.at, name, MAINTENANCE, there=True)
     if spell.ends:
         yield set_taint(spell.end, name, MAINTENANCE, there=False)
