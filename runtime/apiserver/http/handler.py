@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
@@ -27,7 +28,7 @@ from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
 from runtime.apiserver.http.representations import INCLUDES, Representation
-from runtime.apiserver.http.request_bodies import json_body
+from runtime.apiserver.http.request_bodies import is_yaml, json_body
 from runtime.apiserver.http.streams import WatchStream
 from runtime.apiserver.http.tables import printer_of
 from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 LARGEST_BODY = 3 * 1024 * 1024  # bytes, as upstream
+AT_ONCE = 2048  # bytes of YAML that are read on the event loop; more would hold up everybody else
 KEEP_ALIVE = 3630.0  # seconds that an idle connection stays open
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -71,6 +73,7 @@ class ApiHttp:
         types = built_in_types()
         self._validator, self._protobuf = FieldValidator(types), ProtobufDecoder(types)
         self._openapi, self._version = OpenApi(api.registry, types, installed_descriptions()), version
+        self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
         self._streams: set[WatchStream] = set()
         self._waiting: set[asyncio.Future[None]] = set()  # for what they did to be durable
         self._failure: StatusError | None = None
@@ -152,7 +155,12 @@ class ApiHttp:
         content_type = headers.get("Content-Type", "")
         media_type = content_type.partition(";")[0].strip().lower()
         try:
-            body = json_body(method, media_type, await request.read(), self._protobuf)
+            body = await request.read()
+            if len(body) > AT_ONCE and is_yaml(method, media_type, body):
+                loop = asyncio.get_running_loop()
+                body = await loop.run_in_executor(self._yaml, json_body, method, media_type, body, self._protobuf)
+            else:
+                body = json_body(method, media_type, body, self._protobuf)
         except StatusError:
             if self._api.route(path) is None:
                 raise status_errors.no_such_path() from None
