@@ -15,6 +15,9 @@ import orjson
 
 from protocols.objects import Object
 
+MOST_OPERATIONS = 10_000  # of one JSON patch, as upstream
+MOST_COPIED = 3 * 1024 * 1024  # bytes that the copies of one JSON patch add, as upstream
+
 _PYTHON_TYPE = re.compile(r" \(<class '[\w.]+'>\)")  # in jsonpatch's text about a failed test
 
 
@@ -45,14 +48,15 @@ def _merged(target: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
 def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
     """RFC 6902: all of the operations, or none of them.
 
-    Raises ValueError if the patch is malformed, a path is not there, a test fails, or no JSON object is left.
+    Raises ValueError if the patch is malformed, a path is not there, a test fails, no JSON object is left, or there are
+    too many operations or too much is copied: else a few copies of copies would fill the memory.
     """
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
         raise ValueError("a JSON patch is a list of operations, each a JSON object")
     try:
         # By way of bytes: a plain copy of both, so that an operation changes neither obj nor a value of the patch.
         document, steps = orjson.loads(orjson.dumps((obj, operations)))
-        result = jsonpatch.JsonPatch(steps).apply(document, in_place=True)
+        result = _apply_all(document, steps)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as err:
         raise ValueError(f"the JSON patch cannot be applied: {_PYTHON_TYPE.sub('', str(err))}") from err
     except (AttributeError, IndexError, KeyError, TypeError) as err:  # a member of the wrong type
@@ -60,3 +64,19 @@ def apply_json_patch(obj: Mapping[str, Any], operations: Any) -> Object:
     if not isinstance(result, dict):
         raise ValueError(f"the JSON patch leaves a {type(result).__name__} where the object was")
     return result
+
+
+def _apply_all(document: Any, operations: list[Any]) -> Any:
+    if len(operations) > MOST_OPERATIONS:
+        raise ValueError(f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}")
+    copied = 0
+    for operation in operations:
+        if operation.get("op") == "copy":
+            copied += len(orjson.dumps(jsonpatch.JsonPointer(operation["from"]).resolve(document)))
+            if copied > MOST_COPIED:
+                raise ValueError(
+                    "Unable to complete the copy, the accumulated size increase of copy is "
+                    f"{copied}, exceeding the limit {MOST_COPIED}"
+                )
+        document = jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
+    return document

@@ -209,7 +209,8 @@ def _order_before(
     former = [_merge_key_of(each, name, rule) for each in original]
     present = {_merge_key_of(each, name, rule) for each in merged}
     kept = [key for key in former if key in present]
-    added = [key for key in wanted if key not in former]
+    known = set(former)
+    added = [key for key in wanted if key not in known]
     return kept + added[: len(former) - len(kept)]
 
 

@@ -24,6 +24,7 @@ from runtime.client.api import Response
 BOOKMARK_EVERY = 60.0  # seconds
 BOOKMARK_BEFORE_END = 2.0  # seconds
 HISTORY = 20_000  # changes kept of each resource
+HISTORY_BYTES = 64 * 1024 * 1024  # of them, of each resource
 HISTORY_AGE = 300.0  # seconds; as etcd is compacted every five minutes
 
 _OPEN = {type_: b'{"type":"' + type_.encode() + b'","object":' for type_ in (ADDED, MODIFIED, DELETED)}
@@ -43,17 +44,24 @@ def error_line(error: StatusError) -> bytes:
 class History:
     """The changes of one resource in memory, oldest first. floor: the newest revision that is no longer in it."""
 
-    __slots__ = ("_changes", "_noted", "floor")
+    __slots__ = ("_changes", "_noted", "_size", "floor")
 
     def __init__(self, floor: int) -> None:
         self.floor = floor
         self._changes: deque[Change] = deque()
+        self._size = 0  # bytes of their objects; what was before a change is nearly always an earlier change's
         self._noted: deque[tuple[float, int]] = deque()  # (when, newest revision then), to forget by age
 
     def append(self, change: Change) -> None:
         self._changes.append(change)
-        if len(self._changes) > HISTORY:
-            self.floor = self._changes.popleft().revision
+        self._size += len(change.raw)
+        while len(self._changes) > HISTORY or self._size > HISTORY_BYTES:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = self._changes.popleft()
+        self._size -= len(oldest.raw)
+        self.floor = oldest.revision
 
     def since(self, revision: int) -> list[Change]:
         """Returns the changes after revision, oldest first. Raises StatusError (410) if some are forgotten."""
@@ -74,7 +82,7 @@ class History:
         while self._noted and self._noted[0][0] <= now - HISTORY_AGE:
             oldest = self._noted.popleft()[1]
             while self._changes and self._changes[0].revision <= oldest:
-                self.floor = self._changes.popleft().revision
+                self._forget_oldest()
 
 
 class _DecodedChange:

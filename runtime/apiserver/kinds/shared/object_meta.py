@@ -14,6 +14,7 @@ from runtime.apiserver.kinds.shared.names import dns_label, label_key, label_val
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes, keys and values together
+MOST_OWNER_ERRORS = 10  # after that many, no further one shows all references: their number squared
 IMMUTABLE = "field is immutable"
 
 
@@ -103,12 +104,11 @@ def _validate_owner_references(references: Sequence[Mapping[str, Any]]) -> list[
             errors.append(invalid(field, reference, "/v1, Kind=Event is disallowed from being an owner"))
         if reference.get("controller"):
             this = f"{reference.get('kind')}/{reference.get('name')}"
-            if controller:
+            if controller and len(errors) < MOST_OWNER_ERRORS:
                 detail = (
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
                 errors.append(invalid(field, references, detail))
-            else:
-                controller = this
+            controller = controller or this
     return errors

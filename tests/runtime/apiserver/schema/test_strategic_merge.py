@@ -411,3 +411,23 @@ def test_any_patch_gives_an_object_without_directives_or_a_value_error(obj: dict
     assert isinstance(patched, dict)
     assert "$" not in str(patched)
     assert (obj, patch) == before
+
+
+class CountedKey(str):
+    """Counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedKey.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_set_order_costs_no_more_than_in_proportion_to_the_elements() -> None:
+    n = 1000
+    schema = MergeSchema({"items": MergeField(merge=True, merge_key="name")})
+    new = [{"name": CountedKey(f"new{i}")} for i in range(n)]
+    obj = {"items": [{"name": CountedKey(f"old{i}")} for i in range(n)]}
+    apply_strategic_merge(obj, {"$setElementOrder/items": new, "items": new}, schema=schema)
+    assert CountedKey.compared < 50 * n

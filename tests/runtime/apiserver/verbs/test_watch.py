@@ -185,6 +185,16 @@ def test_a_version_that_is_too_old_is_an_error_event(api: Api, monkeypatch: pyte
     assert listener.ended.status == 200
 
 
+def test_history_is_bounded_by_its_bytes(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "HISTORY_BYTES", 100_000)
+    revision = api.create("configmaps", {"metadata": {"name": "a"}}).meta["resourceVersion"]
+    for name in "bcd":
+        api.create("configmaps", {"metadata": {"name": name}, "data": {"large": "x" * 40_000}})
+    newest = str(api.server.revision - 1)
+    assert api.watch("configmaps", resourceVersion=revision).events[0]["object"]["code"] == 410
+    assert api.watch("configmaps", resourceVersion=newest).seen == [("ADDED", "d")]
+
+
 def test_history_is_forgotten_after_five_minutes(api: Api) -> None:
     revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
     api.create("pods", api.pod("b"))

@@ -41,3 +41,11 @@ def test_metadata_is_checked_in_upstreams_words(api: Api, meta: Object, field: s
     refused = api.create("pods", body)
     assert refused.status == 422
     assert text in refused.causes[field]
+
+
+def test_many_controllers_are_not_each_shown_with_all_others(api):
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
+    body = {"metadata": {"name": "c", "ownerReferences": [reference] * 2000}}
+    refused = api.create("configmaps", body)
+    assert refused.status == 422
+    assert len(refused.obj["details"]["causes"]) == 10
