@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DiscoveredTables:
-    """Follows TablesChanged. A table that cannot be read yet stalls nobody but those who read it."""
+    """Follows TablesChanged. A table that cannot be read yet stalls only what reads it."""
 
     def __init__(
         self,

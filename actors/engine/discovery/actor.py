@@ -1,4 +1,4 @@
-"""Discovery: finds out which resources the API server serves, and tells the manager whenever that changes.
+"""Discovery: finds out which resources the API server serves, and sends them to the manager when they change.
 
 Takes DiscoveryAnswer from its transport, Discover, Wake. Sends ResourcesDiscovered to the manager.
 
@@ -28,7 +28,7 @@ MOST_ROUNDS = 1_000_000  # of one incarnation, for its numbers
 
 
 class Discovery(Actor):
-    """audience: whom it tells."""
+    """audience: the actor that is sent what there is."""
 
     def __init__(self, context: Context, *, transport: Transport, audience: str, vitals: Vitals) -> None:
         super().__init__(context)
@@ -38,7 +38,7 @@ class Discovery(Actor):
         self._survey: Survey | None = None
         self._began = 0.0
         self._since: dict[str, float] = {}  # when what is stalled first was, monotonic
-        self._told: ResourcesDiscovered | None = None
+        self._sent: ResourcesDiscovered | None = None
 
     def started(self) -> None:
         self._begin()
@@ -52,9 +52,9 @@ class Discovery(Actor):
                     if self._survey.is_over:
                         self._end(self._survey)
             case Discover():
-                self._told = None
+                self._sent = None
                 if self._known is not None:
-                    self._tell(self._known)
+                    self._send(self._known)
             case Wake():
                 self._look_at_the_time()
             case _:
@@ -102,7 +102,7 @@ class Discovery(Actor):
         nothing_yet = self._known is None and len(known.stalled) == len(ROOTS)
         if not nothing_yet:  # the server was not there: that there is no resource is not known
             self._known = known
-            self._tell(known)
+            self._send(known)
         now = self.clock.monotonic()
         self._since = {what: self._since.get(what, now) for what in known.stalled}
         stalled = tuple(
@@ -111,8 +111,8 @@ class Discovery(Actor):
         self._vitals.say(self.name, DiscoveryVitals(resources=len(known.resources), stalled=stalled, at=now))
         self.wake_at(max(now, self._began + PERIOD))
 
-    def _tell(self, known: Knowledge) -> None:
+    def _send(self, known: Knowledge) -> None:
         found = ResourcesDiscovered(known.resources, dict(known.stalled))
-        if found != self._told:
-            self._told = found
+        if found != self._sent:
+            self._sent = found
             self.tell(self._audience, found)

@@ -21,7 +21,7 @@ class DiscoveredInformers:
         self._manager, self._plan, self._steering, self._children = manager, plan, steering, children
         self._discovery: DiscoveryPlan = plan.discovery
         self._served: tuple[ServedResource, ...] | None = None  # None: not known yet
-        self._told: dict[str, TablesChanged] = {}  # by controller
+        self._sent: dict[str, TablesChanged] = {}  # by controller
 
     def take_over(self, now: float) -> None:
         """A manager that was itself restarted finds informers alive, and keeps them."""
@@ -48,13 +48,13 @@ class DiscoveredInformers:
 
     def introduce(self, controller: str) -> None:
         """A new incarnation of this controller knows of no tables."""
-        self._told.pop(controller, None)
-        self._tell(controller)
+        self._sent.pop(controller, None)
+        self._send(controller)
 
     def forget(self, controller: str) -> None:
         """It was disabled: its subscriptions end."""
-        told = self._told.pop(controller, None)
-        for one in told.resources if told is not None else ():
+        sent = self._sent.pop(controller, None)
+        for one in sent.resources if sent is not None else ():
             self._manager.tell(informer_name(one.resource.id), Unsubscribe(controller_name(controller)))
 
     def _discovering(self) -> dict[str, Discovered[object]]:
@@ -63,7 +63,7 @@ class DiscoveredInformers:
         return {name: discovers for name, discovers in controllers if discovers is not None}
 
     def _follow(self, now: float) -> None:
-        """Stop and start informers, then tell the controllers: so a table is there when they look for it."""
+        """Stop and start informers, then send the controllers their tables, which are there by then."""
         if self._served is None:
             return
         wanted = wanted_tables(self._served, self._discovering().values())
@@ -81,9 +81,9 @@ class DiscoveredInformers:
                 informer = self._discovery.add(served, metadata_only=metadata_only)
                 self._children.start(informer.spec, now)
         for controller in self._discovering():
-            self._tell(controller)
+            self._send(controller)
 
-    def _tell(self, controller: str) -> None:
+    def _send(self, controller: str) -> None:
         discovers = self._plan.controllers[controller].discovers
         if self._served is None or discovers is None:
             return
@@ -91,6 +91,6 @@ class DiscoveredInformers:
         selected = tuple(one for one in self._served if discovers.select(one) and one.resource.id not in own)
         partial = {resource_id for resource_id, one in self._discovery.informers.items() if one.metadata_only}
         message = TablesChanged(selected, tuple(one.resource.id for one in selected if one.resource.id in partial))
-        if self._told.get(controller) != message:
-            self._told[controller] = message
+        if self._sent.get(controller) != message:
+            self._sent[controller] = message
             self._manager.tell(controller_name(controller), message)
