@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, cast
 
-from runtime.flags.values import BOOL, INT32, STRING, STRINGS, Kind, format_duration, parse_duration, quote
+from runtime.flags.values import BOOL, INT32, STRING, STRINGS, ValueType, format_duration, parse_duration, quote
 
 __all__ = [
     "Flag",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-KINDS: Mapping[type, Kind[Any]] = {bool: BOOL, int: INT32, str: STRING, tuple: STRINGS}
+KINDS: Mapping[type, ValueType[Any]] = {bool: BOOL, int: INT32, str: STRING, tuple: STRINGS}
 
 
 class FlagError(Exception):
@@ -57,7 +57,7 @@ class Flag:
     name: str
     path: tuple[type, str]
     section: str
-    kind: Kind[Any]
+    kind: ValueType[Any]
     default: Any
     help: str
     short: str = ""
@@ -77,7 +77,7 @@ class Parsed:
     warnings: tuple[str, ...]
 
 
-def flag(default: T, help: str, *, kind: Kind[T] | None = None, name: str = "", **more: Any) -> T:
+def flag(default: T, help: str, *, kind: ValueType[T] | None = None, name: str = "", **more: Any) -> T:
     """Declare a field as a flag; `more` as in Flag. The name is the field's with "-" for "_" unless given.
 
     kind: may be left out for booleans, 32-bit integers, strings and comma-separated lists.

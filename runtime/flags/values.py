@@ -32,7 +32,7 @@ DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(Generic[T]):
+class ValueType(Generic[T]):
     """One type of value. parse raises ValueError with the message for the user.
 
     name: as --help shows it; "" for none. show: the inverse of parse. bare: the value of a flag without one; "" if a
@@ -173,16 +173,16 @@ def _join(before: tuple[T, ...], more: tuple[T, ...]) -> tuple[T, ...]:
     return before + more
 
 
-BOOL = Kind(name="", parse=parse_bool, show=lambda value: "true" if value else "false", bare="true")
-INT = Kind(name="int", parse=lambda text: parse_int(text, bits=64), show=str)
-INT32 = Kind(name="int32", parse=lambda text: parse_int(text, bits=32), show=str)
-LEVEL = Kind(name="Level", parse=lambda text: parse_int(text, bits=32), show=str)
-FLOAT = Kind(name="float", parse=parse_float, show=show_float)
-FLOAT32 = Kind(name="float32", parse=parse_float, show=show_float)
-STRING: Kind[str] = Kind(name="string", parse=str, show=quote)
-DURATION = Kind(name="duration", parse=parse_duration, show=format_duration)
-STRINGS = Kind(name="strings", parse=parse_strings, show=show_strings, add=_join)
-FILES: Kind[tuple[str, ...]] = Kind(name="file", parse=lambda text: (text,), show=show_strings, add=_join)
-PAIRS = Kind(name="key=value,...", parse=parse_pairs, show=show_pairs, add=_join)
-VMODULE = Kind(name="pattern=N,...", parse=parse_vmodule, show=show_pairs)
-VERSION = Kind(name="version[=true]", parse=str, show=str, bare="true")
+BOOL = ValueType(name="", parse=parse_bool, show=lambda value: "true" if value else "false", bare="true")
+INT = ValueType(name="int", parse=lambda text: parse_int(text, bits=64), show=str)
+INT32 = ValueType(name="int32", parse=lambda text: parse_int(text, bits=32), show=str)
+LEVEL = ValueType(name="Level", parse=lambda text: parse_int(text, bits=32), show=str)
+FLOAT = ValueType(name="float", parse=parse_float, show=show_float)
+FLOAT32 = ValueType(name="float32", parse=parse_float, show=show_float)
+STRING: ValueType[str] = ValueType(name="string", parse=str, show=quote)
+DURATION = ValueType(name="duration", parse=parse_duration, show=format_duration)
+STRINGS = ValueType(name="strings", parse=parse_strings, show=show_strings, add=_join)
+FILES: ValueType[tuple[str, ...]] = ValueType(name="file", parse=lambda text: (text,), show=show_strings, add=_join)
+PAIRS = ValueType(name="key=value,...", parse=parse_pairs, show=show_pairs, add=_join)
+VMODULE = ValueType(name="pattern=N,...", parse=parse_vmodule, show=show_pairs)
+VERSION = ValueType(name="version[=true]", parse=str, show=str, bare="true")

@@ -72,6 +72,11 @@ def test_without_another_fault_of_the_plan_a_fault_strikes_as_before() -> None:
     assert [crashed for _, crashed in both] == alone
 
 
+def test_the_faults_of_a_plan_strike_independently() -> None:
+    faults = injector("actor-crashed actor=a rate=0.5; actor-crashed actor=b rate=0.5")
+    assert strikes(faults, CRASHED, actor="a") != strikes(faults, CRASHED, actor="b")
+
+
 def test_only_kinds_of_the_plan_are_planned() -> None:
     faults = injector("actor-hung")
     assert (faults.plans(HUNG), faults.plans(CRASHED)) == (True, False)

@@ -31,7 +31,7 @@ def test_a_plan_for_another_process_does_not_strike() -> None:
     assert plan.strike(FaultKind.ACTOR_CRASHED) is not None
 
 
-def test_threads_that_strike_at_once_strike_no_more_often_than_the_plan_allows() -> None:
+def test_the_strikes_of_all_threads_count_together() -> None:
     plan = strikes("actor-crashed most=100", VirtualClock())
 
     def many(_thread: int) -> int:
