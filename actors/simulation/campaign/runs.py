@@ -24,7 +24,7 @@ from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.logs.standard_log import quiet_log
 
 LOOK = 5.0  # seconds between two looks at whether it is
-LATE = 110.0  # seconds after the faults in which something may be looked at again
+LATE = 130.0  # seconds after the faults: a watch that was stalled last is renewed 120 s after its last byte
 QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
 
 
