@@ -5,12 +5,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 
 class DirectoryInUse(Exception):
     """Another process uses the directory; the text says which."""
+
+
+class DirectoryNotOurs(Exception):
+    """Others could have put something into the directory, or could later; the text is one line for people."""
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -51,3 +56,15 @@ def sole_use(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def refuse_foreign(directory: Path, *trusted: str) -> None:
+    """Raises DirectoryNotOurs if anybody but us and root owns or can write the directory, or a file in it that matches
+    one of these patterns: a token or key that others have planted there would let them in.
+    """
+    for path in (directory, *sorted(found for pattern in trusted for found in directory.glob(pattern))):
+        status = path.stat()
+        if status.st_uid not in (os.getuid(), 0):
+            raise DirectoryNotOurs(f"{path} belongs to another user (uid {status.st_uid})")
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise DirectoryNotOurs(f"{path} can be written by others: chmod -R go-w {directory}")

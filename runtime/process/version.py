@@ -7,6 +7,7 @@ import platform
 from dataclasses import dataclass
 
 KUBERNETES = "1.36.2"
+_GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,12 @@ class Version:
     def git_version(self) -> str:
         """As Kubernetes' components give theirs: v1.36.2+kcm.0.1.0."""
         return f"v{self.kubernetes}+kcm.{self.kcm}"
+
+    @property
+    def platform(self) -> str:
+        """In Go's words: linux/amd64."""
+        machine = platform.machine()
+        return f"{platform.system().lower()}/{_GO_MACHINES.get(machine, machine)}"
 
     def describe(self, asked: str) -> str:
         """What --version prints. asked: "raw" for all of it, else one line."""

@@ -114,6 +114,14 @@ def forbidden(group: str, plural: str, name: str, because: str) -> StatusError:
     return StatusError(403, "Forbidden", f"{subject} is forbidden: {because}", _details(group, plural, name))
 
 
+def no_impersonation(user: str) -> StatusError:
+    message = (
+        f'users is forbidden: User {quoted(user)} cannot impersonate resource "users" in API group "" at the cluster '
+        "scope: this server does not support impersonation"
+    )
+    return StatusError(403, "Forbidden", message, _details("", "users"))
+
+
 def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 

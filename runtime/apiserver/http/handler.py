@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 import orjson
-from aiohttp import web
+from aiohttp import web, web_response
 from multidict import CIMultiDict
 
 from protocols.messages.commands import PatchType
@@ -26,6 +26,7 @@ from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
+from runtime.apiserver.http.health import Health
 from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
 from runtime.apiserver.http.representations import INCLUDES, Representation
 from runtime.apiserver.http.request_bodies import is_yaml, json_body
@@ -46,12 +47,16 @@ from runtime.process.version import Version
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+SERVER = "kcm"  # in the Server header
 LARGEST_BODY = 3 * 1024 * 1024  # bytes, as upstream
 AT_ONCE = 2048  # bytes of YAML that are read on the event loop; more would hold up everybody else
 KEEP_ALIVE = 3630.0  # seconds that an idle connection stays open
 
+STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
+
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _WITHOUT_USER = {*_HEALTH, "/version"}
+_IMPERSONATE = b"impersonate-"
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized")
 # Of these patches the body has the fields of the object.
 _PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
@@ -75,12 +80,18 @@ class ApiHttp:
         self._openapi, self._version = OpenApi(api.registry, types, installed_descriptions()), version
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
         self._streams: set[WatchStream] = set()
-        self._waiting: set[asyncio.Future[None]] = set()  # for what they did to be durable
+        self._waiting: dict[asyncio.Future[None], float] = {}  # for what they did to be durable, since when
+        self._health = Health({"ping": lambda: "", "store": self._store_check})
+        self._readiness = Health(
+            {"ping": lambda: "", "store": self._store_check, "shutdown": lambda: "it ends" if self._ending else ""}
+        )
+        self._ending = False
         self._failure: StatusError | None = None
 
     def server(self) -> web.Server:
         """For a web.ServerRunner; to be called on the event loop."""
         loop = asyncio.get_running_loop()
+        web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]  # else it names the versions of both
 
         def request_factory(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
             return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
@@ -95,6 +106,7 @@ class ApiHttp:
 
     def end_watches(self) -> None:
         """End all watches gracefully, before the server stops."""
+        self._ending = True
         for stream in self._streams:
             stream.end()
 
@@ -128,6 +140,8 @@ class ApiHttp:
         user = self._authenticator.user(authorization, certificate)
         if user is None and (authorization or path.rstrip("/") not in _WITHOUT_USER):
             raise _UNAUTHORIZED
+        if any(name[: len(_IMPERSONATE)].lower() == _IMPERSONATE for name, _ in request.raw_headers):
+            raise status_errors.no_impersonation(user or "system:anonymous")
         parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
         if _is_resource(path):
             return await self._resource(request, path, parameters, user or "")
@@ -184,11 +198,11 @@ class ApiHttp:
                 future.set_result(None)
 
         self._api.when_durable(settle)
-        self._waiting.add(future)
+        self._waiting[future] = self._clock.now()
         try:
             await future
         finally:
-            self._waiting.discard(future)
+            del self._waiting[future]
 
     def _stray_fields(self, asked: Request) -> list[str]:
         """Returns warnings. Raises StatusError where stray fields are an error."""
@@ -249,8 +263,11 @@ class ApiHttp:
     # --- everything else
 
     def _about_the_server(self, request: web.BaseRequest, path: str, query: Mapping[str, str]) -> web.StreamResponse:
-        if path in _HEALTH:
-            return web.Response(text=f"[+]ping ok\n{path[1:]} check passed\n" if "verbose" in query else "ok")
+        kind, _, only = path[1:].partition("/")
+        if f"/{kind}" in _HEALTH:
+            health = self._readiness if kind == "readyz" else self._health
+            status, text = health.report(kind, only=only, verbose="verbose" in query)
+            return web.Response(status=status, text=text)
         if path == "/version":
             return _json(self._version_info())
         if path == "/openapi/v2" and VERSION_2_ASKED in request.headers.get("Accept", ""):
@@ -277,9 +294,26 @@ class ApiHttp:
             raise status_errors.no_such_path()
         return _json(plain)
 
+    def _store_check(self) -> str:
+        if self._failure is not None:
+            return self._failure.message
+        waited = self._clock.now() - next(iter(self._waiting.values()), math.inf)
+        return f"a write has not been durable for {waited:.0f} s" if waited > STORE_STALLED else ""
+
     def _version_info(self) -> dict[str, str]:
+        """All fields that clients require; those of a Go build are as in one that was given no facts."""
         version = self._version
-        return {"major": version.major, "minor": version.minor, "gitVersion": version.git_version, "platform": "python"}
+        return {
+            "major": version.major,
+            "minor": version.minor,
+            "gitVersion": version.git_version,
+            "gitCommit": "unknown",
+            "gitTreeState": "archive",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "none",
+            "compiler": "cpython",
+            "platform": version.platform,
+        }
 
 
 def _is_resource(path: str) -> bool:

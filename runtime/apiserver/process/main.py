@@ -18,8 +18,9 @@ import ssl
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
@@ -29,11 +30,12 @@ from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
 from runtime.apiserver.process.kubeconfig import admin_token, write_kubeconfig
 from runtime.apiserver.server import ApiServer
-from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusableError
+from runtime.apiserver.storage.sqlite_store import SqliteStore
+from runtime.apiserver.storage.store import StoreUnusableError
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.logs.settings import LogSettings
 from runtime.process.event_loop import new_event_loop
-from runtime.process.files import DirectoryInUse, sole_use
+from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
 
@@ -44,6 +46,7 @@ LOOPBACK = "127.0.0.1"
 STDIN = 0  # file descriptor
 TICK = 1.0  # seconds between calls of ApiServer.tick
 DRAIN = 5.0  # seconds for open connections to finish
+TRUSTED = ("token", "certificates", "certificates/*", "cluster.db*")  # in the directory: who writes them is let in
 # Most objects in this process live long: frequent collections are wasted.
 COLLECT_AFTER = (50_000, 20, 50)
 
@@ -71,9 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     log = logger_for("embedded-apiserver")
     try:
         with sole_use(arguments.directory):
+            refuse_foreign(arguments.directory, *TRUSTED)
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 return runner.run(serve(arguments, clock=clock, log=log))
-    except (CannotServeError, DirectoryInUse, StoreUnusableError) as err:
+    except (CannotServeError, DirectoryInUse, DirectoryNotOurs, StoreUnusableError) as err:
         print_line({"error": str(err)})
         return 1
     except OSError as err:
@@ -107,6 +111,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
 
     Raises CannotServeError, StoreUnusableError and OSError if it cannot start.
     """
+    asyncio.get_running_loop().set_exception_handler(partial(_log_failure, log))
     directory = arguments.directory
     certificates_in = directory / "certificates"
     certificates_in.mkdir(mode=0o700, exist_ok=True)
@@ -143,6 +148,10 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         store.close()
     log.info("stopped")
     return 0
+
+
+def _log_failure(log: FilteringBoundLogger, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    log.error(context["message"], exc_info=context.get("exception"))
 
 
 def _open_store(path: Path, ending: asyncio.Future[None]) -> SqliteStore:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from runtime.apiserver.storage.store import DELETED, Change, Stored
+from runtime.apiserver.storage.calling import call_all
+from runtime.apiserver.storage.store import DELETED, Change, Stored, StoreUnusableError
 
 FORMAT = 1
 
@@ -31,10 +32,6 @@ INSERT INTO newest VALUES (0);
 _Commit = tuple[Sequence[Change], Callable[[], None]]
 
 
-class StoreUnusableError(Exception):
-    """The file cannot be opened as a store: another process has it open, or it is of another format."""
-
-
 class SqliteStore:
     """Durable writes for one server. post: run this on the server's thread, soon; may be called from any thread.
 
@@ -46,19 +43,30 @@ class SqliteStore:
         self, path: Path, *, post: Callable[[Callable[[], None]], None], failed: Callable[[Exception], None]
     ) -> None:
         """Raises StoreUnusableError."""
-        self._post, self._failed = post, failed
+        self._path, self._post, self._failed = path, post, failed
         self._commits: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
         self._connection = _open(path)
         self._thread = threading.Thread(target=self._write, name="sqlite-store", daemon=True)
         self._thread.start()
 
     def revision(self) -> int:
-        (revision,) = self._connection.execute("SELECT revision FROM newest").fetchone()
-        return int(revision)
+        """Raises StoreUnusableError."""
+        try:
+            row = self._connection.execute("SELECT revision FROM newest").fetchone()
+        except sqlite3.Error as err:
+            raise StoreUnusableError(f"{self._path}: {err}") from err
+        if row is None or not isinstance(row[0], int):
+            raise StoreUnusableError(f"{self._path}: it has no revision")
+        return row[0]
 
     def load(self) -> Iterator[Stored]:
-        rows = self._connection.execute("SELECT storage, key, revision, body FROM objects ORDER BY storage, key")
-        return (Stored(*row) for row in rows)
+        """Raises StoreUnusableError, at any object."""
+        try:
+            rows = self._connection.execute("SELECT storage, key, revision, body FROM objects ORDER BY storage, key")
+            for row in rows:
+                yield Stored(*row)
+        except sqlite3.Error as err:
+            raise StoreUnusableError(f"{self._path}: {err}") from err
 
     def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
         self._commits.put((changes, on_durable))
@@ -80,10 +88,10 @@ class SqliteStore:
                 return
             try:
                 self._write_batch(commits)
-            except sqlite3.Error as err:
+                self._post(partial(_tell, commits))
+            except Exception as err:  # whatever it is, nothing after it would be durable
                 self._failed(err)
                 return
-            self._post(partial(_tell, commits))
 
     def _write_batch(self, commits: Sequence[_Commit]) -> None:
         # Only the last state of each object matters: the order inside a commit is not observable.
@@ -100,8 +108,7 @@ class SqliteStore:
 
 
 def _tell(commits: Sequence[_Commit]) -> None:
-    for _, on_durable in commits:
-        on_durable()
+    call_all(on_durable for _, on_durable in commits)
 
 
 def _open(path: Path) -> sqlite3.Connection:

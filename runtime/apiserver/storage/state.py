@@ -11,10 +11,12 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from protocols.objects import Key, Object, decode_object, encode_to_keep, labels_of
-from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store
+from runtime.apiserver.storage.calling import call_all
+from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change, Store, Stored, StoreUnusableError
 
 Publish = Callable[[Sequence[Change]], None]
 
@@ -72,7 +74,7 @@ class State:
         self._unpublished: deque[Change] = deque()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         for stored in store.load():
-            labels = labels_of(decode_object(stored.raw))
+            labels = _labels_of(stored)
             self.collection(stored.storage).put(stored.key, Record(stored.raw, stored.revision, labels))
 
     def collection(self, storage: str) -> Collection:
@@ -156,6 +158,15 @@ class State:
         while self._unpublished and self._unpublished[0].revision <= revision:
             changes.append(self._unpublished.popleft())
         self.durable = revision
-        self._publish(changes)
+        due: list[Callable[[], None]] = [partial(self._publish, changes)]
         while self._waiting and self._waiting[0][0] <= revision:
-            self._waiting.popleft()[1]()
+            due.append(self._waiting.popleft()[1])
+        call_all(due)
+
+
+def _labels_of(stored: Stored) -> Mapping[str, str]:
+    """Raises StoreUnusableError on what is no object."""
+    try:
+        return labels_of(decode_object(stored.raw))
+    except (ValueError, TypeError, KeyError, AttributeError) as err:
+        raise StoreUnusableError(f"the stored object {stored.storage} {stored.key} cannot be read: {err}") from err

@@ -15,6 +15,10 @@ from protocols.objects import Key
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 
+class StoreUnusableError(Exception):
+    """The store cannot be opened or read: another process has it open, it is of another format, or it is corrupt."""
+
+
 class Change(NamedTuple):
     """One write, as the store keeps it and watches deliver it.
 

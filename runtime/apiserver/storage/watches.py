@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import orjson
 
@@ -17,6 +18,7 @@ from protocols.objects import Key, Object, decode_object, encode_object
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.storage.calling import call_all
 from runtime.apiserver.storage.selecting import Selection
 from runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, Change
 from runtime.client.api import Response
@@ -222,8 +224,10 @@ class Watch:
         """End it with an ERROR event, for example when its resource is no longer served."""
         if self._live:
             self.cancel()
-            self._deliver(error_line(error))
-            self._end(Response(status=200))
+            try:
+                self._deliver(error_line(error))
+            finally:
+                self._end(Response(status=200))
 
     def cancel(self) -> None:
         """No more lines; end is not called after this returns."""
@@ -253,9 +257,9 @@ class WatchCache:
             self.history(change.storage).append(change)
             if self._watches.get(change.storage):
                 batches.setdefault(change.storage, []).append(_DecodedChange(change))
-        for storage, decoded in batches.items():
-            for watch in list(self._watches[storage]):
-                watch.feed(decoded)
+        call_all(
+            partial(_feed, watch, decoded) for storage, decoded in batches.items() for watch in self.watches_of(storage)
+        )
 
     def replay(self, watch: Watch, revision: int) -> None:
         """Feed a new watch with the changes after revision. Raises StatusError (410)."""
@@ -279,3 +283,12 @@ class WatchCache:
     def age(self, now: float) -> None:
         for history in self._histories.values():
             history.age(now)
+
+
+def _feed(watch: Watch, changes: Sequence[_DecodedChange]) -> None:
+    """A watch that raises would miss a change: it ends, so that its client lists again."""
+    try:
+        watch.feed(changes)
+    except Exception:
+        watch.fail(status_errors.internal("the watch has failed"))
+        raise

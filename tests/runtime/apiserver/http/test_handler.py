@@ -50,10 +50,15 @@ def test_strangers_learn_nothing_but_health_and_version_and_impostors_not_even_t
 def test_health_and_version() -> None:
     async def scenario(served: Served) -> None:
         assert (await served.get("/readyz")).raw == b"ok"
-        assert (await served.get("/readyz/?verbose")).raw == b"[+]ping ok\nreadyz check passed\n"
+        verbose = "[+]ping ok\n[+]store ok\n[+]shutdown ok\nreadyz check passed\n"
+        assert (await served.get("/readyz/?verbose")).raw.decode() == verbose
+        assert (await served.get("/readyz/store")).raw == b"ok"
+        assert (await served.get("/readyz/nothing")).status == 404
         version = (await served.get("/version/")).json
         assert (version["major"], version["minor"]) == ("1", "36")
         assert version["gitVersion"].startswith("v1.36.2")
+        required = {"gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"}
+        assert all(version[field] for field in required)
         assert (await served.get("/api")).json["versions"] == ["v1"]
         assert (await served.get("/apis/apps/v1")).json["kind"] == "APIResourceList"
         index = (await served.get("/openapi/v3")).json["paths"]
@@ -279,5 +284,61 @@ def test_protobuf_is_taken_and_json_answered() -> None:
         created = await served.ask("POST", PODS, data=b64decode(encoded), headers=headers | accept)
         assert (created.status, created.headers["Content-Type"]) == (201, "application/json")
         assert created.json["spec"]["containers"][0]["image"] == "i"
+
+    run(scenario)
+
+
+def test_health_says_that_the_store_cannot_be_written() -> None:
+    async def scenario(served: Served) -> None:
+        served.front.fail("the disk is full")
+        for path in PUBLIC[:3]:
+            unhealthy = await served.get(path)
+            assert unhealthy.status == 500
+            assert b"[-]store failed: Internal error occurred: the disk is full\n" in unhealthy.raw
+
+    run(scenario)
+
+
+def test_health_says_that_a_write_hangs() -> None:
+    store = HeldStore()
+
+    async def scenario(served: Served) -> None:
+        store.release()
+        create = asyncio.create_task(served.create("a"))
+        await until(lambda: bool(store.held))
+        assert (await served.get("/livez")).status == 200
+        served.clock.time += 11
+        assert b"[-]store failed: a write has not been durable for 11 s\n" in (await served.get("/livez")).raw
+        store.release()
+        assert (await create).status == 201
+        assert (await served.get("/livez")).status == 200
+
+    run(scenario, store=store)
+
+
+def test_a_server_that_ends_is_alive_but_not_ready() -> None:
+    async def scenario(served: Served) -> None:
+        served.front.end_watches()
+        assert (await served.get("/readyz")).status == 500
+        assert (await served.get("/livez")).status == 200
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("header", ["Impersonate-User", "impersonate-group", "Impersonate-Extra-scopes"])
+def test_impersonation_is_refused_as_it_does_not_work(header: str) -> None:
+    async def scenario(served: Served) -> None:
+        for path in (PODS, "/version"):
+            refused = await served.get(path, headers={header: "somebody"})
+            assert (refused.status, refused.json["reason"]) == (403, "Forbidden")
+            assert "cannot impersonate" in refused.json["message"]
+
+    run(scenario)
+
+
+def test_no_answer_names_versions_of_python_or_a_library() -> None:
+    async def scenario(served: Served) -> None:
+        for path in ("/version", PODS, "/nothing"):
+            assert (await served.get(path)).headers["Server"] == "kcm"
 
     run(scenario)

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import socket
+import sqlite3
 import ssl
 import stat
 import time
@@ -126,3 +127,48 @@ def test_it_shuts_down_gracefully_on_sigterm(mortal: EmbeddedServer) -> None:
 def test_a_server_that_prints_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"no sign of life for 0\.001 s"):
         launch(tmp_path / "kcm", ready_within=0.001)
+
+
+def test_the_service_of_the_api_leads_to_the_server(server: EmbeddedServer) -> None:
+    endpoints = ask(server.kubeconfig, "GET", "/api/v1/namespaces/default/endpoints/kubernetes")[1]
+    port = int(server.url.rpartition(":")[2])
+    assert endpoints["subsets"][0]["ports"][0]["port"] == port
+
+
+def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    directory = tmp_path / "kcm"
+    directory.mkdir()
+    directory.chmod(0o775)
+    with pytest.raises(LaunchError, match=r"kcm can be written by others: chmod -R go-w "):
+        launch(directory)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_a_token_that_another_user_has_planted_is_refused(tmp_path: Path) -> None:
+    directory = tmp_path / "kcm"
+    directory.mkdir(mode=0o700)
+    (directory / "token").write_text("planted")
+    os.chown(directory / "token", 12345, -1)
+    with pytest.raises(LaunchError, match=r"token belongs to another user \(uid 12345\)"):
+        launch(directory)
+
+
+@pytest.mark.parametrize("content", [b"no database, but long enough for a header" * 99, b""])
+def test_a_corrupt_database_is_named_in_one_line(tmp_path: Path, content: bytes) -> None:
+    directory = tmp_path / "kcm"
+    directory.mkdir(mode=0o700)
+    database = directory / "cluster.db"
+    if content:
+        database.write_bytes(content)
+    else:
+        with sqlite3.connect(database) as connection:
+            connection.executescript(
+                "CREATE TABLE objects (storage TEXT, key TEXT, revision INTEGER, body BLOB);"
+                "CREATE TABLE newest (revision INTEGER); INSERT INTO newest VALUES (1);"
+                "INSERT INTO objects VALUES ('pods', 'default/a', 1, 'no JSON'); PRAGMA user_version=1;"
+            )
+        connection.close()
+    database.chmod(0o600)
+    reason = r"cluster\.db: file is not a database" if content else r"the stored object pods default/a cannot be read"
+    with pytest.raises(LaunchError, match=reason):
+        launch(directory)

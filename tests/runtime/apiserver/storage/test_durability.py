@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.apiserver.storage.sqlite_store import SqliteStore, StoreUnusableError
-from runtime.apiserver.storage.store import MemoryStore
+from runtime.apiserver.storage.sqlite_store import SqliteStore
+from runtime.apiserver.storage.store import MemoryStore, StoreUnusableError
 from tests.runtime.apiserver.stores import HeldStore
 
 
@@ -294,3 +294,26 @@ def test_in_memory_everything_is_durable_at_once(make_api):
     api.create("pods", api.pod())
     assert answered(api)
     assert listener.seen == [("ADDED", "web")]
+
+
+def test_any_failure_of_the_writer_is_reported(tmp_path):
+    failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
+    store = SqliteStore(tmp_path / "db", post=lambda callback: callback(), failed=failures.put)
+    store.commit([Change("ADDED", "pods", "default/a", 2**70, b"{}", b"")], lambda: None)
+    assert isinstance(failures.get(timeout=10), OverflowError)
+    store.close()
+
+
+def test_a_watcher_that_raises_starves_no_other(api):
+    broken, sound = api.watch("pods"), api.watch("pods")
+    ended = []
+
+    def deliver(_lines):
+        raise RuntimeError("a mistake")
+
+    broken.watch._deliver, broken.watch._end = deliver, ended.append
+    with pytest.raises(ExceptionGroup):
+        api.create("pods", api.pod("a"))
+    api.create("pods", api.pod("b"))
+    assert sound.seen == [("ADDED", "a"), ("ADDED", "b")]
+    assert len(ended) == 1
