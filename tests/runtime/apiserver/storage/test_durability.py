@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from runtime.apiserver.storage.sqlite_store import SqliteStore
-from runtime.apiserver.storage.store import Change, StoreUnusableError
+from runtime.apiserver.storage.store import Change, MemoryStore, StoreUnusableError
 from tests.runtime.apiserver.stores import HeldStore
 
 
