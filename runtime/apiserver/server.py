@@ -124,11 +124,13 @@ class ApiServer:
         *,
         deliver: Callable[[bytes], None],
         end: Callable[[Response], None],
+        deliver_first: Callable[[Iterator[bytes]], None] | None = None,
     ) -> Watch | Response:
         """Start a watch; returns a Response if it is refused.
 
-        deliver: gets whole lines, one or more at a time; may be called before this returns. end: once, when the server
-        ends the watch. Bookmarks and time-outs come with calls of `tick`.
+        deliver: gets whole lines, one or more at a time; may be called before this returns. deliver_first: gets the
+        events of what is there already, line by line, to take when it can; else deliver gets them in one piece. end:
+        called once, when the server ends the watch. Bookmarks and time-outs come with calls of `tick`.
         """
         try:
             found = route(self.registry, request.path)
@@ -136,7 +138,10 @@ class ApiServer:
                 request = replace(request, query={**request.query, "fieldSelector": f"metadata.name={found.name}"})
             call = Call(found, request, "")
             self._watches += 1
-            return watch(self._cluster, self._cache, call, number=self._watches, deliver=deliver, end=end)
+            number = self._watches
+            return watch(
+                self._cluster, self._cache, call, number=number, deliver=deliver, end=end, deliver_first=deliver_first
+            )
         except StatusError as err:
             return err.response()
 

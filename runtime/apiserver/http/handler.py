@@ -238,7 +238,7 @@ class ApiHttp:
         self, request: web.BaseRequest, asked: Request, representation: Representation | None
     ) -> web.StreamResponse:
         stream = WatchStream(too_slow=lambda: self._cut_off(request))
-        watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end)
+        watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
         if isinstance(watch, Response):
             return _http_response(watch)
         response = web.StreamResponse(headers={"Content-Type": JSON})

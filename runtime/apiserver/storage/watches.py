@@ -9,8 +9,9 @@ Source: apiserver pkg/storage/cacher (watch_cache.go, cache_watcher.go; v1.36).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 import orjson
 
@@ -133,9 +134,11 @@ class Watch:
         end: Callable[[Response], None],
         revision_now: Callable[[], int],
         forget: Callable[[Watch], None],
+        deliver_first: Callable[[Iterator[bytes]], None] | None = None,
     ) -> None:
         """prefix: "namespace/" or "" for all. revision: the watch delivers later changes.
 
+        deliver_first: gets the initial events, line by line, to take when it can; without it deliver gets them at once.
         started, timeout: unix seconds and seconds. revision_now: the revision up to which all changes are published.
         """
         self.definition: ResourceDefinition = selection.definition
@@ -143,19 +146,21 @@ class Watch:
         self._ends = started + timeout
         self._bookmarks, self._next_bookmark = bookmarks, self._bookmark_after(started)
         self._deliver, self._end, self._revision_now, self._forget = deliver, end, revision_now, forget
+        self._deliver_first = deliver_first
         self._live = True
         self._begun = False
 
-    def begin(self, initial: Sequence[bytes], *, initial_events_end: bool) -> None:
+    def begin(self, initial: Iterable[bytes], *, initial_events_end: bool) -> None:
         """Deliver the initial events, then, on request, the bookmark that ends them."""
         if not self._live:
             return
         self._begun = True
-        lines = list(initial)
-        if initial_events_end:
-            lines.append(self._bookmark(self._revision, {INITIAL_EVENTS_END: "true"}))
-        if lines:
-            self._deliver(b"".join(lines))
+        last = [self._bookmark(self._revision, {INITIAL_EVENTS_END: "true"})] if initial_events_end else []
+        lines = chain(initial, last)
+        if self._deliver_first is not None:
+            self._deliver_first(lines)
+        elif batch := b"".join(lines):
+            self._deliver(batch)
 
     def feed(self, changes: Sequence[_DecodedChange]) -> None:
         lines = [

@@ -5,7 +5,7 @@ Source: apiserver pkg/endpoints/handlers/{get,watch}.go, pkg/storage/cacher/cach
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from runtime.apiserver.core.cluster import Call, Cluster, served
 from runtime.apiserver.errors import status_errors
@@ -32,6 +32,7 @@ def watch(
     number: int,
     deliver: Callable[[bytes], None],
     end: Callable[[Response], None],
+    deliver_first: Callable[[Iterator[bytes]], None] | None = None,
 ) -> Watch:
     """number: of this watch, counted by the server. Raises StatusError on a request that cannot be a watch.
 
@@ -60,12 +61,14 @@ def watch(
         end=end,
         revision_now=lambda: state.durable,
         forget=cache.forget,
+        deliver_first=deliver_first,
     )
-    lines: list[bytes] = []
+    lines: Iterable[bytes] = ()
     if from_state:
         collection = state.collection(call.definition.storage)
         page = read_page(collection, [], selection, namespace=namespace, start="", limit=0)
-        lines = [event_line(ADDED, served(call.definition, raw)) for raw in page.items]
+        # Made when they are taken: until then they cost no more than what is stored.
+        lines = (event_line(ADDED, served(call.definition, raw)) for raw in page.items)
     cache.add(one)
     if asked and not from_state:
         try:

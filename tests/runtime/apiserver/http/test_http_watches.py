@@ -1,9 +1,12 @@
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
 import orjson
+import pytest
 
+from runtime.apiserver.http import streams
 from runtime.apiserver.http.streams import WatchStream
 from tests.runtime.apiserver.http.served import NOW, PODS, Served, run, until
 from tests.runtime.apiserver.stores import HeldStore
@@ -176,5 +179,45 @@ def test_too_much_waiting_ends_the_stream_but_a_large_beginning_does_not() -> No
         wire.open.set()
         await pump
         assert wire.written == [b"x" * 1000]
+
+    asyncio.run(scenario())
+
+
+def test_what_there_is_at_the_beginning_is_made_as_it_is_taken() -> None:
+    async def scenario() -> None:
+        cuts: list[int] = []
+        made: list[int] = []
+
+        def lines() -> Iterator[bytes]:
+            for number in range(1000):
+                made.append(number)
+                yield b"x" * 9_999 + b"\n"
+
+        wire, stream = Wire(), WatchStream(too_slow=lambda: cuts.append(1), most_waiting=100)
+        stream.begin(lines())
+        stream.deliver(b"later\n")
+        stream.end()
+        pump = asyncio.create_task(stream.pump(wire.write, same))
+        await until(lambda: bool(wire.written))
+        assert len(made) < 50
+        wire.open.set()
+        await pump
+        assert len(b"".join(wire.written)) == 10_000_006
+        assert wire.written[-1].endswith(b"later\n")
+        assert max(map(len, wire.written)) < 300_000
+        assert cuts == []
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "STALLED", 0.01)
+
+    async def scenario() -> None:
+        cuts: list[int] = []
+        stream = WatchStream(too_slow=lambda: cuts.append(1))
+        stream.deliver(b"a\n")
+        await stream.pump(Wire().write, same)
+        assert cuts == [1]
 
     asyncio.run(scenario())
