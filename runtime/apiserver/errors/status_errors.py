@@ -122,6 +122,10 @@ def no_impersonation(user: str) -> StatusError:
     return StatusError(403, "Forbidden", message, _details("", "users"))
 
 
+def too_large(because: str) -> StatusError:
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {because}")
+
+
 def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 

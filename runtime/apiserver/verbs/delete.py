@@ -108,7 +108,9 @@ def _seconds(value: Any) -> int | None:
         return value
     try:
         return parse_int(value)  # a query's value is text
-    except (TypeError, ValueError) as err:
+    except ValueError as err:
+        raise status_errors.bad_request(str(err)) from err
+    except TypeError as err:
         raise _mistyped(value, "DeleteOptions.gracePeriodSeconds", "int64") from err
 
 

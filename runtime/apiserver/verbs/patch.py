@@ -21,7 +21,7 @@ from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid, required
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
-from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
+from runtime.apiserver.schema.patches import MOST_OPERATIONS, apply_json_patch, apply_merge_patch
 from runtime.apiserver.schema.scalars import json_type
 from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 from runtime.apiserver.verbs.create import create_object
@@ -49,7 +49,7 @@ def patch(cluster: Cluster, call: Call) -> Response:
 
 
 def decode_patch(call: Call) -> tuple[str, Any]:
-    """Returns (media type, decoded patch). Raises StatusError (400, 415, 422)."""
+    """Returns (media type, decoded patch). Raises StatusError (400, 413, 415, 422)."""
     patch_type = call.request.content_type.partition(";")[0].strip()
     if patch_type not in SUPPORTED:
         raise status_errors.unsupported_patch_type()
@@ -69,6 +69,9 @@ def decode_patch(call: Call) -> tuple[str, Any]:
         text = f"json: cannot unmarshal {json_type(body)} into Go value of type {name}"
         prefix = "" if patch_type == PatchType.STRATEGIC else "error decoding patch: "
         raise status_errors.bad_request(prefix + text)
+    if patch_type == PatchType.JSON and len(body) > MOST_OPERATIONS:
+        text = f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(body)}"
+        raise status_errors.too_large(text)
     return patch_type, body
 
 

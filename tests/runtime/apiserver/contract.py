@@ -185,6 +185,14 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("POST", "configmaps", {"metadata": {"name": "c"}}),
         Step("DELETE", "configmaps/c"),
     ],
+    "numbers and patches out of bounds": [
+        Step("GET", "pods", query={"resourceVersion": "9" * 30}),
+        Step("GET", "pods", query={"limit": "9" * 30}),
+        Step("POST", "configmaps", {"metadata": {"name": "c"}, "data": {"a": "b"}}),
+        Step("PATCH", "configmaps/c", [{"op": "add", "path": "/data/b", "value": "1"}] * 10_001, JSON_PATCH),
+        Step("PATCH", "configmaps/c", [{"op": "copy", "from": "/data/a", "path": "/data/c"}] * 20, JSON_PATCH),
+        Step("DELETE", "configmaps/c", query={"gracePeriodSeconds": "9" * 30}),
+    ],
     "lists": [
         Step("POST", "pods", pod("a")),
         Step("POST", "pods", {**pod("b"), "metadata": {"name": "b", "labels": {"app": "other"}}}),
