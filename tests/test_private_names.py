@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pykka
 import pytest
-from aiohttp import connector, http, web
+from aiohttp import connector, http, web, web_response
 from aiohttp.client_proto import ResponseHandler
 
 TAKES = [
@@ -47,6 +47,7 @@ def test_what_the_libraries_do_not_promise_still_takes_what_we_give(
         (connector.Connection, {"protocol", "transport", "release", "close"}),
         (http, {"RawResponseMessage", "HttpProcessingError"}),
         (aiohttp.StreamReader, {"is_eof", "readany"}),
+        (web_response, {"SERVER_SOFTWARE"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
