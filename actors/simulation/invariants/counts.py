@@ -159,7 +159,7 @@ class NoPodTooMany:
         match observation:
             case ProcessStarted(process, system):
                 self._own[process] = _Own(system, self._ownership)
-                self._streaks.end(process)
+                self._streaks.started(process)
             case Committed(changes):
                 for change in changes:
                     if change.storage == PODS.plural and change.type == ADDED:
@@ -173,7 +173,7 @@ class NoPodTooMany:
                     _learn(self._own[process], command, outcome, room)
             case Admitted(process, name, _, lost):
                 self._own[process].forget_what_was_asked(name, lost)
-                self._streaks.end(process, name)
+                self._streaks.admitted(*observation)
 
     def _submitted(self, process: str, submit: Submit, fail: Fail) -> None:
         own = self._own[process]

@@ -79,16 +79,16 @@ class SizesWithinBounds:
         match observation:
             case ProcessStarted(process, system):
                 self._own[process] = _Own(system)
-                self._streaks.end(process)
+                self._streaks.started(process)
             case Submitted(process, _, submit) if submit.sender == SENDER:
                 self._submitted(process, submit, fail)
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
                 SENDER
             ):
                 self._answered(self._own[process], command, outcome, self._streaks.settled(command) or [])
-            case Admitted(process, name, _) if name == SENDER:
-                self._own[process] = _Own(self._own[process].system)
-                self._streaks.end(process, name)
+            case Admitted(process, name) if name == SENDER:
+                if self._streaks.admitted(*observation):
+                    self._own[process] = _Own(self._own[process].system)
 
     def _submitted(self, process: str, submit: Submit, fail: Fail) -> None:
         own = self._own[process]
@@ -158,7 +158,7 @@ class Decisions:
     def observe(self, observation: Observation) -> None:
         match observation:
             case ProcessStarted(process, _):
-                self._streaks.end(process)
+                self._streaks.started(process)
             case Submitted(process, system, submit) if submit.sender == SENDER:
                 self._submitted(process, system, submit)
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
@@ -169,7 +169,7 @@ class Decisions:
                     deployment = decode_object(outcome.body)
                     self._read[process, uid_of(deployment)] = int(resource_version_of(deployment))
             case Admitted():
-                self._streaks.end(observation.process, observation.name)
+                self._streaks.admitted(*observation)
 
     def behind(self, written: Handled) -> Decision | None:
         """The one that has just been carried out; None if that was something else."""

@@ -75,6 +75,7 @@ class Streaks(Generic[Value]):
         self._delay = handling_delay(cluster.injector.faults)
         self._streaks: dict[tuple[str, str, str], Streak[Value]] = {}  # (process, sender, uid of the owner)
         self._open: dict[int, Streak[Value]] = {}  # by the id of a command without an outcome
+        self._incarnations: dict[tuple[str, str], int] = {}  # (process, sender) → the one that was admitted last
 
     def submitted(
         self, process: str, sender: str, owner: str, commands: Iterable[Command], begin: Callable[[], Value]
@@ -99,7 +100,24 @@ class Streaks(Generic[Value]):
         streak.last = self._clock.monotonic()
         return streak.begun
 
-    def end(self, process: str, sender: str | None = None) -> None:
-        """That incarnation (or all of that process) is gone, and what it knew with it."""
+    def admitted(self, process: str, sender: str, incarnation: int, lost: Iterable[Command]) -> bool:
+        """The dispatcher admits it. Returns whether the incarnation is new: then it knows nothing that its predecessor
+        knew. Else it goes on; the dispatcher was restarted, and `lost` count as refused.
+        """
+        if self._incarnations.get((process, sender)) == incarnation:
+            for command in lost:
+                self.settled(command)
+            return False
+        self._incarnations[process, sender] = incarnation
+        self._end(process, sender)
+        return True
+
+    def started(self, process: str) -> None:
+        """The process is a new one, and what was known in the one before is gone."""
+        for sender in [sender for one, sender in self._incarnations if one == process]:
+            del self._incarnations[process, sender]
+        self._end(process)
+
+    def _end(self, process: str, sender: str | None = None) -> None:
         for one in [one for one in self._streaks if one[0] == process and sender in (None, one[1])]:
             del self._streaks[one]

@@ -86,7 +86,7 @@ class NeverMorePodsThanWanted:
         match observation:
             case ProcessStarted(process, _):
                 self._starts[process] = self._starts.get(process, 0) + 1
-                self._streaks.end(process)
+                self._streaks.started(process)
             case Submitted(process, system, submit) if submit.sender in self._ownership.pod_senders:
                 self._submitted(process, system, submit)
             case OutcomeReceived(process, _, sender, command, outcome) if (
@@ -100,8 +100,8 @@ class NeverMorePodsThanWanted:
                 ):
                     owner = decode_object(outcome.body)
                     self._read[process, uid_of(owner)] = int(resource_version_of(owner))
-            case Admitted(process, name, _):
-                self._streaks.end(process, name)
+            case Admitted():
+                self._streaks.admitted(*observation)
             case Committed(changes):
                 for change in changes:
                     self._committed(change)

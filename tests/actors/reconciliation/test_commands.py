@@ -20,5 +20,5 @@ def test_what_is_made_in_no_namespace_is_refused_where_its_author_sees_it() -> N
 
 
 def test_a_table_that_was_not_asked_for_is_named_in_the_error() -> None:
-    with pytest.raises(KeyError, match="v1/pods is not among what this controller watches and reads"):
+    with pytest.raises(KeyError, match="v1/pods is neither watched nor read by this controller"):
         Tables({})[PODS]

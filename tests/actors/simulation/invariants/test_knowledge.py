@@ -48,11 +48,27 @@ def test_what_follows_an_answer_at_once_may_rest_on_what_was_known_before(cluste
 
 
 def test_owners_and_incarnations_have_streaks_of_their_own(cluster: SimulatedCluster) -> None:
-    streaks = Streaks(cluster)
-    submitted(streaks, "first", Get("v1/pods", "d/a"))
+    streaks, asked = Streaks(cluster), Get("v1/pods", "d/a")
+    assert streaks.admitted("manager", "controller:c", 1, ())
+    submitted(streaks, "first", asked)
     assert submitted(streaks, "other", owner="another") == "other"
-    streaks.end("manager", "controller:c")
-    assert submitted(streaks, "second") == "second"
+    assert streaks.admitted("manager", "controller:c", 2, (asked,))
+    assert submitted(streaks, "second", asked) == "second"
+    streaks.started("manager")
+    assert submitted(streaks, "third") == "third"
+    assert streaks.admitted("manager", "controller:c", 2, ())
+
+
+def test_a_streak_outlives_the_dispatcher_and_loses_what_that_had_not_sent(cluster: SimulatedCluster) -> None:
+    streaks, sent, lost = Streaks(cluster), Get("v1/pods", "d/a"), Get("v1/pods", "d/b")
+    streaks.admitted("manager", "controller:c", 1, ())
+    submitted(streaks, "first", sent, lost)
+    assert not streaks.admitted("manager", "controller:c", 1, (lost,))
+    cluster.run_for(20)
+    assert submitted(streaks, "second") == "first"
+    assert streaks.settled(sent) == "first"
+    cluster.run_for(1)
+    assert submitted(streaks, "third") == "third"
 
 
 def test_a_plan_says_for_how_long_an_answer_may_lie_in_a_mailbox() -> None:
