@@ -119,9 +119,9 @@ class OwnersLive:
             case OutcomeReceived(command=command) if command is not None:
                 self._streaks.settled(command)
             case ProcessStarted(process, _):
-                self._streaks.end(process)
-            case Admitted(process, name, _):
-                self._streaks.end(process, name)
+                self._streaks.started(process)
+            case Admitted():
+                self._streaks.admitted(*observation)
             case Submitted(process, system, submit):
                 for command in submit.commands:
                     if command.resource != PODS.id or not isinstance(command, Create | Patch):
