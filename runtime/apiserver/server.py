@@ -169,7 +169,8 @@ class ApiServer:
         if self._kubernetes_service is not None:
             yield partial(self._kubernetes_service.tick, now)
         for one in self._cache.watches():
-            yield partial(one.tick, now)
+            if one.next_tick <= now:
+                yield partial(one.tick, now)
         yield partial(self._cache.age, now)
 
     def next_tick(self) -> float | None:

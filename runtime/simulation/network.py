@@ -119,7 +119,7 @@ class SimulatedNetwork:
     def serve(self, request: Request) -> Response:
         """What the server responds, with its HTTP side's discovery documents."""
         path = request.path
-        if path not in ("/api", "/apis") and (not path.startswith(("/api/", "/apis/")) or self.server.route(path)):
+        if not _is_discovery(path):
             return self.server.handle(request)
         registry = self.server.registry
         document = aggregated_discovery(registry, path) if "APIGroupDiscoveryList" in request.accept else None
@@ -129,6 +129,11 @@ class SimulatedNetwork:
     def note(self, process: str, text: str) -> None:
         if self.trace is not None:
             self.trace.note(self.clock.monotonic(), process, "network", text)
+
+
+def _is_discovery(path: str) -> bool:
+    """Of the server, a group, or a group version: /apis, /apis/apps, /apis/apps/v1, /api/v1."""
+    return path.count("/") <= (3 if path.startswith("/apis/") else 2 if path.startswith("/api/") else 1)
 
 
 def _name_in(request: Request) -> str:

@@ -305,8 +305,10 @@ class Controller(Actor):
         """No message says when a table has reached one."""
         if not self._begun:
             return self._readiness.waits_for_versions
-        arriving = self._discovered.arriving if self._discovered is not None else {}
-        return any(self._all_tables[one].synced for one in arriving if one in self._all_tables)
+        if self._discovered is None:
+            return False
+        tables = self._all_tables
+        return any(tables[one].synced for one in self._discovered.arriving if one in tables)
 
     # What it says of itself.
 
@@ -335,13 +337,16 @@ class Controller(Actor):
         if self.context.fenced:
             return  # its successor speaks
         now = self.clock.monotonic()
+        queued = sum(map(len, self._queues.values()))
+        for one in self._passes:
+            queued += one.is_due(now)
         vitals = ControllerVitals(
             ready=self._begun,
             paused=self._paused,
             waiting_for_tables=tuple(self._readiness.unsynced),
             discovered=tuple(self._discovered) if self._discovered is not None else (),
             arriving=self._discovered.arriving if self._discovered is not None else {},
-            queued=sum(map(len, self._queues.values())) + sum(one.is_due(now) for one in self._passes),
+            queued=queued,
             longest=self._sources.longest(),
             moved=self._work.moved,
             reconciled=self._work.reconciled,
