@@ -27,6 +27,7 @@ class FilesStayTogether(LoadScopeScheduling):
         return nodeid if file.startswith(SIMULATED) else file
 
 
+@pytest.hookimpl(optionalhook=True)  # unknown where xdist is switched off
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> FilesStayTogether:
     return FilesStayTogether(config, log)
 
