@@ -235,10 +235,24 @@ class NoPodTooMany:
 
 
 def _owner(own: _Own, command: Command) -> tuple[str, OwnerRef] | None:
-    """(namespace, owner) as owner_concerned, also of pods that only this process knows of."""
+    """(namespace, owner) as owner_concerned, also of pods that only this process knows of.
+
+    A pod that is adopted concerns its new owner, although this process may have created it for another one.
+    """
+    adopter = _adopter(command)
+    if adopter is not None:
+        return adopter
     if isinstance(command, Delete | Get | Patch) and command.key in own.pods and command.resource == PODS.id:
         return split_key(command.key)[0], own.pods[command.key].owner
     return owner_concerned(own.system, command, own.ownership)
+
+
+def _adopter(command: Command) -> tuple[str, OwnerRef] | None:
+    """(namespace, owner) that a pod is to be adopted by; None if the command adopts none."""
+    if not isinstance(command, Patch) or command.resource != PODS.id:
+        return None
+    owner = controller_of(decode_object(command.body))
+    return None if owner is None else (split_key(command.key)[0], owner)
 
 
 def owner_concerned(system: ControllerSystem, command: Command, ownership: Ownership) -> tuple[str, OwnerRef] | None:
@@ -253,9 +267,7 @@ def owner_concerned(system: ControllerSystem, command: Command, ownership: Owner
             pods = system.tables.get(PODS.id)
             entry = pods.get(key) if pods is not None else None
             owner = entry.controller if entry is not None else None
-            if owner is None and isinstance(command, Patch):
-                owner = controller_of(decode_object(command.body))  # that adopts it
-            return None if owner is None else (split_key(key)[0], owner)
+            return _adopter(command) or (None if owner is None else (split_key(key)[0], owner))
         case Get(resource, key) | Update(resource, key) if resource in ownership.counted_ids:
             if resource not in system.tables:
                 return None

@@ -51,6 +51,13 @@ def test_whom_a_command_concerns(command: Command) -> None:
     assert owner_concerned(system((PODS, POD), (REPLICASETS, OWNER)), command, OWNERSHIP) == WEB
 
 
+def test_a_pod_that_is_adopted_concerns_its_new_owner() -> None:
+    former = {**REFERENCE, "uid": "uid-of-a-former-web"}
+    pod = {"metadata": {**POD["metadata"], "ownerReferences": [former]}}
+    adoption = Patch(PODS.id, "default/a", encode_object({"metadata": {"ownerReferences": [REFERENCE]}}))
+    assert owner_concerned(system((PODS, pod), (REPLICASETS, OWNER)), adoption, OWNERSHIP) == WEB
+
+
 @pytest.mark.parametrize("command", [Delete(PODS.id, "default/unseen"), Get(REPLICASETS.id, "default/unseen")])
 def test_of_what_no_table_shows_nobody_knows_whose_it_is(command: Command) -> None:
     assert owner_concerned(system(), command, OWNERSHIP) is None
