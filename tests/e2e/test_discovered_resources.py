@@ -25,6 +25,7 @@ from tests.support.census import Census, census
 
 THINGS = "/apis/example.com/v1/namespaces/default/things"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+OTHERS = ("census-controller", "infrastructure")  # checks that the broken resource does not concern
 SILENCE = 2.0  # seconds without a sign of life after which a watch is renewed; health speaks after twice that
 
 
@@ -131,8 +132,8 @@ def test_the_census_goes_on_while_a_resource_comes_breaks_and_goes(scene: Scene)
     scene.create_pod("b")
     scene.until_counted({"pods": 2, "things.example.com": 1})
     until(lambda: "the table of things.example.com has not heard" in scene.discovery(), "health names the broken one")
-    assert scene.system.checks()["census-controller"]() is None
-    assert scene.system.checks()["infrastructure"]() is None
+    # A table in which nothing changes is silent for longer than this test's limit, now and then.
+    until(lambda: not any(scene.system.checks()[one]() for one in OTHERS), "the other checks pass meanwhile")
     scene.create_pod("c")
     scene.until_counted({"pods": 3, "things.example.com": 1})
 
