@@ -1,0 +1,119 @@
+"""No version with a known hole is admitted, developed with, or installed; minimum-versions.txt has the oldest good."""
+
+from __future__ import annotations
+
+import configparser
+import importlib.metadata
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[1]
+ADVISORY = re.compile(r"CVE-\d{4}-\d{4,}|GHSA(-[0-9a-z]{4}){3}|PYSEC-\d{4}-\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    version: Version
+    advisory: str
+
+
+def minimums(text: str) -> dict[str, Minimum]:
+    """By canonical name. Raises ValueError for a line that is none."""
+    found: dict[str, Minimum] = {}
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, version, advisory, about = line.split(maxsplit=3)
+        if not ADVISORY.fullmatch(advisory) or not about or canonicalize_name(name) in found:
+            raise ValueError(f"not a package, its version and an advisory: {line}")
+        found[canonicalize_name(name)] = Minimum(Version(version), advisory)
+    return found
+
+
+def declared() -> list[Requirement]:
+    """All that setup.cfg and pyproject.toml ask for."""
+    setup = configparser.ConfigParser(interpolation=None)
+    setup.read(ROOT / "setup.cfg")
+    lists = [setup["options"]["install_requires"], *setup["options.extras_require"].values()]
+    lines = [line for text in lists for line in text.splitlines() if line and not line.startswith("%")]
+    lines += tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    return [Requirement(line) for line in lines]
+
+
+def pinned() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [re.match(r"([\w.-]+)==([^\s;\\]+)", line) for line in lines]
+    return {canonicalize_name(pin[1]): Version(pin[2]) for pin in pins if pin is not None}
+
+
+def oldest(requirement: Requirement) -> Version | None:
+    """The lower bound; None without one."""
+    bounds = [Version(one.version) for one in requirement.specifier if one.operator in (">=", "==", "~=")]
+    return max(bounds, default=None)
+
+
+def too_old(versions: dict[str, Version], known: dict[str, Minimum]) -> list[str]:
+    return [
+        f"{name} {version}: at least {known[name].version}, {known[name].advisory}"
+        for name, version in versions.items()
+        if name in known and version < known[name].version
+    ]
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Minimum]:
+    return minimums((ROOT / "minimum-versions.txt").read_text())
+
+
+def test_every_requirement_has_a_lower_bound_without_known_holes(known: dict[str, Minimum]) -> None:
+    bounds = {canonicalize_name(one.name): oldest(one) for one in declared()}
+    assert len(bounds) > 15
+    assert [name for name, bound in bounds.items() if bound is None] == []
+    assert too_old({name: bound for name, bound in bounds.items() if bound is not None}, known) == []
+
+
+def test_what_kcm_is_developed_with_has_no_known_holes(known: dict[str, Minimum]) -> None:
+    pins = pinned()
+    assert len(pins) > 40
+    assert too_old(pins, known) == []
+
+
+def test_a_pin_is_within_the_bounds() -> None:
+    pins = pinned()
+    asked = [(one, pins.get(canonicalize_name(one.name))) for one in declared()]
+    assert [str(one) for one, pin in asked if pin is not None and pin not in one.specifier] == []
+
+
+def test_what_is_installed_here_has_no_known_holes(known: dict[str, Minimum]) -> None:
+    versions = {name: importlib.metadata.version(name) for name in pinned() if _is_installed(name)}
+    assert "aiohttp" in versions
+    assert too_old({name: Version(version) for name, version in versions.items()}, known) == []
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "line", ["aiohttp 3.14.3 bombs", "aiohttp soon CVE-2026-69244 bombs", "aiohttp 3.14.3 CVE-2026-69244"]
+)
+def test_a_line_of_the_table_names_a_version_and_an_advisory(line: str) -> None:
+    with pytest.raises(ValueError):
+        minimums(line)
+
+
+def test_a_version_before_the_fix_is_told_with_its_advisory() -> None:
+    table = minimums("aiohttp 3.13.3 CVE-2025-69223 a decompression bomb\n")
+    assert too_old({"aiohttp": Version("3.12")}, table) == ["aiohttp 3.12: at least 3.13.3, CVE-2025-69223"]
+    assert too_old({"aiohttp": Version("3.13.3"), "other": Version("1")}, table) == []
