@@ -11,6 +11,7 @@ verbosity 4. `source` names who speaks and stands where klog has the file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import getpass
 import logging
 import os
@@ -28,11 +29,13 @@ from structlog.typing import FilteringBoundLogger
 
 from runtime.logs.lines import DEBUG_VERBOSITY, JsonLines, TextLines, stack
 from runtime.logs.settings import LogSettings
+from runtime.process.files import create_private
 from runtime.process.standard_streams import write_or_forget
 
 __all__ = ["LogControl", "LogSettings", "Sink", "configure_logging", "logger_for"]
 
 PROGRAM = "kcm"
+OTHER_NAMES = 100  # that are tried for a log file
 FILE_SEVERITIES = ("INFO", "WARNING", "ERROR")
 RANKS = {
     "debug": 0,
@@ -47,7 +50,8 @@ LINES_OF_LIBRARIES = {0: logging.WARNING, DEBUG_VERBOSITY: logging.INFO, DEBUG_V
 class Sink:
     """Where lines go, whole, from any thread. Raises OSError when made with a directory that cannot be written.
 
-    Lines that cannot be written later are dropped: logging never fails for the lack of a reader.
+    Lines that cannot be written later are dropped: logging never fails for the lack of a reader. The files are their
+    owner's alone: they name objects, and the directory may be /tmp. troubles: what is missing, to be logged.
     """
 
     def __init__(self, *, stderr: TextIO | None, directory: str, now: Callable[[], float]) -> None:
@@ -56,6 +60,7 @@ class Sink:
         self._directory = Path(directory) if directory else None
         self._files: list[TextIO] = []
         self._now = now
+        self.troubles: list[tuple[str, OSError]] = []
         if self._directory is not None:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._files = [self._open(severity) for severity in FILE_SEVERITIES]
@@ -82,11 +87,22 @@ class Sink:
         begun = datetime.fromtimestamp(self._now(), tz=UTC).astimezone()
         host = socket.gethostname().partition(".")[0]
         name = f"{PROGRAM}.{host}.{getpass.getuser()}.log.{severity}.{begun:%Y%m%d-%H%M%S}.{os.getpid()}"
-        file = (self._directory / name).open("a", encoding="utf-8", buffering=1)
+        name, descriptor = self._create(name)
         link = self._directory / f"{PROGRAM}.{severity}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(name)
-        return file
+        try:
+            link.unlink(missing_ok=True)
+            link.symlink_to(name)
+        except OSError as err:  # another user's, in a directory for all: the file is there without it
+            self.troubles.append((str(link), err))
+        return os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
+
+    def _create(self, name: str) -> tuple[str, int]:
+        """Of this name, or the next that is free: anybody can guess it and put something of theirs there."""
+        assert self._directory is not None
+        for suffix in ("", *(f".{number}" for number in range(1, OTHER_NAMES))):
+            with contextlib.suppress(FileExistsError):
+                return name + suffix, create_private(self._directory / (name + suffix))
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self._directory / name))
 
 
 class LogControl:
@@ -189,7 +205,8 @@ def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr
     now: Unix seconds. stderr: for sys.stderr. Raises OSError when the log directory cannot be written.
     """
     shown = (stderr if stderr is not None else sys.stderr) if settings.to_stderr else None
-    control = LogControl(settings, sink=Sink(stderr=shown, directory=settings.directory, now=now), now=now)
+    sink = Sink(stderr=shown, directory=settings.directory, now=now)
+    control = LogControl(settings, sink=sink, now=now)
     everything = structlog.make_filtering_bound_logger(logging.DEBUG)
 
     def debug(self: Any, event: str, *args: Any, **facts: Any) -> Any:
@@ -207,6 +224,8 @@ def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr
         root.removeHandler(handler)
     root.addHandler(_FromStandardLogging(control))
     logging.captureWarnings(True)
+    for link, trouble in sink.troubles:
+        logger_for(PROGRAM).warning("link to the log file cannot be made", link=link, error=trouble.strerror)
     return control
 
 

@@ -21,7 +21,8 @@ class DirectoryNotOurs(Exception):
 def write_private(path: Path, content: bytes) -> None:
     """Write the file atomically, mode 0600 from its first byte on: a reader sees the old content or the new.
 
-    Raises OSError when the directory cannot be written.
+    So does one after a power cut: content and name are on the disk when this returns. Raises OSError when the directory
+    cannot be written.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
@@ -29,11 +30,35 @@ def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)  # a umask may have taken bits away
             file.write(content)
+            file.flush()
+            os.fsync(descriptor)
         os.replace(beside, path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    """So that a name in it outlives a power cut, where the file system can do that."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems refuse it for directories
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def create_private(path: Path) -> int:
+    """A new file, mode 0600 whatever the umask; its descriptor, for appending.
+
+    Raises FileExistsError if anything has that name, be it a link that leads nowhere: none is followed.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
 
 
 @contextlib.contextmanager

@@ -3,7 +3,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import re
+import stat
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -158,6 +160,44 @@ def test_files_hold_their_severity_and_what_is_worse(start: Start, tmp_path: Pat
     assert held == {"INFO": ["info", "warning", "error"], "WARNING": ["warning", "error"], "ERROR": ["error"]}
     target = (tmp_path / "logs" / "kcm.INFO").readlink().name
     assert re.fullmatch(r"kcm\..+\..+\.log\.INFO\.20251121-120000\.\d+", target)
+
+
+@pytest.mark.parametrize("umask", [0, 0o277])
+def test_log_files_are_their_owners_whatever_the_umask(start: Start, tmp_path: Path, umask: int) -> None:
+    (tmp_path / "logs").mkdir()
+    before = os.umask(umask)
+    try:
+        start(directory=str(tmp_path / "logs"))
+    finally:
+        os.umask(before)
+    files = [file for file in (tmp_path / "logs").iterdir() if not file.is_symlink()]
+    assert [stat.S_IMODE(file.stat().st_mode) for file in files] == [0o600] * 3
+
+
+def test_what_has_the_name_of_a_link_and_cannot_be_removed_is_left_and_said(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "kcm.WARNING").mkdir()  # as another user's link in a sticky directory, it cannot be unlinked
+    control, stderr = start(directory=str(tmp_path))
+    logger_for("s").warning("said")
+    control.close()
+    (file,) = tmp_path.glob("kcm.*.log.WARNING.*")
+    assert "said" in file.read_text()
+    assert (tmp_path / "kcm.INFO").is_symlink()
+    (warning,) = [line for line in lines(stderr) if "link to the log file cannot be made" in line]
+    assert f'link="{tmp_path}/kcm.WARNING"' in warning
+
+
+def test_a_link_that_was_planted_under_the_name_of_a_log_file_is_not_followed(start: Start, tmp_path: Path) -> None:
+    start(directory=str(tmp_path))[0].close()
+    (guessed,) = tmp_path.glob("kcm.*.log.INFO.*")
+    guessed.unlink()
+    (tmp_path / "victim").write_text("untouched\n")
+    guessed.symlink_to("victim")
+    control, _ = start(directory=str(tmp_path))
+    logger_for("s").info("said")
+    control.close()
+    assert (tmp_path / "victim").read_text() == "untouched\n"
+    assert (tmp_path / "kcm.INFO").readlink().name == f"{guessed.name}.1"
+    assert "said" in (tmp_path / "kcm.INFO").read_text()
 
 
 def test_a_directory_that_cannot_be_written_is_an_error_at_the_start(start: Start, tmp_path: Path) -> None:

@@ -43,6 +43,26 @@ def test_a_private_file_is_its_owners_whatever_the_umask(tmp_path: Path) -> None
     assert mode(tmp_path / "key") == 0o600
 
 
+def test_a_private_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        fsync(descriptor)
+        what = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        happened.append(f"synced {what.name}" if what != tmp_path else "synced the directory")
+
+    def replaced(old: Path, new: Path) -> None:
+        assert Path(old).read_bytes() == b"secret"
+        replace(old, new)
+        happened.append("renamed")
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    write_private(tmp_path / "key", b"secret")
+    assert happened == [f"synced .key.{os.getpid()}", "renamed", "synced the directory"]
+
+
 def test_a_file_that_is_there_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_bytes(b"old and longer")
