@@ -24,7 +24,7 @@ from actors.command.greeting import LiveLine, greeting, summary
 from actors.command.journal import command as journal_command
 from actors.command.manifests import ManifestError, apply, read_manifest
 from actors.command.serving import build_server
-from actors.command.starting import Launch, StartError, build_system, fault_plan, local_cluster
+from actors.command.starting import Launch, StartError, build_system, check_journal, fault_plan, local_cluster
 from actors.controllers.built_in import BUILT_IN
 from actors.options import InvalidOptions, Options, help_text
 from runtime.apiserver.process.launch import LaunchError
@@ -110,6 +110,7 @@ def run(launch: Launch) -> int:
     manifests = [(path, read_manifest(Path(path))) for path in options.embedded.apply]
     cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
     plan = fault_plan(launch)
+    check_journal(options)
     metrics, health = Metrics(), HealthChecks(log=log)
     report_build(metrics, version)
     with ExitStack() as closing:

@@ -22,11 +22,12 @@ from runtime.client.transport import HttpTransport
 from runtime.cloud.calls import CloudCalls, ThreadedCalls
 from runtime.faults.plan_file import FaultPlan, read_plan
 from runtime.logs.configuration import LogControl
+from runtime.metrics.families import JOURNAL_WRITING
 from runtime.metrics.registry import Metrics
 from runtime.process.ending import Ending, unique_identity
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
-from runtime.system.journal import JournalWriter, Run
+from runtime.system.journal import JournalWriter, Run, check_place
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -88,6 +89,13 @@ def fault_plan(launch: Launch) -> FaultPlan | None:
     return read_plan(Path(chosen.fault_plan))
 
 
+def check_journal(options: Options) -> None:
+    """Before anything is started. Raises JournalError if --journal cannot be written, or would cost another file."""
+    chosen = options.diagnosis
+    if chosen.journal:
+        check_place(Path(chosen.journal), files=chosen.journal_files)
+
+
 def build_system(
     launch: Launch,
     closing: ExitStack,
@@ -118,7 +126,7 @@ def build_system(
         cloud=calls,
         spawner=faults.spawner if faults is not None else None,
         seed=seed,
-        journal=_journal(launch, closing, controllers, seed),
+        journal=_journal(launch, closing, controllers, seed, metrics),
     )
     if faults is not None:
         system.actors.gates.append(faults.gate)
@@ -128,12 +136,18 @@ def build_system(
 
 
 def _journal(
-    launch: Launch, closing: ExitStack, controllers: Sequence[ControllerSpec], seed: int
+    launch: Launch, closing: ExitStack, controllers: Sequence[ControllerSpec], seed: int, metrics: Metrics
 ) -> JournalWriter | None:
     """Raises JournalError."""
-    chosen = launch.options.diagnosis
+    chosen, log = launch.options.diagnosis, launch.log
     if not chosen.journal:
         return None
+    writing = metrics.gauge(JOURNAL_WRITING)
+
+    def ended(why: str) -> None:
+        writing.set(0)
+        log.error("journal is not whole, the work goes on", error=why)
+
     journal = JournalWriter(
         Path(chosen.journal),
         run=Run(
@@ -145,16 +159,12 @@ def _journal(
         clock=launch.clock,
         largest=chosen.journal_file_size * 1_000_000,
         files=chosen.journal_files,
+        ended=ended,
     )
-    closing.callback(_close_journal, journal, launch.log)
-    launch.log.info("messages are written down, with what they hold", file=chosen.journal)
+    writing.set(1)
+    closing.callback(journal.close)
+    log.info("messages are written down, with what they hold", file=chosen.journal)
     return journal
-
-
-def _close_journal(journal: JournalWriter, log: FilteringBoundLogger) -> None:
-    journal.close()
-    if journal.trouble is not None:
-        log.error("journal is not whole", error=journal.trouble)
 
 
 def _election(options: Options) -> Election | None:

@@ -129,3 +129,9 @@ HEALTHCHECKS = Family(
     help="Runs of health checks, by result.",
     labels=("name", "type", "status"),
 )
+
+# Ours: no manager of upstream's has such a thing.
+
+JOURNAL_WRITING = Family(
+    name="kcm_journal_writing", kind="gauge", help="1 while --journal is written, 0 once it could not be."
+)

@@ -2,18 +2,21 @@
 
 A file is MAGIC, then records: length and CRC-32 of what follows, four bytes each and big-endian, then one message of
 protocols/messages/journal.py as msgpack. FILE is the newest; at its largest size it becomes FILE.1, that FILE.2, and so
-on up to the number of files to keep. Journals hold objects of the cluster as they are, Secrets too if a controller
-watches them: they are readable by their owner alone.
+on up to the number of files to keep. Only what is a journal is ever renamed or deleted. Journals hold objects of the
+cluster as they are, Secrets too if a controller watches them: they are readable by their owner alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
+import stat
 import struct
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,9 +25,11 @@ from zlib import crc32
 
 from protocols.codec import DecodeError, decode, encode
 from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
+from runtime.process.files import create_private
 from runtime.scheduling.clock import Clock
 
 MAGIC = b"kcm journal 1\n"
+ANY_VERSION = b"kcm journal "
 HEAD = struct.Struct(">II")
 FLUSH = 0.5  # seconds after which what was written is given to the system; messages come at least once a second
 LONGEST_TURN = 1.0  # seconds
@@ -106,12 +111,25 @@ class JournalWriter:
     records is that of what happened; a replay rests on both. An actor that hangs loses its turn after LONGEST_TURN; the
     journal says so (TurnLost), since from there on a replay may differ from the run.
 
-    What cannot be written later (a full disk) ends the journal and not the work: `trouble` says so then.
-    largest: bytes after which the next file begins. files: how many are kept, the newest among them.
+    What cannot be written later (a full disk) ends the journal and not the work: `trouble` says so from then on.
     """
 
-    def __init__(self, path: Path, *, run: Run, clock: Clock, largest: int, files: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        run: Run,
+        clock: Clock,
+        largest: int,
+        files: int,
+        ended: Callable[[str], None] = lambda _why: None,
+    ) -> None:
+        """largest: bytes after which the next file begins. files: how many are kept, the newest among them.
+
+        ended: called once, with why, if the journal ends before it is closed; on an actor's thread, or in close().
+        """
         self.trouble: str | None = None
+        self._ended = ended
         self.local = threading.local()
         self._path, self._run, self._clock = path, run, clock
         self._largest, self._files = largest, files
@@ -166,9 +184,13 @@ class JournalWriter:
         return number
 
     def close(self) -> None:
-        with self._lock, contextlib.suppress(OSError):
-            if self._file is not None:
+        with self._lock:
+            if self._file is None:
+                return
+            try:
                 self._file.close()
+            except OSError as err:
+                self._give_up(err)
             self._file = None
 
     def _write(self, record: Record, now: float) -> None:
@@ -183,16 +205,27 @@ class JournalWriter:
             elif now - self._flushed >= FLUSH:
                 self._flushed = now
                 self._file.flush()
-        except OSError as err:
-            self.trouble = f"the journal {self._path} ends here: {err.strerror}"
-            self._file = None
+        except (OSError, JournalError) as err:
+            self._give_up(err)
+
+    def _give_up(self, err: OSError | JournalError) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):  # it would write what it holds, and fail again
+                file.close()
+        if self.trouble is None:
+            why = err.strerror if isinstance(err, OSError) else err
+            self.trouble = f"the journal {self._path} ends here: {why}"
+            self._ended(self.trouble)
 
     def _begin_file(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
         self._make_room()
-        self._file = os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", 1 << 16)
+        descriptor = create_private(self._path)
+        self._file = os.fdopen(descriptor, "wb", 1 << 16)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # see check_place
         self._part += 1
         self._last = (b"", 0)
         run, now = self._run, self._clock.monotonic()
@@ -211,12 +244,44 @@ class JournalWriter:
         self._file.flush()
 
     def _make_room(self) -> None:
+        """Raises JournalError on what is no journal, and may have come since the start."""
+        check_place(self._path, files=self._files)
         for number in range(self._files - 1, -1, -1):
             file = numbered_path(self._path, number)
             if number >= self._files - 1:
                 file.unlink(missing_ok=True)
             elif file.exists():
                 file.rename(numbered_path(self._path, number + 1))
+
+
+def check_place(path: Path, *, files: int) -> None:
+    """Raises JournalError if no journal can begin there: what has one of its names and is no journal would be lost.
+
+    Empty files are nobody's loss. Changes nothing.
+    """
+    if not path.parent.is_dir():
+        raise JournalError(f"cannot write the journal {path}: {os.strerror(errno.ENOENT)}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise JournalError(f"cannot write the journal {path}: {os.strerror(errno.EACCES)}")
+    for number in range(files):
+        _check_file(numbered_path(path, number))
+
+
+def _check_file(file: Path) -> None:
+    try:
+        if not stat.S_ISREG(file.lstat().st_mode):
+            raise JournalError(f"cannot write the journal {file}: that is no file, nor a journal")
+        with file.open("rb") as stream:
+            beginning = stream.read(len(ANY_VERSION))
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return
+    except BlockingIOError as err:
+        raise JournalError(f"cannot write the journal {file}: another process writes it") from err
+    except OSError as err:
+        raise JournalError(f"cannot write the journal {file}: {err.strerror}") from err
+    if beginning not in (ANY_VERSION, b""):
+        raise JournalError(f"{file} is no journal: it would be renamed, and deleted one day; name another file")
 
 
 def numbered_path(path: Path, number: int) -> Path:

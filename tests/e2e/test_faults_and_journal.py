@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import subprocess
 import sys
@@ -98,3 +99,37 @@ def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     done = run(f"--journal={journal}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", "--hollow-nodes=0")
     assert done.returncode == 1
     assert f"cannot write the journal {journal}: No such file or directory" in done.stderr
+    assert not (tmp_path / "kcm").exists()
+
+
+def test_a_journal_takes_no_other_files_place_and_nothing_is_started(tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    diary.write_text("dear diary\n")
+    done = run(f"--journal={diary}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", "--hollow-nodes=0")
+    assert done.returncode == 1
+    assert f"{diary} is no journal" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"diary"}
+    assert diary.read_text() == "dear diary\n"
+
+
+def test_a_run_outlives_its_journal_and_says_that_it_ended(tmp_path: Path) -> None:
+    """The limit on a file's size stands for a full disk: the kernel refuses the write."""
+    journal, directory = tmp_path / "journal", tmp_path / "kcm"
+    flags = (f"--embedded-dir={directory}", f"--journal={journal}", "--apply=examples/redis-deployment.yml")
+    manager = run_kcm(tmp_path / "output", *flags)
+    with ending(manager.program):
+        # Of the manager alone: the processes of its cluster have been started by then.
+        until(lambda: journal.exists(), "the journal has begun", why=manager.program.text)
+        most = journal.stat().st_size + 4096
+        resource.prlimit(manager.program.process.pid, resource.RLIMIT_FSIZE, (most, most))
+        until(
+            lambda: "journal is not whole, the work goes on" in manager.program.text(),
+            "the end of the journal is said",
+            why=manager.program.text,
+        )
+        assert manager.metric("kcm_journal_writing") == 0
+        until(manager.healthy, "the work goes on", why=manager.program.text)
+        manager.program.process.send_signal(signal.SIGTERM)
+        assert manager.program.process.wait(30) == 0
+    assert manager.program.text().count("journal is not whole") == 1

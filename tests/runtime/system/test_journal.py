@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +24,7 @@ from runtime.system.actor import Actor
 from runtime.system.actor_system import ActorSpec, ActorSystem
 from runtime.system.journal import MAGIC, JournalError, JournalWriter, Run, numbered_path, read_journal
 
+ROOT = Path(__file__).parents[3]
 RUN = Run(version="1.2.3", seed=7, arguments=["--v=2"], controllers=["a-controller"])
 FRAME = encode(Ping(1))
 
@@ -158,19 +162,94 @@ def test_a_place_that_cannot_be_written_is_an_error(path: Path) -> None:
         JournalWriter(path / "deeper", run=RUN, clock=VirtualClock(), largest=1, files=1)
 
 
-def test_a_full_disk_ends_the_journal_and_not_the_work(write: Callable[..., JournalWriter]) -> None:
-    journal = write(clock=VirtualClock())
+FULL = """
+import resource, sys
+from pathlib import Path
+from runtime.scheduling.clock import SystemClock
+from runtime.system.journal import JournalWriter, Run
+journal = JournalWriter(
+    Path(sys.argv[1]), run=Run(version="", seed=0, arguments=[], controllers=[]), clock=SystemClock(),
+    largest=1_000_000, files=3, ended=lambda why: print("ended", why),
+)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+for number in range(500):
+    assert journal.sent("a", "b", 1, b"%04d" % number * 250, None)
+print(journal.trouble)
+journal.close()
+"""
 
-    class Full:
-        def write(self, _data: bytes) -> int:
-            raise OSError(28, "No space left on device")
 
+def test_a_disk_that_takes_no_more_ends_the_journal_and_not_the_work(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    why = f"the journal {path} ends here: File too large"
+    assert (done.returncode, done.stderr, done.stdout.splitlines()) == (0, "", [f"ended {why}", why])
+    records, troubles = read(path)
+    assert 200 < len(records) < 500
+    assert len(troubles) <= 1
+
+
+def test_what_cannot_be_written_in_the_end_is_said_too(path: Path, write: Callable[..., JournalWriter]) -> None:
+    whys: list[str] = []
+    journal = write(ended=whys.append)
+    assert journal._file is not None
+    os.dup2(os.open("/dev/full", os.O_WRONLY), journal._file.fileno())
+    journal.sent("a", "b", 1, FRAME, None)
     journal.close()
-    journal._file = Full()
-    assert journal.sent("a", "b", 1, FRAME, None) == FRAME
-    assert journal.trouble is not None
-    assert journal.trouble.endswith("No space left on device")
-    assert journal.sent("a", "b", 1, FRAME, None) == FRAME
+    journal.close()
+    assert whys == [f"the journal {path} ends here: No space left on device"]
+
+
+@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.parametrize("content", [b"my diary\n", b"kcm", b"\0" * 100])
+def test_a_file_that_is_no_journal_is_refused_and_untouched(
+    path: Path, write: Callable[..., JournalWriter], number: int, content: bytes
+) -> None:
+    write().close()
+    file = numbered_path(path, number)
+    file.write_bytes(content)
+    before = {one: one.read_bytes() for one in path.parent.iterdir()}
+    with pytest.raises(JournalError, match=f"{file} is no journal: it would be renamed, and deleted one day"):
+        write()
+    assert {one: one.read_bytes() for one in path.parent.iterdir()} == before
+
+
+def test_what_comes_into_the_way_later_ends_the_journal_and_stays(
+    path: Path, write: Callable[..., JournalWriter]
+) -> None:
+    whys: list[str] = []
+    journal = write(largest=200, files=2, ended=whys.append)
+    numbered_path(path, 1).write_text("my diary")
+    for number in range(20):
+        journal.sent("a", "b", 1, encode(Ping(number)), None)
+    journal.close()
+    assert numbered_path(path, 1).read_text() == "my diary"
+    assert len(whys) == 1
+    assert f"{path}.1 is no journal" in whys[0]
+
+
+def test_an_empty_file_is_nobodys_loss(path: Path, write: Callable[..., JournalWriter]) -> None:
+    path.touch()
+    write().close()
+    assert path.read_bytes().startswith(MAGIC)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("elsewhere")])
+def test_what_is_no_file_is_refused(
+    path: Path, write: Callable[..., JournalWriter], make: Callable[[Path], None]
+) -> None:
+    make(path)
+    with pytest.raises(JournalError, match="that is no file, nor a journal"):
+        write()
+
+
+def test_two_runs_do_not_write_one_journal(path: Path, write: Callable[..., JournalWriter]) -> None:
+    first = write()
+    with pytest.raises(JournalError, match=f"cannot write the journal {path}: another process writes it"):
+        write()
+    first.close()
+    write().close()
 
 
 class Relay(Actor):
