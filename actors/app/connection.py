@@ -33,6 +33,8 @@ class ServerUnavailableError(Exception):
 
 def connect(config: ClientConfig, *, clock: Clock, metrics: Metrics, log: FilteringBoundLogger) -> HttpTransport:
     """A started transport; to be closed by the caller. Raises ConfigError when the TLS files are no good."""
+    if not config.verify and config.server.startswith("https://"):
+        log.warning("the server's certificate is not verified", server=config.server, config=config.origin)
     agent = base_user_agent(this_version().kcm, system=platform.system().lower(), machine=platform.machine())
     transport = HttpTransport(config, user_agent_base=agent, metrics=metrics, clock=clock, log=log)
     transport.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING
 
 from actors.options import Options
@@ -66,5 +67,7 @@ def build_server(
         )
     if plain is not None:
         host, port = plain
-        listeners.append(Listener(application=build_application(site, EverythingAllowed()), host=host, port=port))
+        local = ipaddress.ip_address(host).is_loopback
+        application = build_application(site, EverythingAllowed(), local=local)
+        listeners.append(Listener(application=application, host=host, port=port))
     return ServerThread(listeners, log=log) if listeners else None

@@ -202,14 +202,16 @@ class SecureServing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainServing:
-    """HTTP without TLS, as the articles have it; on only when one of the two is given."""
+    """HTTP without TLS, as the articles have it; on only when one of the two is given.
+
+    Old releases served everybody by default. What has no credentials is for this host, unless told otherwise.
+    """
 
     address: str = flag(
-        "0.0.0.0", "Address to serve plain HTTP on, open to everybody; served when this or --port is given."
+        "127.0.0.1",
+        "Address to serve plain HTTP on; served when this or --port is given. 0.0.0.0 opens it to everybody.",
     )
-    port: int = flag(
-        10252, "Port to serve plain HTTP on, open to everybody; served when this or --address is given.", kind=INT
-    )
+    port: int = flag(10252, "Port to serve plain HTTP on; served when this or --address is given.", kind=INT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ def parse_options(
         options,
         feature_gates=gates,
         generic=replace(options.generic, controllers=chosen),
-        warnings=(*options.warnings, *_gate_warnings(options)),
+        warnings=(*options.warnings, *_gate_warnings(options), *_serving_warnings(options)),
     )
     names = sorted(controller.name for controller in known)
     unknown = unknown_controllers(chosen, names)
@@ -87,6 +87,12 @@ def _options(flags: tuple[Flag, ...], parsed: Parsed) -> Options:
 def _canonical(item: str, aliases: Mapping[str, str]) -> str:
     name = item.removeprefix("-")
     return ("-" if item.startswith("-") else "") + aliases.get(name, name)
+
+
+def _serving_warnings(options: Options) -> list[str]:
+    if options.plain_http is None or "address" in options.given:
+        return []
+    return [f"Plain HTTP is served on {options.plain_serving.address} alone; --address=0.0.0.0 opens it to everybody"]
 
 
 def _gate_warnings(options: Options) -> list[str]:

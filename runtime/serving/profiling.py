@@ -44,15 +44,35 @@ def collapsed(counts: Counter[str]) -> str:
     return "".join(f"{stack} {count}\n" for stack, count in counts.most_common())
 
 
-async def profile(seconds: float) -> str:
-    """Samples of all threads but the caller's, taken from the caller's loop."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + min(seconds, LONGEST)
-    counts: Counter[str] = Counter()
-    while loop.time() < until:
-        sample(counts, leave_out=threading.get_ident())
-        await asyncio.sleep(INTERVAL)
-    return collapsed(counts)
+class ProfileUnderWayError(Exception):
+    """Another profile is being taken; the text says until when."""
+
+
+class Profiler:
+    """Takes profiles, one at a time: each costs every thread a little. For one event loop."""
+
+    def __init__(self) -> None:
+        self._until: float | None = None  # the end of the one under way, by the loop's clock
+
+    @property
+    def is_busy(self) -> bool:
+        return self._until is not None
+
+    async def profile(self, seconds: float) -> str:
+        """Samples of all threads but the caller's, taken from the caller's loop. Raises ProfileUnderWayError."""
+        loop = asyncio.get_running_loop()
+        if self._until is not None:
+            left = max(self._until - loop.time(), 0.0)
+            raise ProfileUnderWayError(f"another profile is being taken, for {left:.0f} s more")
+        self._until = loop.time() + min(seconds, LONGEST)
+        counts: Counter[str] = Counter()
+        try:
+            while loop.time() < self._until:
+                sample(counts, leave_out=threading.get_ident())
+                await asyncio.sleep(INTERVAL)
+        finally:
+            self._until = None
+        return collapsed(counts)
 
 
 def _frames(frame: FrameType | None) -> list[str]:

@@ -40,7 +40,11 @@ class RunningListener:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._runner = web.AppRunner(
-            listener.application, handle_signals=False, access_log=None, shutdown_timeout=GRACE
+            listener.application,
+            handle_signals=False,
+            handler_cancellation=True,  # else a profile would go on after its client has left
+            access_log=None,
+            shutdown_timeout=GRACE,
         )
         self.address: tuple[str, int] = (listener.host, 0)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -19,6 +19,7 @@ from runtime.scheduling.clock import Clock
 from runtime.serving import profiling
 from runtime.serving.authorization import ANONYMOUS, Attributes, Authorizer, forbidden_status
 from runtime.serving.health import HealthChecks
+from runtime.serving.local_hosts import names_this_host
 from runtime.serving.metrics_page import MetricsPage
 from runtime.serving.status_pages import Page, flags_page, status_page, wanted_version
 
@@ -36,7 +37,7 @@ class Site:
     """What there is to show. The callables are called on the server's thread and must not block.
 
     configuration: /configz, JSON-able. flags: /flagz, name → value. set_verbosity: for PUT /debug/flags/v.
-    started: when the process did, Unix seconds.
+    started: when the process did, Unix seconds. profiler: one for all applications of the site.
     """
 
     health: HealthChecks
@@ -49,11 +50,17 @@ class Site:
     clock: Clock
     log: FilteringBoundLogger
     started: float
+    profiler: profiling.Profiler = field(default_factory=profiling.Profiler)
 
 
-def build_application(site: Site, authorizer: Authorizer) -> web.Application:
-    """The site for requests that the authorizer allows; all others get a 403 for every path, known or not."""
-    application = web.Application(middlewares=[_recovering(site), _authorizing(site, authorizer)])
+def build_application(site: Site, authorizer: Authorizer, *, local: bool = False) -> web.Application:
+    """The site for requests that the authorizer allows; all others get a 403 for every path, known or not.
+
+    local: only requests that name this host in their Host header. A page of somebody else's that a browser here shows
+    may have its name resolved to loopback and so read what is served without credentials (DNS rebinding).
+    """
+    middlewares = [_recovering(site), *([_refusing_other_hosts(site)] if local else []), _authorizing(site, authorizer)]
+    application = web.Application(middlewares=middlewares)
     application.on_response_prepare.append(_without_server_header)
     for path, handler in _pages(site).items():
         application.router.add_route("*", path, handler)
@@ -75,7 +82,7 @@ def _pages(site: Site) -> dict[str, Handler]:
             "/debug/pprof": _text(lambda: profiling.INDEX),
             "/debug/pprof/": _text(lambda: profiling.INDEX),
             "/debug/pprof/cmdline": _text(lambda: "\0".join(sys.argv)),
-            "/debug/pprof/profile": _profile,
+            "/debug/pprof/profile": _profile(site.profiler),
             "/debug/pprof/goroutine": _text(profiling.thread_stacks),
             "/debug/pprof/threads": _text(profiling.thread_stacks),
             "/debug/flags/v": _verbosity(site),
@@ -97,6 +104,18 @@ def _recovering(site: Site) -> Any:
         return response
 
     return recover
+
+
+def _refusing_other_hosts(site: Site) -> Any:
+    @web.middleware
+    async def refuse(request: web.Request, handler: Handler) -> web.StreamResponse:
+        host = request.headers.get("Host", "")
+        if names_this_host(host):
+            return await handler(request)
+        site.log.debug("page refused", path=request.path, host=host)
+        return web.Response(status=403, text="only requests to localhost are served here, by its name or address\n")
+
+    return refuse
 
 
 def _authorizing(site: Site, authorizer: Authorizer) -> Any:
@@ -201,13 +220,19 @@ def _not_acceptable() -> web.Response:
     return web.Response(status=406, text="only text/plain and application/json;as=...;v=v1beta1;g=config.k8s.io\n")
 
 
-async def _profile(request: web.Request) -> web.Response:
-    asked = request.query.get("seconds", "30")
-    try:
-        seconds = float(asked)
-    except ValueError:
-        return web.Response(status=400, text=f"seconds is no number: {asked}\n")
-    return web.Response(text=await profiling.profile(seconds), content_type=TEXT)
+def _profile(profiler: profiling.Profiler) -> Handler:
+    async def profile(request: web.Request) -> web.Response:
+        asked = request.query.get("seconds", "30")
+        try:
+            seconds = float(asked)
+        except ValueError:
+            return web.Response(status=400, text=f"seconds is no number: {asked}\n")
+        try:
+            return web.Response(text=await profiler.profile(seconds), content_type=TEXT)
+        except profiling.ProfileUnderWayError as error:
+            return web.Response(status=409, text=f"{error}\n")
+
+    return profile
 
 
 def _verbosity(site: Site) -> Handler:

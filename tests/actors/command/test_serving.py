@@ -63,9 +63,9 @@ def running(*argv: str) -> Iterator[list[tuple[str, int]]]:
         server.stop()
 
 
-def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, str]:
+def get(connection: http.client.HTTPConnection, path: str, **headers: str) -> tuple[int, str]:
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers=headers)
         response = connection.getresponse()
         return response.status, response.read().decode()
     finally:
@@ -78,8 +78,8 @@ def over_https(address: tuple[str, int], path: str) -> tuple[int, str]:
     return get(http.client.HTTPSConnection(*address, timeout=10, context=unverified), path)
 
 
-def over_http(address: tuple[str, int], path: str) -> tuple[int, str]:
-    return get(http.client.HTTPConnection(*address, timeout=10), path)
+def over_http(address: tuple[str, int], path: str, **headers: str) -> tuple[int, str]:
+    return get(http.client.HTTPConnection(*address, timeout=10), path, **headers)
 
 
 def test_https_shows_health_to_all_and_the_rest_to_nobody_and_plain_http_shows_everything() -> None:
@@ -95,6 +95,23 @@ def test_https_shows_health_to_all_and_the_rest_to_nobody_and_plain_http_shows_e
         assert status == 200
         assert json.loads(shown)["kubecontrollermanager.config.k8s.io"]["kind"] == "KubeControllerManagerConfiguration"
         assert f"secure-port: {secure_port}\n" in over_http(plain, "/flagz")[1]
+
+
+def test_plain_http_is_for_this_host_unless_told_otherwise() -> None:
+    (port,) = free_ports(1)
+    with running("--secure-port=0", f"--port={port}") as (plain,):
+        assert plain == (LOOPBACK, port)
+        assert over_http(plain, "/healthz") == (200, "ok")
+        assert over_http(plain, "/debug/pprof/", Host="rebound.example")[0] == 403
+    assert parse_options(["--port=1", "--address=0.0.0.0"]).plain_http == ("0.0.0.0", 1)
+
+
+@pytest.mark.parametrize(
+    "argv, told", [(("--port=10252",), True), (("--address=0.0.0.0",), False), (("--port=0",), False), ((), False)]
+)
+def test_who_gets_plain_http_on_loopback_by_default_is_told(argv: tuple[str, ...], told: bool) -> None:
+    line = "Plain HTTP is served on 127.0.0.1 alone; --address=0.0.0.0 opens it to everybody"
+    assert (line in parse_options(argv).warnings) is told
 
 
 def test_profiling_can_be_switched_off() -> None:

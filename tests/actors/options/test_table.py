@@ -63,7 +63,6 @@ def options(*argv: str) -> Options:
         ("v", 0),
         # Where the articles say something else, or later releases have no such flag.
         ("node-monitor-grace-period", 40.0),
-        ("address", "0.0.0.0"),
         ("port", 10252),
         ("pod-eviction-timeout", 300.0),
         ("enable-taint-manager", True),
@@ -72,6 +71,7 @@ def options(*argv: str) -> Options:
         ("deployment-controller-sync-period", 30.0),
         ("logtostderr", True),
         # Ours.
+        ("address", "127.0.0.1"),
         ("embedded-dir", ".kcm/"),
         ("embedded-port", 0),
         ("hollow-nodes", 3),
@@ -101,7 +101,7 @@ def test_every_field_is_reached_by_its_flag() -> None:
     "argv, served",
     [
         ((), None),
-        (("--port=8080",), ("0.0.0.0", 8080)),
+        (("--port=8080",), ("127.0.0.1", 8080)),
         (("--address=127.0.0.1",), ("127.0.0.1", 10252)),
         (("--address=::1", "--port=1"), ("::1", 1)),
         (("--port=0", "--address=127.0.0.1"), None),

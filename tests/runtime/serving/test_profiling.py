@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
 from runtime.serving import profiling
+from runtime.serving.authorization import EverythingAllowed
+from runtime.serving.site import Site, build_application
 from tests.runtime.serving.conftest import Ask
 
 
@@ -32,3 +38,33 @@ def test_samples_are_collapsed_stacks() -> None:
 def test_a_profile_takes_the_time_that_was_asked_for(ask: Ask) -> None:
     assert ask("/debug/pprof/profile?seconds=0").text == ""
     assert ask("/debug/pprof/profile?seconds=soon").status == 400
+
+
+def test_one_profile_is_taken_at_a_time_over_all_ports(site: Site) -> None:
+    async def ask_twice() -> list[int]:
+        first, second = (TestClient(TestServer(build_application(site, EverythingAllowed()))) for _ in range(2))
+        async with first, second:
+            path = "/debug/pprof/profile?seconds="
+            under_way = asyncio.create_task(first.get(path + "300"))
+            while not site.profiler.is_busy:
+                await asyncio.sleep(0)
+            refused = await second.get(path + "0")
+            assert "another profile is being taken, for 300 s more" in await refused.text()
+            under_way.cancel()
+            await asyncio.wait([under_way])
+            while site.profiler.is_busy:  # its client is gone
+                await asyncio.sleep(0.001)
+            return [refused.status, (await second.get(path + "0")).status]
+
+    assert asyncio.run(asyncio.wait_for(ask_twice(), 20)) == [409, 200]
+
+
+def test_a_profile_that_fails_leaves_room_for_the_next() -> None:
+    profiler = profiling.Profiler()
+
+    async def cut_short() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(profiler.profile(300), 0.01)
+        await profiler.profile(0)
+
+    asyncio.run(cut_short())

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from runtime.serving.authorization import EverythingAllowed
+from runtime.serving.local_hosts import names_this_host
+from runtime.serving.site import Site, build_application
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LocalHost:10252", "localhost.:1", "127.0.0.1:10252", "127.9.9.9", "[::1]:10252", "[::1]", ""]
+)
+def test_names_and_addresses_of_this_host(host: str) -> None:
+    assert names_this_host(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "rebound.example:10252",
+        "localhost.example",
+        "127.0.0.1.example",
+        "10.0.0.1",
+        "0.0.0.0:10252",
+        "[::1",
+        "localhost:1:2",
+        "localhost:x",
+        "rebound.example@localhost",
+    ],
+)
+def test_names_and_addresses_of_others(host: str) -> None:
+    assert not names_this_host(host)
+
+
+def statuses(site: Site, *, local: bool, **headers: str) -> int:
+    async def exchange() -> int:
+        application = build_application(site, EverythingAllowed(), local=local)
+        async with TestClient(TestServer(application)) as client:
+            return (await client.get("/debug/pprof/cmdline", headers=headers)).status
+
+    return asyncio.run(exchange())
+
+
+def test_a_local_application_answers_no_page_whose_name_was_bound_to_loopback(site: Site) -> None:
+    assert statuses(site, local=True, Host="rebound.example:10252") == 403
+    assert statuses(site, local=True) == 200
+    assert statuses(site, local=False, Host="manager.example:10252") == 200
