@@ -21,6 +21,7 @@ from runtime.serving.authorization import ANONYMOUS, Attributes, Authorizer, for
 from runtime.serving.health import HealthChecks
 from runtime.serving.local_hosts import names_this_host
 from runtime.serving.metrics_page import MetricsPage
+from runtime.serving.profiling import Profiler, ProfileUnderWayError
 from runtime.serving.status_pages import Page, flags_page, status_page, wanted_version
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Site:
     clock: Clock
     log: FilteringBoundLogger
     started: float
-    profiler: profiling.Profiler = field(default_factory=profiling.Profiler)
+    profiler: Profiler = field(default_factory=Profiler)
 
 
 def build_application(site: Site, authorizer: Authorizer, *, local: bool = False) -> web.Application:
@@ -220,7 +221,7 @@ def _not_acceptable() -> web.Response:
     return web.Response(status=406, text="only text/plain and application/json;as=...;v=v1beta1;g=config.k8s.io\n")
 
 
-def _profile(profiler: profiling.Profiler) -> Handler:
+def _profile(profiler: Profiler) -> Handler:
     async def profile(request: web.Request) -> web.Response:
         asked = request.query.get("seconds", "30")
         try:
@@ -229,7 +230,7 @@ def _profile(profiler: profiling.Profiler) -> Handler:
             return web.Response(status=400, text=f"seconds is no number: {asked}\n")
         try:
             return web.Response(text=await profiler.profile(seconds), content_type=TEXT)
-        except profiling.ProfileUnderWayError as error:
+        except ProfileUnderWayError as error:
             return web.Response(status=409, text=f"{error}\n")
 
     return profile
