@@ -165,5 +165,9 @@ def unprocessable(because: str) -> StatusError:
     return StatusError(422, "Invalid", message, {"causes": [{"field": "patch", "message": because}]})
 
 
+def unavailable(message: str) -> StatusError:
+    return StatusError(503, "ServiceUnavailable", message)
+
+
 def internal(message: str) -> StatusError:
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})

@@ -110,12 +110,14 @@ class ApiHttp:
         for stream in self._streams:
             stream.end()
 
-    def fail(self, because: str) -> None:
-        """Writes can no longer be made durable: fail all requests that wait for it, and all later ones."""
-        self._failure = status_errors.internal(because)
+    def fail(self, failure: StatusError) -> None:
+        """Writes can no longer be made durable: fail all requests that wait for it and all later ones, end watches."""
+        self._failure = failure
+        for stream in self._streams:
+            stream.end()
         for future in self._waiting:
             if not future.done():
-                future.set_exception(self._failure)
+                future.set_exception(failure)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -154,6 +156,8 @@ class ApiHttp:
     async def _resource(
         self, request: web.BaseRequest, path: str, query: Mapping[str, str], user: str
     ) -> web.StreamResponse:
+        if self._failure is not None:
+            raise self._failure
         headers, method = request.headers, request.method
         form = negotiate(headers.get("Accept", ""), OF_OBJECTS)
         if method == "GET":
@@ -188,7 +192,7 @@ class ApiHttp:
         return _http_response(response, warnings=warnings)
 
     async def _durable(self) -> None:
-        """Wait until the last request that was handled is durable. Raises StatusError (500) if it never will be."""
+        """Wait until the last request that was handled is durable. Raises StatusError (5xx) if it never will be."""
         if self._failure is not None:
             raise self._failure
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

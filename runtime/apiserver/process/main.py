@@ -4,7 +4,8 @@ It writes one line of JSON to standard output: {"url": …, "kubeconfig": …} o
 exits with 1. Logs go to standard error. SIGTERM and SIGINT shut it down gracefully; with --until-stdin-closes so does
 the end of standard input, which comes with the end of the parent process.
 
-Its directory holds the store, certificates and keys, the admin's token, and the kubeconfig.
+Its directory holds the store, certificates and keys, the admin's token, and the kubeconfig. When the store is deleted
+under a running server, this answers every request with 503 from then on, and is not ready.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
+from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
 from runtime.apiserver.process.kubeconfig import admin_token, write_kubeconfig
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.sqlite_store import SqliteStore
-from runtime.apiserver.storage.store import StoreUnusableError
+from runtime.apiserver.storage.store import StoreLostError, StoreUnusableError
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.logs.settings import LogSettings
 from runtime.process.event_loop import new_event_loop
@@ -119,7 +121,8 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     token = admin_token(directory / "token")
     ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     _end_on_signals(ending, until_stdin_closes=arguments.until_stdin_closes)
-    store = _open_store(directory / "cluster.db", ending)
+    lost: asyncio.Future[StoreLostError] = asyncio.get_running_loop().create_future()
+    store = _open_store(directory / "cluster.db", ending, lost)
     try:
         api = ApiServer(store=store, clock=clock)
         front = _front(api, token, clock=clock, log=log)
@@ -136,10 +139,14 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             gc.set_threshold(*COLLECT_AFTER)
             print_line({"url": url, "kubeconfig": str(kubeconfig.resolve())})
             log.info("serving", url=url, directory=str(directory), revision=api.revision)
-            await _tick_until(ending, api, clock.now, log)
+            await _tick_until(ending, lost, api, store, clock.now, log)
+            if lost.done():
+                log.error("refusing all requests, the store is gone", error=str(lost.result()))
+                front.fail(status_errors.unavailable(f"nothing can be stored any more: {lost.result()}"))
+                await ending
         except CannotGoOnError as err:
             log.error("stopping, the store cannot be written", error=str(err))
-            front.fail(f"the store cannot be written: {err}")
+            front.fail(status_errors.internal(f"the store cannot be written: {err}"))
             return 1
         finally:
             front.end_watches()
@@ -154,7 +161,7 @@ def _log_failure(log: FilteringBoundLogger, _loop: asyncio.AbstractEventLoop, co
     log.error(context["message"], exc_info=context.get("exception"))
 
 
-def _open_store(path: Path, ending: asyncio.Future[None]) -> SqliteStore:
+def _open_store(path: Path, ending: asyncio.Future[None], lost: asyncio.Future[StoreLostError]) -> SqliteStore:
     """Raises StoreUnusableError. A failed commit ends the server: later commits would not be durable either."""
     loop = asyncio.get_running_loop()
 
@@ -162,7 +169,10 @@ def _open_store(path: Path, ending: asyncio.Future[None]) -> SqliteStore:
         loop.call_soon_threadsafe(callback)
 
     def failed(err: Exception) -> None:
-        loop.call_soon_threadsafe(_end, ending, CannotGoOnError(f"{path}: {err}"))
+        if isinstance(err, StoreLostError):
+            loop.call_soon_threadsafe(_settle, lost, err)
+        else:
+            loop.call_soon_threadsafe(_end, ending, CannotGoOnError(f"{path}: {err}"))
 
     return SqliteStore(path, post=post, failed=failed)
 
@@ -220,12 +230,30 @@ def _end(ending: asyncio.Future[None], error: Exception | None) -> None:
         ending.set_exception(error)
 
 
+def _settle(lost: asyncio.Future[StoreLostError], error: StoreLostError) -> None:
+    if not lost.done():
+        lost.set_result(error)
+
+
 async def _tick_until(
-    ending: asyncio.Future[None], api: ApiServer, now: Callable[[], float], log: FilteringBoundLogger
+    ending: asyncio.Future[None],
+    lost: asyncio.Future[StoreLostError],
+    api: ApiServer,
+    store: SqliteStore,
+    now: Callable[[], float],
+    log: FilteringBoundLogger,
 ) -> None:
-    """Raises CannotGoOnError. A job that fails is logged, and tried again when it is due again."""
+    """Until one of both is settled. Raises CannotGoOnError. A job that fails is logged, and tried again when it is due
+    again.
+    """
     while not ending.done():
-        await asyncio.wait([ending], timeout=TICK)
+        either: tuple[asyncio.Future[Any], ...] = (ending, lost)
+        await asyncio.wait(either, timeout=TICK, return_when=asyncio.FIRST_COMPLETED)
+        error = store.lost()  # no commit may come for long
+        if error is not None:
+            _settle(lost, error)
+        if lost.done():
+            return
         try:
             api.tick(now())
         except ExceptionGroup:

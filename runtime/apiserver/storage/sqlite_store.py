@@ -1,7 +1,8 @@
 """A store on disk: SQLite in WAL mode, synchronous=FULL, one commit for all waiting writes, on a thread of its own.
 
-A change whose on_durable was called survives kill -9 and, if the disk honours fsync, a power cut. The file holds
-secrets, so its mode is 0600.
+A change whose on_durable was called survives kill -9 and, if the disk honours fsync, a power cut. Files that were
+deleted while they are open take writes without an error, so each commit looks whether they are still there before it is
+acknowledged. The file holds secrets, so its mode is 0600.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from runtime.apiserver.storage.calling import call_all
-from runtime.apiserver.storage.store import DELETED, Change, Stored, StoreUnusableError
+from runtime.apiserver.storage.store import DELETED, Change, Stored, StoreLostError, StoreUnusableError
 
 FORMAT = 1
 
@@ -36,7 +37,8 @@ class SqliteStore:
     """Durable writes for one server. post: run this on the server's thread, soon; may be called from any thread.
 
     failed: a commit did not succeed. It is called on the store's thread, nothing after that commit is written, and its
-    on_durable never comes: the process has to end, and to start again from what is on disk.
+    on_durable never comes: the process has to end, and to start again from what is on disk. A StoreLostError says that
+    this is gone.
     """
 
     def __init__(
@@ -46,6 +48,8 @@ class SqliteStore:
         self._path, self._post, self._failed = path, post, failed
         self._commits: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
         self._connection = _open(path)
+        # The write-ahead log is there from the first transaction until the store is closed.
+        self._files = {file: _identity(file) for file in (path, path.with_name(f"{path.name}-wal"))}
         self._thread = threading.Thread(target=self._write, name="sqlite-store", daemon=True)
         self._thread.start()
 
@@ -71,6 +75,13 @@ class SqliteStore:
     def commit(self, changes: Sequence[Change], on_durable: Callable[[], None]) -> None:
         self._commits.put((changes, on_durable))
 
+    def lost(self) -> StoreLostError | None:
+        """None while its files are where they were opened. May be called from any thread."""
+        for file, identity in self._files.items():
+            if _identity(file) != identity:
+                return StoreLostError(f"{file} was deleted, moved or replaced while the server had it open")
+        return None
+
     def close(self) -> None:
         self._commits.put(None)
         self._thread.join()
@@ -88,6 +99,9 @@ class SqliteStore:
                 return
             try:
                 self._write_batch(commits)
+                lost = self.lost()
+                if lost is not None:
+                    raise lost
                 self._post(partial(_tell, commits))
             except Exception as err:  # whatever it is, nothing after it would be durable
                 self._failed(err)
@@ -105,6 +119,15 @@ class SqliteStore:
         connection.executemany("DELETE FROM objects WHERE storage = ? AND key = ?", gone)
         connection.execute("UPDATE newest SET revision = ?", (revision,))
         connection.execute("COMMIT")
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """None where there is no such file."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _tell(commits: Sequence[_Commit]) -> None:

@@ -19,6 +19,10 @@ class StoreUnusableError(Exception):
     """The store cannot be opened or read: another process has it open, it is of another format, or it is corrupt."""
 
 
+class StoreLostError(Exception):
+    """What the store writes to is not where it was opened any more: it was deleted, moved or replaced."""
+
+
 class Change(NamedTuple):
     """One write, as the store keeps it and watches deliver it.
 

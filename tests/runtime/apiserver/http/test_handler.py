@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from runtime.apiserver.errors import status_errors
 from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, Served, posted_pod, run, until
 from tests.runtime.apiserver.stores import HeldStore
 
@@ -290,11 +291,29 @@ def test_protobuf_is_taken_and_json_answered() -> None:
 
 def test_health_says_that_the_store_cannot_be_written() -> None:
     async def scenario(served: Served) -> None:
-        served.front.fail("the disk is full")
+        served.front.fail(status_errors.internal("the disk is full"))
         for path in PUBLIC[:3]:
             unhealthy = await served.get(path)
             assert unhealthy.status == 500
             assert b"[-]store failed: Internal error occurred: the disk is full\n" in unhealthy.raw
+
+    run(scenario)
+
+
+def test_a_server_that_has_failed_stores_nothing_and_ends_its_watches() -> None:
+    async def scenario(served: Served) -> None:
+        async with served.session.get(served.url + PODS, params={"watch": "true"}) as stream:
+            served.front.fail(status_errors.unavailable("it is gone"))
+            assert await stream.read() == b""
+        revision = served.api.revision
+        for method in ("GET", "POST", "DELETE"):
+            refused = await served.ask(method, PODS, json=posted_pod("a"))
+            assert (refused.status, refused.json["reason"], refused.json["message"]) == (
+                503,
+                "ServiceUnavailable",
+                "it is gone",
+            )
+        assert served.api.revision == revision
 
     run(scenario)
 

@@ -2,6 +2,7 @@ import asyncio
 import base64
 import os
 import resource
+import shutil
 import signal
 import socket
 import sqlite3
@@ -51,6 +52,20 @@ def ask(kubeconfig: Path, method: str, path: str, *, tls: ssl.SSLContext | None 
     return asyncio.run(exchange())
 
 
+def healthy(kubeconfig: Path, path: str) -> int:
+    """The status of a page that is no JSON."""
+    cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
+    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+
+    async def exchange() -> int:
+        async with aiohttp.ClientSession() as session:
+            context = ssl.create_default_context(cadata=authority)
+            async with session.get(cluster["server"] + path, ssl=context) as response:
+                return int(response.status)
+
+    return asyncio.run(exchange())
+
+
 def test_the_kubeconfig_is_the_owners_and_leads_to_the_server(server: EmbeddedServer) -> None:
     assert stat.S_IMODE(server.kubeconfig.stat().st_mode) == 0o600
     assert yaml.safe_load(server.kubeconfig.read_text())["clusters"][0]["cluster"]["server"] == server.url
@@ -93,6 +108,34 @@ def test_a_full_disk_fails_the_waiting_requests_and_ends_the_server(mortal: Embe
         started = time.monotonic()
         assert mortal.child.wait() == 1
         assert time.monotonic() - started < 5.0
+
+
+def test_a_directory_that_is_deleted_ends_acknowledgements_within_seconds(
+    mortal: EmbeddedServer, tmp_path: Path
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    shutil.copy(mortal.kubeconfig, kubeconfig)
+    assert ask(kubeconfig, "POST", PODS, json=posted_pod("a"))[0] == 201
+    shutil.rmtree(mortal.kubeconfig.parent)
+    status, refused = ask(kubeconfig, "POST", PODS, json=posted_pod("b"))
+    assert (status, refused["reason"]) == (503, "ServiceUnavailable")
+    assert refused["message"].startswith("nothing can be stored any more: ")
+    assert "cluster.db was deleted, moved or replaced" in refused["message"]
+    assert ask(kubeconfig, "GET", PODS)[0] == 503
+    assert mortal.child.exit_code is None
+
+
+def test_a_directory_that_is_deleted_is_noticed_where_nothing_is_written(
+    mortal: EmbeddedServer, tmp_path: Path
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    shutil.copy(mortal.kubeconfig, kubeconfig)
+    shutil.rmtree(mortal.kubeconfig.parent)
+    deadline = time.monotonic() + 10.0
+    while (ready := healthy(kubeconfig, "/readyz")) == 200:
+        assert time.monotonic() < deadline, "not noticed within 10 s"
+        time.sleep(0.1)
+    assert (ready, healthy(kubeconfig, "/livez")) == (500, 500)
 
 
 def test_a_directory_serves_one_server(server: EmbeddedServer) -> None:

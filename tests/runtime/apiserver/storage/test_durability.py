@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import queue
+import shutil
 import signal
 import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from runtime.apiserver.storage.sqlite_store import SqliteStore
-from runtime.apiserver.storage.store import Change, MemoryStore, StoreUnusableError
+from runtime.apiserver.storage.store import Change, MemoryStore, StoreLostError, StoreUnusableError
 from tests.runtime.apiserver.stores import HeldStore
 
 
@@ -246,6 +248,45 @@ def test_a_failed_commit_is_reported_and_never_acknowledged(disk):
     api.create("pods", api.pod())
     assert isinstance(disk.failures.get(timeout=10), sqlite3.Error)
     assert not answered(api)
+
+
+# How the store may go, given its file.
+LOSSES: dict[str, Callable[[Path], object]] = {
+    "its directory is deleted": lambda path: shutil.rmtree(path.parent),
+    "its directory is moved": lambda path: path.parent.rename(path.parent.with_name("elsewhere")),
+    "its file is deleted": lambda path: path.unlink(),
+    "its log is deleted": lambda path: path.with_name("cluster.db-wal").unlink(),
+    "its file is replaced": lambda path: os.replace(shutil.copy(path, path.with_name("copy")), path),
+}
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_nothing_is_acknowledged_once_the_store_is_gone(make_api, tmp_path, how):
+    (tmp_path / "kcm").mkdir()
+    disk = Disk(make_api, tmp_path / "kcm" / "cluster.db")
+    api = disk.open()
+    disk.settle(api)
+    assert disk._stores[0].lost() is None
+    LOSSES[how](disk.path)
+    api.create("pods", api.pod())
+    lost = disk.failures.get(timeout=10)
+    assert isinstance(lost, StoreLostError)
+    assert "was deleted, moved or replaced while the server had it open" in str(lost)
+    assert not answered(api)
+    assert str(disk._stores[0].lost()) == str(lost)
+    disk.close()
+
+
+def test_a_store_that_was_opened_again_is_not_lost(disk):
+    api = disk.open()
+    api.create("pods", api.pod())
+    disk.settle(api)
+    disk.close()
+    again = disk.open()
+    assert disk._stores[0].lost() is None
+    again.create("pods", again.pod("b"))
+    disk.settle(again)
+    assert disk._stores[0].lost() is None
 
 
 KILLED = """
