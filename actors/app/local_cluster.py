@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from actors.app.kept_child import KeptChild
 from runtime.apiserver.process.launch import EmbeddedServer, launch
-from runtime.process.children import Child, start_module
+from runtime.process.children import start_module
+from runtime.process.ending import ended_by
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 STOPPED_WITHIN = 5.0  # seconds
+NODES = "hollow-cluster"  # in the log and among the health checks
 
 
 @dataclass(slots=True)
@@ -17,7 +24,7 @@ class LocalCluster:
     """Running; a context manager that ends both processes. nodes: None without hollow nodes."""
 
     server: EmbeddedServer
-    nodes: Child | None
+    nodes: KeptChild | None
 
     @property
     def url(self) -> str:
@@ -32,8 +39,28 @@ class LocalCluster:
         """Why it cannot be worked with any more, None while it can."""
         code = self.server.child.exit_code
         if code is not None:
-            return f"the embedded API server ended (exit code {code})"
+            return f"the embedded API server {ended_by(code)}"
+        if self.server.is_lost():
+            directory = self.server.kubeconfig.parent
+            return f"{directory} was deleted, moved or replaced while the embedded cluster ran: what it held is lost"
         return None
+
+    def look(self, *, now: float, log: FilteringBoundLogger) -> None:
+        """Start the hollow nodes again if they have ended; to be called a few times a second.
+
+        now: of the monotonic clock.
+        """
+        if self.nodes is not None:
+            self.nodes.look(now=now, log=log)
+
+    def notice(self) -> str:
+        """What people should know while it goes on working; "" for nothing."""
+        return (self.nodes is not None and self.nodes.trouble) or ""
+
+    def checks(self) -> Mapping[str, Callable[[], str | None]]:
+        """Health checks: None when all is well, else why not."""
+        nodes = self.nodes
+        return {} if nodes is None else {NODES: lambda: nodes.trouble}
 
     def stop(self) -> None:
         if self.nodes is not None:
@@ -59,5 +86,5 @@ def start_local_cluster(
     if nodes > 0:
         told = [f"--kubeconfig={server.kubeconfig}", f"--nodes={nodes}", f"--zones={zones}"]
         told.append(f"--logging-format={log_format}")
-        fleet = start_module("actors.hollow.process", told)
+        fleet = KeptChild(lambda: start_module("actors.hollow.process", told), what=NODES)
     return LocalCluster(server, fleet)

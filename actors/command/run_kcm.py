@@ -142,7 +142,7 @@ def run(launch: Launch) -> int:
             applied += apply(objects, partial(transport.request, client="kcm", timeout=30.0), where=path)
         calls = None if cloud is None else ThreadedCalls(cloud, clock=launch.clock)
         system = build_system(launch, closing, transport=transport, metrics=metrics, cloud=calls, plan=plan)
-        health.set(system.checks())
+        health.set({**system.checks(), **(local.checks() if local is not None else {})})
         if local is not None:
             write_or_forget(sys.stdout, _greeting(local, options, applied) + "\n")
         return work(system, launch, local)
@@ -158,8 +158,10 @@ def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None) -
     with _live_line(local) as show:
         system.start()
         while system.wait(timeout=GLANCE) is None:
-            if show is not None:
-                show(summary(system.tables))
+            if local is not None:
+                local.look(now=launch.clock.monotonic(), log=log)
+            if show is not None and local is not None:
+                show(" · ".join(filter(None, (local.notice(), summary(system.tables)))))
             if launch.stopping.is_set():
                 log.info("shutting down, asked by a signal")
                 drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)

@@ -68,3 +68,13 @@ def with_parent() -> Ending:
 def unique_identity() -> str:
     """Who this process is among all that run for leader: `<host>_<uuid>`, as upstream."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def ended_by(code: int) -> str:
+    """How a child ended, from its exit code as subprocess has it."""
+    if code >= 0:
+        return f"ended (exit code {code})"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

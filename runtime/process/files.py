@@ -61,6 +61,15 @@ def create_private(path: Path) -> int:
     return descriptor
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Of the file that is found there now: another one in its place has another; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 @contextlib.contextmanager
 def sole_use(directory: Path) -> Iterator[None]:
     """Create the directory, mode 0700, unless it exists, and lock it against other processes.

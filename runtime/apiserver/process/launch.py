@@ -8,8 +8,10 @@ from pathlib import Path
 from select import select
 
 from runtime.process.children import Child, start_module
+from runtime.process.files import identity
 
 MODULE = "runtime.apiserver.process"
+STORE = "cluster.db"  # in the directory
 READY_WITHIN = 30.0  # seconds
 STOPPED_WITHIN = 15.0  # seconds
 
@@ -20,11 +22,16 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedServer:
-    """A running server. It ends with this process, or earlier by stop()."""
+    """A running server. It ends with this process, or earlier by stop(). store: the file's identity at the start."""
 
     url: str
     kubeconfig: Path
     child: Child
+    store: tuple[int, int] | None
+
+    def is_lost(self) -> bool:
+        """The directory was deleted, moved or replaced: the server refuses all requests, and will not recover."""
+        return identity(self.kubeconfig.parent / STORE) != self.store
 
     def stop(self) -> None:
         """Shuts it down gracefully and waits; kills a server that does not end in time."""
@@ -39,7 +46,9 @@ def launch(
     child = start_module(MODULE, ["--until-stdin-closes", *arguments], read=True)
     words = _first_line(child, ready_within)
     if "url" in words:
-        return EmbeddedServer(url=words["url"], kubeconfig=Path(words["kubeconfig"]), child=child)
+        kubeconfig = Path(words["kubeconfig"])
+        store = identity(kubeconfig.parent / STORE)
+        return EmbeddedServer(url=words["url"], kubeconfig=kubeconfig, child=child, store=store)
     child.kill()
     raise LaunchError(f"the embedded API server did not start: {words['error']}")
 

@@ -31,6 +31,7 @@ from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
 from runtime.apiserver.process.kubeconfig import admin_token, write_kubeconfig
+from runtime.apiserver.process.launch import STORE
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.sqlite_store import SqliteStore
 from runtime.apiserver.storage.store import StoreLostError, StoreUnusableError
@@ -122,7 +123,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     _end_on_signals(ending, until_stdin_closes=arguments.until_stdin_closes)
     lost: asyncio.Future[StoreLostError] = asyncio.get_running_loop().create_future()
-    store = _open_store(directory / "cluster.db", ending, lost)
+    store = _open_store(directory / STORE, ending, lost)
     try:
         api = ApiServer(store=store, clock=clock)
         front = _front(api, token, clock=clock, log=log)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from runtime.apiserver.storage.calling import call_all
 from runtime.apiserver.storage.store import DELETED, Change, Stored, StoreLostError, StoreUnusableError
+from runtime.process.files import identity
 
 FORMAT = 1
 
@@ -49,7 +50,7 @@ class SqliteStore:
         self._commits: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
         self._connection = _open(path)
         # The write-ahead log is there from the first transaction until the store is closed.
-        self._files = {file: _identity(file) for file in (path, path.with_name(f"{path.name}-wal"))}
+        self._files = {file: identity(file) for file in (path, path.with_name(f"{path.name}-wal"))}
         self._thread = threading.Thread(target=self._write, name="sqlite-store", daemon=True)
         self._thread.start()
 
@@ -77,8 +78,8 @@ class SqliteStore:
 
     def lost(self) -> StoreLostError | None:
         """None while its files are where they were opened. May be called from any thread."""
-        for file, identity in self._files.items():
-            if _identity(file) != identity:
+        for file, opened in self._files.items():
+            if identity(file) != opened:
                 return StoreLostError(f"{file} was deleted, moved or replaced while the server had it open")
         return None
 
@@ -119,15 +120,6 @@ class SqliteStore:
         connection.executemany("DELETE FROM objects WHERE storage = ? AND key = ?", gone)
         connection.execute("UPDATE newest SET revision = ?", (revision,))
         connection.execute("COMMIT")
-
-
-def _identity(file: Path) -> tuple[int, int] | None:
-    """None where there is no such file."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _tell(commits: Sequence[_Commit]) -> None:

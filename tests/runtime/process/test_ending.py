@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.process.ending import on_signals
+from runtime.process.ending import ended_by, on_signals
 
 HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -31,3 +31,16 @@ def test_who_is_started_with_nohup_outlives_the_terminal() -> None:
     ending = on_signals()
     signal.raise_signal(signal.SIGHUP)
     assert not ending.is_set()
+
+
+@pytest.mark.parametrize(
+    "code, words",
+    [
+        (0, "ended (exit code 0)"),
+        (1, "ended (exit code 1)"),
+        (-9, "was killed by SIGKILL"),
+        (-99, "was killed by signal 99"),
+    ],
+)
+def test_how_a_process_ended_is_named(code: int, words: str) -> None:
+    assert ended_by(code) == words
