@@ -41,9 +41,9 @@ from runtime.process.ending import on_signals
 from runtime.process.standard_streams import write_or_forget
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
-from runtime.serving.certificates import CertificateError
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import ServingError
+from runtime.serving.tls_names import TlsError
 from runtime.system.journal import JournalError
 
 GLANCE = 0.2  # seconds between two looks at whether it is over
@@ -53,7 +53,7 @@ REFUSALS = (
     ServerUnavailableError,
     LaunchError,
     ManifestError,
-    CertificateError,
+    TlsError,
     ServingError,
     JournalError,
     PlanError,

@@ -11,11 +11,12 @@ from runtime.logs.configuration import LogControl
 from runtime.metrics.registry import Metrics
 from runtime.process.version import Version
 from runtime.scheduling.clock import Clock
+from runtime.serving.authentication import ByCertificate, ProxyHeaders
 from runtime.serving.authorization import EverythingAllowed, PathsAllowed
-from runtime.serving.certificates import server_context
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import Listener, ServerThread
 from runtime.serving.site import Site, build_application
+from runtime.serving.tls import NamedPair, ServingTls, TlsSettings
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -31,7 +32,7 @@ def build_server(
     clock: Clock,
     log: FilteringBoundLogger,
 ) -> ServerThread | None:
-    """A server to start and stop; None when nothing is to be served. Raises CertificateError."""
+    """A server to start and stop; None when nothing is to be served. Raises TlsError."""
     site = Site(
         health=health,
         metrics=metrics,
@@ -47,20 +48,15 @@ def build_server(
     listeners = []
     secure, plain = options.secure_serving, options.plain_http
     if secure.port:
-        tls = server_context(
-            certificate=secure.tls_cert_file,
-            key=secure.tls_private_key_file,
-            directory=secure.cert_dir,
-            now=clock.now(),
-            min_version=secure.tls_min_version,
-        )
+        tls = ServingTls(_tls_settings(options), clock=clock, log=log)
         allowed = PathsAllowed(options.authorization.always_allow_paths)
+        known = ByCertificate(clients=tls.clients, proxies=tls.proxies, headers=_proxy_headers(options), now=clock.now)
         listeners.append(
             Listener(
-                application=build_application(site, allowed),
+                application=build_application(site, allowed, authenticator=known),
                 host=secure.bind_address,
                 port=secure.port,
-                tls=tls,
+                tls=tls.context,
                 share_address=secure.permit_address_sharing,
                 share_port=secure.permit_port_sharing,
             )
@@ -71,3 +67,30 @@ def build_server(
         application = build_application(site, EverythingAllowed(), local=local)
         listeners.append(Listener(application=application, host=host, port=port))
     return ServerThread(listeners, log=log) if listeners else None
+
+
+def _tls_settings(options: Options) -> TlsSettings:
+    secure, authentication = options.secure_serving, options.authentication
+    return TlsSettings(
+        certificate=secure.tls_cert_file,
+        key=secure.tls_private_key_file,
+        directory=secure.cert_dir,
+        named=tuple(
+            NamedPair(certificate=certificate, key=key, names=names)
+            for certificate, key, names in secure.tls_sni_cert_key
+        ),
+        min_version=secure.tls_min_version,
+        cipher_suites=secure.tls_cipher_suites,
+        curves=secure.tls_curve_preferences,
+        clients=authentication.client_ca_file,
+        proxies=authentication.requestheader_client_ca_file,
+    )
+
+
+def _proxy_headers(options: Options) -> ProxyHeaders:
+    chosen = options.authentication
+    return ProxyHeaders(
+        names=chosen.requestheader_allowed_names,
+        username=chosen.requestheader_username_headers,
+        group=chosen.requestheader_group_headers,
+    )

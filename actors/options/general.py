@@ -10,13 +10,25 @@ import tempfile
 from dataclasses import dataclass
 
 from runtime.flags.declaration import flag
-from runtime.flags.values import DURATION, FILES, FLOAT32, INT, LEVEL, PAIRS, VERSION, VMODULE
+from runtime.flags.values import (
+    DURATION,
+    FILES,
+    FLOAT32,
+    INT,
+    INTEGERS,
+    LEVEL,
+    NAMED_PAIRS,
+    PAIRS,
+    VERSION,
+    VMODULE,
+)
 from runtime.logs.settings import LogSettings
 
 SERVED_BY_JSON = "kcm speaks JSON"
 GONE_WITH_CLOUD_PROVIDERS = "cloud providers have no use for it"
 GONE_WITH_KLOG = "Kubernetes 1.26 removed it"
 GONE = "Kubernetes removed it"
+NO_PATH_NEEDS_IT = "what is served depends on names and groups alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,9 +201,18 @@ class SecureServing:
     tls_cert_file: str = flag("", "File with the certificate to serve with, and its chain.")
     tls_private_key_file: str = flag("", "File with that certificate's key.")
     tls_min_version: str = flag("", "Oldest TLS version to talk: VersionTLS12 or VersionTLS13.")
-    tls_sni_cert_key: tuple[str, ...] = flag((), "cert,key[:domain,...] for some names.", kind=FILES, pending=True)
-    tls_cipher_suites: tuple[str, ...] = flag((), "Cipher suites to offer.", pending=True)
-    tls_curve_preferences: tuple[str, ...] = flag((), "Key exchanges to offer.", pending=True)
+    tls_sni_cert_key: tuple[tuple[str, str, tuple[str, ...]], ...] = flag(
+        (),
+        "A further certificate and its key, for clients that ask for one of these names ('*.' for one label), else "
+        "for one of the certificate's own; may be repeated.",
+        kind=NAMED_PAIRS,
+    )
+    tls_cipher_suites: tuple[str, ...] = flag(
+        (), "Cipher suites to offer, by Go's names; those of TLS 1.3 are always offered."
+    )
+    tls_curve_preferences: tuple[int, ...] = flag(
+        (), "Key exchanges to offer, by Go's numbers; before Python 3.15 a single one.", kind=INTEGERS
+    )
     disable_http2_serving: bool = flag(False, "Do not talk HTTP/2.", retired="kcm serves HTTP/1.1 only")
     http2_max_streams_per_connection: int = flag(
         0, "Streams in one HTTP/2 connection.", kind=INT, retired="kcm serves HTTP/1.1 only"
@@ -232,15 +253,17 @@ class Authentication:
         kind=DURATION,
         pending=True,
     )
-    client_ca_file: str = flag("", "Certificates that clients' certificates must be signed by.", pending=True)
-    requestheader_client_ca_file: str = flag("", "Those that a proxy's must be signed by.", pending=True)
-    requestheader_allowed_names: tuple[str, ...] = flag((), "Common names of proxies.", pending=True)
-    requestheader_username_headers: tuple[str, ...] = flag(("x-remote-user",), "Headers with the user.", pending=True)
-    requestheader_group_headers: tuple[str, ...] = flag(("x-remote-group",), "Headers with the groups.", pending=True)
-    requestheader_extra_headers_prefix: tuple[str, ...] = flag(
-        ("x-remote-extra-",), "Beginnings of headers with extra facts.", pending=True
+    client_ca_file: str = flag(
+        "", "Authorities: who has a certificate of one of them is the user of its common name; system:masters may all."
     )
-    requestheader_uid_headers: tuple[str, ...] = flag((), "Headers with the user's uid.", pending=True)
+    requestheader_client_ca_file: str = flag("", "Authorities of proxies, which say in headers who the user is.")
+    requestheader_allowed_names: tuple[str, ...] = flag((), "Common names of proxies; empty for any.")
+    requestheader_username_headers: tuple[str, ...] = flag(("x-remote-user",), "Headers with the user.")
+    requestheader_group_headers: tuple[str, ...] = flag(("x-remote-group",), "Headers with the groups.")
+    requestheader_extra_headers_prefix: tuple[str, ...] = flag(
+        ("x-remote-extra-",), "Beginnings of headers with extra facts.", retired=NO_PATH_NEEDS_IT
+    )
+    requestheader_uid_headers: tuple[str, ...] = flag((), "Headers with the user's uid.", retired=NO_PATH_NEEDS_IT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

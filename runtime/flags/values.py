@@ -169,6 +169,31 @@ def parse_vmodule(text: str) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
+def parse_integers(text: str) -> tuple[int, ...]:
+    """32-bit numbers with commas between."""
+    return tuple(parse_int(part.strip(), bits=32) for part in text.split(","))
+
+
+def show_integers(numbers: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, numbers))}]"
+
+
+def parse_named_pair(text: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """`cert,key` or `cert,key:name,name`, as (certificate file, key file, names)."""
+    files, colon, names = (part.strip() for part in text.partition(":"))
+    if colon and not names:
+        raise ValueError("empty names list is not allowed")
+    paths = [path.strip() for path in files.split(",")]
+    if len(paths) != 2 or not all(paths):
+        raise ValueError("expected comma separated certificate and key file paths")
+    return ((paths[0], paths[1], tuple(name.strip() for name in names.split(",") if name.strip())),)
+
+
+def show_named_pairs(pairs: tuple[tuple[str, str, tuple[str, ...]], ...]) -> str:
+    shown = (f"{certificate},{key}{':' * bool(names)}{','.join(names)}" for certificate, key, names in pairs)
+    return f"[{';'.join(shown)}]"
+
+
 def _join(before: tuple[T, ...], more: tuple[T, ...]) -> tuple[T, ...]:
     return before + more
 
@@ -183,6 +208,10 @@ STRING: ValueType[str] = ValueType(name="string", parse=str, show=quote)
 DURATION = ValueType(name="duration", parse=parse_duration, show=format_duration)
 STRINGS = ValueType(name="strings", parse=parse_strings, show=show_strings, add=_join)
 FILES: ValueType[tuple[str, ...]] = ValueType(name="file", parse=lambda text: (text,), show=show_strings, add=_join)
+INTEGERS: ValueType[tuple[int, ...]] = ValueType(name="int32Slice", parse=parse_integers, show=show_integers, add=_join)
+NAMED_PAIRS: ValueType[tuple[tuple[str, str, tuple[str, ...]], ...]] = ValueType(
+    name="cert,key[:name,...]", parse=parse_named_pair, show=show_named_pairs, add=_join
+)
 PAIRS = ValueType(name="key=value,...", parse=parse_pairs, show=show_pairs, add=_join)
 VMODULE = ValueType(name="pattern=N,...", parse=parse_vmodule, show=show_pairs)
 VERSION = ValueType(name="version[=true]", parse=str, show=str, bare="true")

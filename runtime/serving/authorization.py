@@ -15,6 +15,7 @@ class User:
     groups: tuple[str, ...] = ()
 
 
+MASTERS = "system:masters"
 ANONYMOUS = User(name="system:anonymous", groups=("system:unauthenticated",))
 
 
@@ -46,7 +47,7 @@ class EverythingAllowed:
 
 
 class PathsAllowed:
-    """Allows these paths to every user, and no others. A path that ends in "*" is a prefix."""
+    """Allows these paths to every user, and everything to system:masters. A path that ends in "*" is a prefix."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         absolute = ["/" + path.lstrip("/") for path in paths]
@@ -54,18 +55,28 @@ class PathsAllowed:
         self._beginnings = tuple(path[:-1] for path in absolute if path.endswith("*"))
 
     async def allows(self, attributes: Attributes) -> bool:
+        if MASTERS in attributes.user.groups:
+            return True
         return attributes.path in self._exact or attributes.path.startswith(self._beginnings)
 
 
 def forbidden_status(attributes: Attributes) -> dict[str, Any]:
     """The body of a 403: a metav1.Status."""
+    return {**_failure(attributes.refusal, "Forbidden", 403), "details": {}}
+
+
+def unauthorized_status() -> dict[str, Any]:
+    """The body of a 401."""
+    return _failure("Unauthorized", "Unauthorized", 401)
+
+
+def _failure(message: str, reason: str, code: int) -> dict[str, Any]:
     return {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": attributes.refusal,
-        "reason": "Forbidden",
-        "details": {},
-        "code": 403,
+        "message": message,
+        "reason": reason,
+        "code": code,
     }

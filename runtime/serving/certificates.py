@@ -1,12 +1,15 @@
-"""TLS for what we serve: the operator's certificate, or one that we sign ourselves for localhost."""
+"""Certificates to serve with: the operator's, or ones that we sign for localhost ourselves and renew in time."""
 
 from __future__ import annotations
 
 import ipaddress
+import os
 import ssl
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -14,75 +17,147 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from runtime.process.files import write_private
+from runtime.serving.tls_names import TlsError
 
 PAIR_NAME = "kube-controller-manager"
 LIFE = timedelta(days=365)
+RENEW_BEFORE = timedelta(days=30)
 BACKDATE = timedelta(hours=1)  # for readers whose clock is behind ours
-MIN_VERSIONS = {
-    "": ssl.TLSVersion.TLSv1_2,
-    # OpenSSL's own policy may still refuse the first two, as Go's does not.
-    "VersionTLS10": ssl.TLSVersion.TLSv1,
-    "VersionTLS11": ssl.TLSVersion.TLSv1_1,
-    "VersionTLS12": ssl.TLSVersion.TLSv1_2,
-    "VersionTLS13": ssl.TLSVersion.TLSv1_3,
-}
+OURS = "localhost@"  # begins the name of what we have signed ourselves
+
+Stamp = tuple[object, ...]  # two that are equal stand for the same content
 
 
-class CertificateError(Exception):
-    """A certificate or key cannot be used; the text names the file and says why."""
+class KeyPair(Protocol):
+    """A certificate with its key, wherever they are."""
+
+    def stamp(self) -> Stamp:
+        """Changes when the pair does. Cheap: asked at every handshake. Raises TlsError."""
+
+    def load(self, context: ssl.SSLContext) -> x509.Certificate:
+        """Have the context serve with it; returns the certificate. Raises TlsError; then the context is no good."""
 
 
-def server_context(*, certificate: str, key: str, directory: str, now: float, min_version: str = "") -> ssl.SSLContext:
-    """A context to serve with. Raises CertificateError.
+class PairInFiles:
+    """The operator's: PEM files, read again when they have changed."""
 
-    certificate, key: PEM files. Where they are "": <directory>/kube-controller-manager.crt and .key, made when they are
-    missing; where the directory is "" too: a self-signed pair that is kept nowhere. now: Unix seconds.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = MIN_VERSIONS[min_version]
-    context.set_alpn_protocols(["http/1.1"])
-    if certificate:
-        return _load(context, Path(certificate), Path(key))
-    if directory:
-        pair = Path(directory) / f"{PAIR_NAME}.crt", Path(directory) / f"{PAIR_NAME}.key"
-        if not (pair[0].exists() and pair[1].exists()):
-            _make(*pair, now=now)
-        return _load(context, *pair)
-    # Python's ssl reads files only; these are removed before the first request is served.
-    with tempfile.TemporaryDirectory(prefix="kcm-") as passing:
-        pair = Path(passing) / "tls.crt", Path(passing) / "tls.key"
-        _make(*pair, now=now)
-        return _load(context, *pair)
+    def __init__(self, certificate: str, key: str) -> None:
+        self._certificate, self._key = Path(certificate), Path(key)
 
+    def stamp(self) -> Stamp:
+        return file_stamp(self._certificate), file_stamp(self._key)
 
-def _load(context: ssl.SSLContext, certificate: Path, key: Path) -> ssl.SSLContext:
-    for path in (certificate, key):
+    def load(self, context: ssl.SSLContext) -> x509.Certificate:
+        content = read_file(self._certificate)
+        read_file(self._key)
+
+        def passphrase() -> str:  # without it OpenSSL would ask on the terminal
+            raise TlsError(f"{self._key}: it is encrypted, which is not supported")
+
         try:
-            path.read_bytes()
+            context.load_cert_chain(self._certificate, self._key, password=passphrase)
+            return x509.load_pem_x509_certificate(content)
+        except (ssl.SSLError, OSError, ValueError) as error:
+            raise TlsError(f"{self._certificate} and {self._key} are no certificate and its key: {error}") from error
+
+
+class PairInDirectory:
+    """<directory>/kube-controller-manager.crt and .key: made when they are missing, and renewed when they are ours."""
+
+    def __init__(self, directory: str, *, now: Callable[[], float]) -> None:
+        self._certificate, self._key = (Path(directory) / f"{PAIR_NAME}.{ending}" for ending in ("crt", "key"))
+        self._files, self._now = PairInFiles(str(self._certificate), str(self._key)), now
+        self._known: Stamp | None = None
+        self._due: datetime | None = None  # when to renew; None: never, it is not ours
+
+    def stamp(self) -> Stamp:
+        found = self._files.stamp()
+        if found != self._known:
+            if not (self._certificate.exists() and self._key.exists()):
+                self._make()
+            self._due = renewal(self._certificate)
+        if self._due is not None and _at(self._now()) >= self._due:
+            self._make()
+            self._due = renewal(self._certificate)
+        self._known = self._files.stamp()
+        return self._known
+
+    def load(self, context: ssl.SSLContext) -> x509.Certificate:
+        return self._files.load(context)
+
+    def _make(self) -> None:
+        try:
+            self._certificate.parent.mkdir(parents=True, exist_ok=True)
+            certificate, key = self_signed(now=self._now())
+            write_private(self._key, key)
+            write_private(self._certificate, certificate)
         except OSError as error:
-            raise CertificateError(f"{path}: {error.strerror}") from error
-    try:
-        context.load_cert_chain(certificate, key)
-    except (ssl.SSLError, OSError) as error:
-        raise CertificateError(f"{certificate} and {key} are no certificate and its key: {error}") from error
-    return context
+            raise TlsError(f"{self._certificate.parent}: {error.strerror}") from error
 
 
-def _make(certificate: Path, key: Path, *, now: float) -> None:
+class PairInMemory:
+    """One that we sign ourselves and keep nowhere."""
+
+    def __init__(self, *, now: Callable[[], float]) -> None:
+        self._now = now
+        self._made = 0
+        self._due: datetime | None = None
+        self._pair = b"", b""
+
+    def stamp(self) -> Stamp:
+        at = _at(self._now())
+        if self._due is None or at >= self._due:
+            self._pair = self_signed(now=self._now())
+            self._due = at + LIFE - RENEW_BEFORE
+            self._made += 1
+        return (self._made,)
+
+    def load(self, context: ssl.SSLContext) -> x509.Certificate:
+        self.stamp()
+        # Python's ssl reads files only; these are gone before the context serves anybody.
+        try:
+            with tempfile.TemporaryDirectory(prefix="kcm-") as passing:
+                paths = Path(passing) / "tls.crt", Path(passing) / "tls.key"
+                for path, content in zip(paths, self._pair, strict=True):
+                    write_private(path, content)
+                return PairInFiles(*map(str, paths)).load(context)
+        except OSError as error:
+            raise TlsError(f"cannot write a temporary file for the serving key: {error.strerror}") from error
+
+
+def file_stamp(path: Path) -> Stamp | None:
+    """None for a file that cannot be seen."""
     try:
-        certificate.parent.mkdir(parents=True, exist_ok=True)
-        pair = self_signed(now=now)
-        write_private(key, pair[1])
-        write_private(certificate, pair[0])
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read_file(path: Path) -> bytes:
+    """Raises TlsError."""
+    try:
+        return path.read_bytes()
     except OSError as error:
-        raise CertificateError(f"{certificate.parent}: {error.strerror}") from error
+        raise TlsError(f"{path}: {error.strerror}") from error
+
+
+def renewal(certificate: Path) -> datetime | None:
+    """When we shall renew it; None if it is none that we have signed ourselves."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+    except (OSError, ValueError):
+        return None
+    names = [str(name.value) for name in found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    ours = found.issuer == found.subject and any(name.startswith(OURS) for name in names)
+    return found.not_valid_after_utc - RENEW_BEFORE if ours else None
 
 
 def self_signed(*, now: float) -> tuple[bytes, bytes]:
     """Certificate and key, PEM, for localhost and 127.0.0.1."""
-    at = datetime.fromtimestamp(now, tz=UTC)
+    at = _at(now)
     private = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"localhost@{int(now)}")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{OURS}{int(now)}")])
     names: list[x509.GeneralName] = [
         x509.DNSName("localhost"),
         x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
@@ -107,6 +182,10 @@ def self_signed(*, now: float) -> tuple[bytes, bytes]:
         certificate.public_bytes(encoding),
         private.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
     )
+
+
+def _at(now: float) -> datetime:
+    return datetime.fromtimestamp(now, tz=UTC)
 
 
 def _key_usage() -> x509.KeyUsage:

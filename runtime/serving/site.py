@@ -17,7 +17,8 @@ from runtime.metrics.registry import Metrics
 from runtime.process.version import Version
 from runtime.scheduling.clock import Clock
 from runtime.serving import profiling
-from runtime.serving.authorization import ANONYMOUS, Attributes, Authorizer, forbidden_status
+from runtime.serving.authentication import Authenticator, NobodyKnown, UnauthorizedError
+from runtime.serving.authorization import Attributes, Authorizer, forbidden_status, unauthorized_status
 from runtime.serving.health import HealthChecks
 from runtime.serving.local_hosts import names_this_host
 from runtime.serving.metrics_page import MetricsPage
@@ -54,13 +55,19 @@ class Site:
     profiler: Profiler = field(default_factory=Profiler)
 
 
-def build_application(site: Site, authorizer: Authorizer, *, local: bool = False) -> web.Application:
+def build_application(
+    site: Site, authorizer: Authorizer, *, authenticator: Authenticator | None = None, local: bool = False
+) -> web.Application:
     """The site for requests that the authorizer allows; all others get a 403 for every path, known or not.
+
+    authenticator: None where nobody is known.
 
     local: only requests that name this host in their Host header. A page of somebody else's that a browser here shows
     may have its name resolved to loopback and so read what is served without credentials (DNS rebinding).
     """
-    middlewares = [_recovering(site), *([_refusing_other_hosts(site)] if local else []), _authorizing(site, authorizer)]
+    middlewares = [_recovering(site), _authorizing(site, authenticator or NobodyKnown(), authorizer)]
+    if local:
+        middlewares.insert(1, _refusing_other_hosts(site))
     application = web.Application(middlewares=middlewares)
     application.on_response_prepare.append(_without_server_header)
     for path, handler in _pages(site).items():
@@ -119,10 +126,15 @@ def _refusing_other_hosts(site: Site) -> Any:
     return refuse
 
 
-def _authorizing(site: Site, authorizer: Authorizer) -> Any:
+def _authorizing(site: Site, authenticator: Authenticator, authorizer: Authorizer) -> Any:
     @web.middleware
     async def authorize(request: web.Request, handler: Handler) -> web.StreamResponse:
-        attributes = Attributes(user=ANONYMOUS, verb=request.method.lower(), path=request.path)
+        try:
+            user = authenticator.user(request)
+        except UnauthorizedError as error:
+            site.log.debug("page refused", path=request.path, error=str(error))
+            return web.json_response(unauthorized_status(), status=401)
+        attributes = Attributes(user=user, verb=request.method.lower(), path=request.path)
         if await authorizer.allows(attributes):
             return await handler(request)
         site.log.debug("page refused", verb=attributes.verb, path=attributes.path, user=attributes.user.name)

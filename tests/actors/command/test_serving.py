@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +20,10 @@ from runtime.logs.configuration import LogControl, LogSettings, Sink
 from runtime.metrics.registry import Metrics
 from runtime.process.version import Version
 from runtime.scheduling.clock import SystemClock
-from runtime.serving.certificates import CertificateError
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import ServerThread
+from runtime.serving.tls_names import TlsError
+from tests.support.certificates import Authority, client_context
 
 LOOPBACK = "127.0.0.1"
 
@@ -136,5 +138,50 @@ def test_nothing_is_served_when_nothing_is_asked_for() -> None:
 
 
 def test_a_certificate_that_is_not_there_is_named() -> None:
-    with pytest.raises(CertificateError, match=r"^/nowhere/c: No such file or directory$"):
+    with pytest.raises(TlsError, match=r"^/nowhere/c: No such file or directory$"):
         server_for("--tls-cert-file=/nowhere/c", "--tls-private-key-file=/nowhere/k")
+
+
+@pytest.mark.parametrize(
+    "flags, fault",
+    [
+        (("--tls-cipher-suites=TLS_NULL",), "Cipher suite TLS_NULL not supported"),
+        (("--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA",), "does not offer TLS_RSA_WITH_RC4_128_SHA"),
+        (("--tls-curve-preferences=1",), "curve preference 1 is not supported"),
+        (("--tls-sni-cert-key=/nowhere/c,/nowhere/k",), "/nowhere/c: No such file or directory"),
+        (("--client-ca-file=/nowhere/ca",), "/nowhere/ca: No such file or directory"),
+        (("--requestheader-client-ca-file=/nowhere/ca",), "/nowhere/ca: No such file or directory"),
+    ],
+)
+def test_tls_that_cannot_be_had_as_asked_is_not_served_any_weaker(flags: tuple[str, ...], fault: str) -> None:
+    with pytest.raises(TlsError, match=fault):
+        server_for(*flags)
+
+
+def test_flags_that_harden_tls_work(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    default, named = (authority.issue(name, names=(name,)) for name in ("localhost", "kcm.example"))
+    (port,) = free_ports(1)
+    flags = (
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={port}",
+        f"--tls-cert-file={default.certificate}",
+        f"--tls-private-key-file={default.key}",
+        f"--tls-sni-cert-key={named.certificate},{named.key}",
+        "--tls-min-version=VersionTLS13",
+        "--tls-curve-preferences=24",
+        f"--client-ca-file={authority.file}",
+    )
+    assert not [line for line in parse_options(flags).warnings if "no effect" in line]
+    admin = client_context(trusts=authority.file, pair=authority.issue("root", groups=("system:masters",)))
+    with running(*flags):
+        for name, path in (("localhost", "/metrics"), ("kcm.example", "/configz")):
+            connection = http.client.HTTPSConnection(name, port, timeout=10, context=admin)
+            connection._create_connection = lambda _address, *rest: socket.create_connection((LOOPBACK, port), *rest)  # type: ignore[attr-defined]
+            assert get(connection, path)[0] == 200
+        older, other_curve = client_context(), client_context()
+        older.maximum_version = ssl.TLSVersion.TLSv1_2
+        other_curve.set_ecdh_curve("prime256v1")
+        for refused in (older, other_curve):
+            with pytest.raises(ssl.SSLError):
+                get(http.client.HTTPSConnection(LOOPBACK, port, timeout=10, context=refused), "/healthz")

@@ -92,8 +92,9 @@ def test_every_flag_has_a_name_of_its_own_and_a_line_of_help() -> None:
 
 
 def test_every_field_is_reached_by_its_flag() -> None:
+    words = {"duration": "7s", "pattern=N,...": "a=7", "cert,key[:name,...]": "7.crt,7.key:seven"}
     for flag in FLAGS:
-        word = flag.kind.bare or {"duration": "7s", "pattern=N,...": "a=7"}.get(flag.kind.name, "7")
+        word = flag.kind.bare or words.get(flag.kind.name, "7")
         assert options("--help", f"--{flag.name}={word}").value_of(flag) == flag.kind.parse(word), flag.name
 
 

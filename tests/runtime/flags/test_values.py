@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.flags.values import (
+    INTEGERS,
+    NAMED_PAIRS,
     VMODULE,
     format_duration,
     parse_duration,
@@ -121,3 +123,37 @@ def test_a_vmodule_is_patterns_with_levels(text: str) -> None:
     assert VMODULE.parse("rep*=4,job=2") == (("rep*", "4"), ("job", "2"))
     with pytest.raises(ValueError, match="filename=N"):
         VMODULE.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text, pair",
+    [
+        ("a.crt,a.key", ("a.crt", "a.key", ())),
+        (" a.crt , a.key : *.a.example, a.example ", ("a.crt", "a.key", ("*.a.example", "a.example"))),
+    ],
+)
+def test_pairs_for_names(text: str, pair: tuple[str, str, tuple[str, ...]]) -> None:
+    assert NAMED_PAIRS.parse(text) == (pair,)
+    assert NAMED_PAIRS.parse(NAMED_PAIRS.show((pair,)).strip("[]")) == (pair,)
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("a.crt", "expected comma separated certificate and key file paths"),
+        ("a.crt,a.key,b.key", "expected comma separated certificate and key file paths"),
+        ("a.crt,", "expected comma separated certificate and key file paths"),
+        ("a.crt,a.key:", "empty names list is not allowed"),
+    ],
+)
+def test_what_is_no_pair_for_names_is_told(text: str, problem: str) -> None:
+    with pytest.raises(ValueError) as error:
+        NAMED_PAIRS.parse(text)
+    assert str(error.value) == problem
+
+
+def test_integers_with_commas_between() -> None:
+    assert INTEGERS.parse("29, 23") == (29, 23)
+    assert INTEGERS.show((29, 23)) == "[29,23]"
+    with pytest.raises(ValueError, match="invalid syntax"):
+        INTEGERS.parse("29,X25519")

@@ -8,10 +8,26 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
-from runtime.serving.certificates import CertificateError, self_signed, server_context
+from runtime.serving.certificates import LIFE, RENEW_BEFORE, PairInDirectory, PairInFiles, PairInMemory, self_signed
+from runtime.serving.tls_names import TlsError
+from tests.support.certificates import Authority
 
 NOW = 1763726400.0
+RENEWED_AT = NOW + (LIFE - RENEW_BEFORE).total_seconds()
+
+
+class Now:
+    def __init__(self) -> None:
+        self.seconds = NOW
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def empty_context() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
 
 def test_a_self_signed_certificate_is_for_localhost() -> None:
@@ -22,39 +38,76 @@ def test_a_self_signed_certificate_is_for_localhost() -> None:
     assert certificate.not_valid_before_utc.timestamp() < NOW < certificate.not_valid_after_utc.timestamp()
 
 
+def test_a_pair_in_memory_is_renewed_before_its_end() -> None:
+    now = Now()
+    pair = PairInMemory(now=now)
+    first = pair.load(empty_context())
+    stamp = pair.stamp()
+    now.seconds = RENEWED_AT - 1
+    assert pair.stamp() == stamp
+    now.seconds = RENEWED_AT
+    assert pair.stamp() != stamp
+    renewed = pair.load(empty_context())
+    assert renewed.not_valid_after_utc - first.not_valid_after_utc == LIFE - RENEW_BEFORE
+
+
 def test_a_pair_in_a_directory_is_made_once_and_its_key_is_private(tmp_path: Path) -> None:
     directory = tmp_path / "certificates"
-    server_context(certificate="", key="", directory=str(directory), now=NOW)
+    first = PairInDirectory(str(directory), now=Now()).stamp()
     key = directory / "kube-controller-manager.key"
-    made = key.read_bytes()
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    server_context(certificate="", key="", directory=str(directory), now=NOW)
-    assert key.read_bytes() == made
+    assert PairInDirectory(str(directory), now=Now()).stamp() == first
 
 
-@pytest.mark.parametrize(
-    "min_version, refused",
-    [("", ssl.TLSVersion.TLSv1_1), ("VersionTLS12", ssl.TLSVersion.TLSv1_1), ("VersionTLS13", ssl.TLSVersion.TLSv1_2)],
-)
-def test_older_versions_of_tls_are_not_talked(min_version: str, refused: ssl.TLSVersion) -> None:
-    context = server_context(certificate="", key="", directory="", now=NOW, min_version=min_version)
-    assert context.minimum_version > refused
+def test_a_pair_of_ours_in_a_directory_is_renewed_before_its_end_and_when_it_is_found_past_it(tmp_path: Path) -> None:
+    now = Now()
+    pair = PairInDirectory(str(tmp_path), now=now)
+    first = pair.stamp()
+    now.seconds = RENEWED_AT
+    second = pair.stamp()
+    assert second not in (first, None)
+    assert pair.load(empty_context()).not_valid_before_utc.timestamp() == RENEWED_AT - 3600
+    now.seconds += LIFE.total_seconds() * 2
+    assert PairInDirectory(str(tmp_path), now=now).stamp() != second
 
 
-def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_a_pair_of_the_operators_in_a_directory_is_left_alone(tmp_path: Path) -> None:
+    pair = Authority(tmp_path).issue("kcm.example", names=("kcm.example",), file="kube-controller-manager")
+    pair.certificate.rename(tmp_path / "kube-controller-manager.crt")
+    now = Now()
+    now.seconds *= 2  # past its end
+    held = PairInDirectory(str(tmp_path), now=now)
+    stamp = held.stamp()
+    assert held.stamp() == stamp
+    assert "kcm.example" in held.load(empty_context()).subject.rfc4514_string()
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TlsError, match=r"/file/certificates: Not a directory"):
+        PairInDirectory(str(tmp_path / "file" / "certificates"), now=Now()).stamp()
+
+
+def test_a_pair_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     certificate, key = self_signed(now=NOW)
     other = self_signed(now=NOW)[1]
-    for name, content in (("c.crt", certificate), ("c.key", key), ("o.key", other), ("bad", b"bad")):
+    encrypted = serialization.load_pem_private_key(key, password=None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    contents = {"c.crt": certificate, "c.key": key, "o.key": other, "bad": b"bad", "e.key": encrypted}
+    for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
 
-    def context(certificate_name: str, key_name: str) -> ssl.SSLContext:
-        return server_context(
-            certificate=str(tmp_path / certificate_name), key=str(tmp_path / key_name), directory="", now=NOW
-        )
+    def load(certificate_name: str, key_name: str) -> None:
+        PairInFiles(str(tmp_path / certificate_name), str(tmp_path / key_name)).load(empty_context())
 
-    assert context("c.crt", "c.key").minimum_version >= ssl.TLSVersion.TLSv1_2
-    with pytest.raises(CertificateError, match=r"none\.crt: No such file"):
-        context("none.crt", "c.key")
+    load("c.crt", "c.key")
+    with pytest.raises(TlsError, match=r"none\.crt: No such file"):
+        load("none.crt", "c.key")
+    with pytest.raises(TlsError, match=r"e\.key: it is encrypted"):
+        load("c.crt", "e.key")
     for pair in (("bad", "c.key"), ("c.crt", "bad"), ("c.crt", "o.key")):
-        with pytest.raises(CertificateError, match="are no certificate and its key"):
-            context(*pair)
+        with pytest.raises(TlsError, match="are no certificate and its key"):
+            load(*pair)

@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 
 from runtime.scheduling.clock import SystemClock
-from runtime.serving.certificates import server_context
 from runtime.serving.server import Listener, ServerThread, ServingError
+from runtime.serving.tls import ServingTls, TlsSettings
 
 
 def greeting() -> web.Application:
@@ -49,7 +49,7 @@ def get(address: tuple[str, int], *, tls: ssl.SSLContext | None = None) -> str:
 
 
 def test_several_listeners_serve_from_one_thread(log: Any, tmp_path: Path) -> None:
-    tls = server_context(certificate="", key="", directory=str(tmp_path), now=SystemClock().now())
+    tls = ServingTls(TlsSettings(directory=str(tmp_path)), clock=SystemClock(), log=log).context
     trusting = ssl.create_default_context(cafile=str(tmp_path / "kube-controller-manager.crt"))
     trusting.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
     with serving(

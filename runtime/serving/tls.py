@@ -1,0 +1,216 @@
+"""TLS for what we serve: one context for the listener, which follows the files that it was made from.
+
+At each handshake the files are looked at, so that a new certificate is served with the next connection, and the pair is
+chosen by the name that the client asks for. Connections that are open keep what they have.
+Source: kubernetes v1.36 apiserver/pkg/server (secure_serving.go, dynamiccertificates).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from runtime.scheduling.clock import Clock
+from runtime.serving.certificates import (
+    KeyPair,
+    PairInDirectory,
+    PairInFiles,
+    PairInMemory,
+    Stamp,
+    file_stamp,
+    read_file,
+)
+from runtime.serving.tls_names import MIN_VERSIONS, TlsError, offer_curves, offer_suites
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPair:
+    """For clients that ask for one of these names, "*." for one label; empty: the certificate's own names."""
+
+    certificate: str
+    key: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """As on the command line.
+
+    certificate, key: PEM files. Where they are "": a pair of our own in the directory; where that is "" too, one that
+    is kept nowhere. clients, proxies: files with the authorities of clients, and of proxies, which say who their client
+    is; "" for none.
+    """
+
+    certificate: str = ""
+    key: str = ""
+    directory: str = ""
+    named: tuple[NamedPair, ...] = ()
+    min_version: str = ""
+    cipher_suites: tuple[str, ...] = ()
+    curves: tuple[int, ...] = ()
+    clients: str = ""
+    proxies: str = ""
+
+
+Authorities = tuple[x509.Certificate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """All that the files held. default: for clients that ask for no name that we know."""
+
+    stamps: list[Stamp | None]
+    default: ssl.SSLContext
+    by_name: dict[str, ssl.SSLContext]
+    clients: Authorities
+    proxies: Authorities
+
+
+class ServingTls:
+    """`context` is for the listener. One thread's."""
+
+    def __init__(self, settings: TlsSettings, *, clock: Clock, log: FilteringBoundLogger) -> None:
+        """Raises TlsError."""
+        self._settings, self._clock, self._log = settings, clock, log
+        self._pair: KeyPair
+        if settings.certificate:
+            self._pair = PairInFiles(settings.certificate, settings.key)
+        elif settings.directory:
+            self._pair = PairInDirectory(settings.directory, now=clock.now)
+        else:
+            self._pair = PairInMemory(now=clock.now)
+        self._named = [(named, PairInFiles(named.certificate, named.key)) for named in settings.named]
+        self._loaded = self._load(self._stamps())
+        self._refused: list[Stamp | None] | None = None  # what was no good, and is not tried again
+        self._told = ""  # the last complaint, so that it is not repeated at each handshake
+        self.context = self._new_context(self._loaded.clients, self._loaded.proxies)
+        self._pair.load(self.context)
+        self.context.sni_callback = self._choose
+
+    def clients(self) -> Authorities:
+        """The authorities of clients, as they are now."""
+        self._refresh()
+        return self._loaded.clients
+
+    def proxies(self) -> Authorities:
+        self._refresh()
+        return self._loaded.proxies
+
+    def _refresh(self) -> None:
+        """Read again what has changed. What is no good is logged, and what there was stays in use."""
+        try:
+            stamps = self._stamps()
+            if stamps in (self._loaded.stamps, self._refused):
+                return
+            self._refused = stamps
+            self._loaded = self._load(stamps)
+        except TlsError as error:
+            if str(error) != self._told:
+                self._told = str(error)
+                self._log.warning("TLS files not reloaded", error=self._told)
+            return
+        self._refused, self._told = None, ""
+        self._log.info("TLS files reloaded")
+
+    def _choose(self, connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
+        self._refresh()
+        connection.context = chosen(self._loaded.by_name, name) or self._loaded.default
+
+    def _stamps(self) -> list[Stamp | None]:
+        pairs: list[Stamp | None] = [pair.stamp() for pair in (self._pair, *(pair for _, pair in self._named))]
+        return pairs + [file_stamp(Path(path)) for path in (self._settings.clients, self._settings.proxies) if path]
+
+    def _load(self, stamps: list[Stamp | None]) -> _Loaded:
+        clients, proxies = _authorities(self._settings.clients), _authorities(self._settings.proxies)
+        default, _ = self._context_of(self._pair, clients, proxies)
+        explicit: dict[str, ssl.SSLContext] = {}
+        own: dict[str, ssl.SSLContext] = {}
+        for named, pair in self._named:  # the first that has a name gets it
+            for name in filter(is_address, named.names):
+                raise TlsError(f"--tls-sni-cert-key: {name} is an address, which no client can ask for by SNI")
+            context, certificate = self._context_of(pair, clients, proxies)
+            names, found = (named.names, explicit) if named.names else (_names(certificate), own)
+            for name in names:
+                found.setdefault(name.lower().rstrip("."), context)
+        return _Loaded(stamps, default, {**own, **explicit}, clients, proxies)
+
+    def _context_of(
+        self, pair: KeyPair, clients: Authorities, proxies: Authorities
+    ) -> tuple[ssl.SSLContext, x509.Certificate]:
+        context = self._new_context(clients, proxies)
+        certificate = pair.load(context)
+        if certificate.not_valid_after_utc <= datetime.fromtimestamp(self._clock.now(), tz=UTC):
+            self._log.warning(
+                "a certificate is served after its end",
+                subject=certificate.subject.rfc4514_string(),
+                end=certificate.not_valid_after_utc.isoformat(),
+            )
+        return context, certificate
+
+    def _new_context(self, clients: Authorities, proxies: Authorities) -> ssl.SSLContext:
+        settings = self._settings
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = MIN_VERSIONS[settings.min_version]
+        context.set_alpn_protocols(["http/1.1"])
+        if settings.cipher_suites:
+            offer_suites(context, settings.cipher_suites)
+        if settings.curves:
+            offer_curves(context, settings.curves)
+        if settings.clients or settings.proxies:
+            context.verify_mode = ssl.CERT_OPTIONAL
+            # An intermediate authority may be trusted without its root, as in Go.
+            context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+            # A resumed session is not verified again: an authority that was taken away would go on to count.
+            context.options |= ssl.OP_NO_TICKET
+            context.num_tickets = 0
+            pems = [one.public_bytes(Encoding.PEM).decode() for one in {*clients, *proxies}]
+            context.load_verify_locations(cadata="".join(pems))
+        return context
+
+
+def chosen(by_name: dict[str, ssl.SSLContext], name: str | None) -> ssl.SSLContext | None:
+    """The context for a name: exactly that, else with "*" for its first label."""
+    if not name or not by_name:
+        return None
+    exact = name.lower().rstrip(".")
+    return by_name.get(exact) or by_name.get(f"*.{exact.partition('.')[2]}")
+
+
+def _names(certificate: x509.Certificate) -> list[str]:
+    """The names in a certificate that a client may ask for; no addresses, which SNI does not carry."""
+    found = [str(name.value) for name in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    names = [name for name in found if not is_address(name)]
+    try:
+        more = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return names
+    return names + more.get_values_for_type(x509.DNSName)
+
+
+def is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _authorities(path: str) -> Authorities:
+    """Raises TlsError."""
+    if not path:
+        return ()
+    try:
+        return tuple(x509.load_pem_x509_certificates(read_file(Path(path))))
+    except ValueError as error:
+        raise TlsError(f"{path}: no certificates in it: {error}") from error

@@ -1,0 +1,135 @@
+"""Who sends a request, over real connections with client certificates."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+from cryptography import x509
+
+from runtime.scheduling.clock import SystemClock
+from runtime.serving.authentication import AUTHENTICATED, ByCertificate, ProxyHeaders, UnauthorizedError
+from runtime.serving.authorization import ANONYMOUS, PathsAllowed, User
+from runtime.serving.server import Listener, ServerThread
+from runtime.serving.site import Site, build_application
+from runtime.serving.tls import ServingTls, TlsSettings
+from tests.support.certificates import Authority, Pair, client_context, handshake
+
+HEADERS = ProxyHeaders(names=("front-proxy",), username=("x-remote-user",), group=("x-remote-group",))
+Status = tuple[int, str]  # and the message of a Status
+
+
+class Rig:
+    def __init__(self, directory: Path) -> None:
+        self.clients, self.proxies = Authority(directory, "clients"), Authority(directory, "proxies")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+@pytest.fixture
+def ask_as(rig: Rig, site: Site, log: Any) -> Iterator[Callable[..., Status]]:
+    """Ask for a path of a running server that knows both authorities, or one."""
+    running: list[ServerThread] = []
+
+    def ask(pair: Pair | None, path: str = "/metrics", *, knows: str = "clients proxies", **headers: str) -> Status:
+        settings = TlsSettings(**{word: str(getattr(rig, word).file) for word in knows.split()})
+        tls = ServingTls(settings, clock=SystemClock(), log=log)
+        known = ByCertificate(clients=tls.clients, proxies=tls.proxies, headers=HEADERS, now=SystemClock().now)
+        application = build_application(site, PathsAllowed(["/healthz"]), authenticator=known)
+        server = ServerThread([Listener(application=application, host="127.0.0.1", port=0, tls=tls.context)], log=log)
+        server.start()
+        running.append(server)
+        return asyncio.run(fetch(server.addresses[0][1], path, client_context(pair=pair), headers))
+
+    yield ask
+    for server in running:
+        server.stop()
+
+
+async def fetch(port: int, path: str, tls: ssl.SSLContext, headers: dict[str, str]) -> Status:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"https://127.0.0.1:{port}{path}", ssl=tls, headers=named) as response,
+    ):
+        text = await response.text()
+        return response.status, json.loads(text)["message"] if response.status in (401, 403) else ""
+
+
+def forbidden(name: str) -> Status:
+    return 403, f'forbidden: User "{name}" cannot get path "/metrics"'
+
+
+def test_a_client_is_its_certificate_and_masters_may_all(rig: Rig, ask_as: Callable[..., Status]) -> None:
+    assert ask_as(None) == forbidden("system:anonymous")
+    assert ask_as(rig.clients.issue("jane", groups=("dev",))) == forbidden("jane")
+    assert ask_as(rig.clients.issue("jane"), "/healthz") == (200, "")
+    assert ask_as(rig.clients.issue("root", groups=("dev", "system:masters"))) == (200, "")
+    nameless = rig.clients.issue("", file="nameless", groups=("system:masters",))
+    assert ask_as(nameless, knows="clients") == forbidden("system:anonymous")
+
+
+def test_a_proxy_says_who_its_client_is(rig: Rig, ask_as: Callable[..., Status]) -> None:
+    proxy, other = rig.proxies.issue("front-proxy"), rig.proxies.issue("other-proxy")
+    said = {"x_remote_user": "jane"}
+    assert ask_as(proxy, **said) == forbidden("jane")
+    assert ask_as(proxy, **said, x_remote_group="system:masters") == (200, "")
+    assert ask_as(other, **said, x_remote_group="system:masters") == (401, "Unauthorized")
+    assert ask_as(rig.clients.issue("eve"), **said, x_remote_group="system:masters") == forbidden("eve")
+    assert ask_as(None, **said, x_remote_group="system:masters") == forbidden("system:anonymous")
+    # A proxy that names nobody is a client like any other, and no authority of clients knows it.
+    assert ask_as(proxy) == (401, "Unauthorized")
+    assert ask_as(proxy, knows="proxies") == forbidden("system:anonymous")
+    assert ask_as(other, knows="proxies") == (401, "Unauthorized")
+
+
+def request_over(end: ssl.SSLObject) -> Any:
+    transport = SimpleNamespace(get_extra_info=lambda _name: end)
+    return SimpleNamespace(transport=transport, headers={})
+
+
+def without_chain(end: ssl.SSLObject) -> Any:
+    """As a resumed session has it: the certificate alone."""
+    return request_over(
+        SimpleNamespace(getpeercert=end.getpeercert, get_verified_chain=list, _sslobj=None)  # type: ignore[arg-type]
+    )
+
+
+def knowing(*clients: x509.Certificate, now: datetime | None = None) -> ByCertificate:
+    at = (now or datetime.now(UTC)).timestamp()
+    return ByCertificate(clients=lambda: clients, proxies=tuple, headers=HEADERS, now=lambda: at)
+
+
+def test_an_authority_that_was_taken_away_counts_no_more_on_an_open_connection(rig: Rig, log: Any) -> None:
+    tls = ServingTls(TlsSettings(clients=str(rig.clients.file)), clock=SystemClock(), log=log)
+    end = handshake(tls.context, client_context(pair=rig.clients.issue("jane")))[1]
+    for request in (request_over(end), without_chain(end)):
+        assert knowing(rig.clients.certificate).user(request) == User(name="jane", groups=(AUTHENTICATED,))
+        with pytest.raises(UnauthorizedError):
+            knowing(rig.proxies.certificate).user(request)
+        assert knowing().user(request) == ANONYMOUS
+    with pytest.raises(UnauthorizedError):
+        knowing(rig.clients.certificate, now=datetime.now(UTC) + timedelta(days=60)).user(without_chain(end))
+
+
+def test_an_intermediate_authority_may_be_trusted_or_shown(rig: Rig, tmp_path: Path, log: Any) -> None:
+    between = Authority(tmp_path, "between", signed_by=rig.clients)
+    pair = between.issue("jane")
+    trusted = ServingTls(TlsSettings(clients=str(between.file)), clock=SystemClock(), log=log)
+    end = handshake(trusted.context, client_context(pair=pair))[1]
+    assert knowing(between.certificate).user(request_over(end)).name == "jane"
+    pair.certificate.write_bytes(pair.certificate.read_bytes() + between.file.read_bytes())
+    rooted = ServingTls(TlsSettings(clients=str(rig.clients.file)), clock=SystemClock(), log=log)
+    end = handshake(rooted.context, client_context(pair=pair))[1]
+    assert knowing(rig.clients.certificate).user(request_over(end)).name == "jane"
