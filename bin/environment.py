@@ -1,54 +1,173 @@
-"""Makes .venv with what kcm needs, when it is missing or out of date, and prints the path of its Python.
+"""Makes an environment with what kcm needs, when there is none that is up to date, and runs a program in it.
 
-    python3 bin/environment.py [EXTRA]      # EXTRA: an extra of setup.cfg, as "dev"
+    python3 bin/environment.py [EXTRA]                  # prints the path of its Python. EXTRA: as in setup.cfg, or ""
+    python3 bin/environment.py EXTRA -- COMMAND ...     # becomes the command; `python` is the environment's
 
 For the launchers beside this file. Standard library only, and no syntax newer than Python 3.6's, so that an old
 Python gets to say what is wrong.
+
+An environment is a directory in .venvs/ that is made whole and then never changed, so that nothing is upgraded below a
+program that imports from it; .venv is a link to the newest. Who runs in one holds a lock on it (flock, shared), and
+those that nobody holds are removed when another one has been made, except for the last.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import importlib.util
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 OLDEST = (3, 11)
-DECIDES = ("setup.cfg", "pyproject.toml", "constraints.txt")  # a change in one of them means: install again
+SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+EXTRAS = ("", "dev")
+LAYOUT = b"2"  # of an environment; another one means: make it again
+STAMP = "kcm.stamp"
+# What Python files compiled for one interpreter depend on, and so what an environment's must not change in.
+DESCRIBE = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform(), sys.prefix)"
 
 
 class Unusable(Exception):
     """No environment can be made here; the text says why and what to do."""
 
 
-def fingerprint(root: Path) -> str:
-    """What an environment is made from: changes when one of the files above does, or the place they are in."""
-    digest = hashlib.sha256(str(root).encode())  # a moved .venv has scripts that point to where it was
-    for name in DECIDES:
-        digest.update(b"\0" + name.encode() + b"\0" + (root / name).read_bytes())
+class Interrupted(Exception):
+    """A signal asked us to end: its number."""
+
+
+# What an environment is made from.
+
+
+def requirements(extra: str) -> str:
+    """The file with the versions and hashes of what is installed; bin/lock-requirements makes it."""
+    return "requirements/{}.txt".format(extra or "run")
+
+
+def fingerprint(root: Path, extra: str) -> str:
+    """Changes when one of the files that decide changes, or the place they are in."""
+    digest = hashlib.sha256(LAYOUT + str(root).encode())  # scripts point to where the environment was made
+    for name, content in (
+        ("setup.cfg", packaging(root / "setup.cfg")),
+        ("pyproject.toml", (root / "pyproject.toml").read_bytes()),
+        ("requirements", (root / requirements(extra)).read_bytes()),
+    ):
+        digest.update(b"\0" + name.encode() + b"\0" + content)
     return digest.hexdigest()
 
 
-def stamp(root: Path, extra: str) -> Path:
-    """The file that says with which fingerprint an extra was installed; "base" stands for none."""
-    return root / ".venv" / "kcm-{}.stamp".format(extra or "base")
+def packaging(setup: Path) -> bytes:
+    """The sections of setup.cfg that say what is installed; settings of tools are in it as well."""
+    chosen, kept = [], False
+    for line in setup.read_bytes().splitlines(keepends=True):
+        if line.startswith(b"["):
+            kept = line.startswith((b"[metadata", b"[options"))
+        if kept:
+            chosen.append(line)
+    return b"".join(chosen)
 
 
-def venv_python(root: Path) -> Path:
-    return root / ".venv" / "bin" / "python"
+# Environments that there are.
 
 
-def is_current(root: Path, extra: str) -> bool:
-    mark = stamp(root, extra)
-    return venv_python(root).exists() and mark.exists() and mark.read_text() == fingerprint(root)
+def home(root: Path) -> Path:
+    return root / ".venvs"
+
+
+def python_of(environment: Path) -> Path:
+    return environment / "bin" / "python"
+
+
+def identity(python: Path) -> str:
+    """Which file an interpreter is. Raises OSError when it is gone."""
+    status = os.stat(str(python))
+    return f"{os.path.realpath(str(python))} {status.st_size} {status.st_mtime_ns}"
+
+
+def described(python: Path) -> str:
+    """What the interpreter says of itself; "" if it does not run."""
+    try:
+        done = subprocess.run(
+            [str(python), "-I", "-c", DESCRIBE],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    except OSError:
+        return ""
+    return done.stdout.decode().strip() if done.returncode == 0 else ""
+
+
+def write_stamp(environment: Path, *facts: str) -> None:
+    """The last thing that is done to an environment. facts: fingerprint, extra, interpreter's identity, description."""
+    beside = environment / f".{STAMP}.{os.getpid()}"
+    beside.write_text("\n".join(facts))
+    os.replace(str(beside), str(environment / STAMP))
+
+
+def fits(environment: Path, root: Path, extra: str) -> bool:
+    """Whether it is whole, made from today's files, has the extra, and its Python is still the one it was made with."""
+    try:
+        made_from, has, interpreter, description = (environment / STAMP).read_text().split("\n")
+        if has not in (extra, "dev") or made_from != fingerprint(root, has):
+            return False
+        now = identity(python_of(environment))
+    except (OSError, ValueError):
+        return False
+    if now == interpreter:
+        return True
+    # Another file: a repaired or upgraded Python, which fits if it is as compatible as a patch release.
+    if described(python_of(environment)) != description:
+        return False
+    with contextlib.suppress(OSError):
+        write_stamp(environment, made_from, has, now, description)
+    return True
+
+
+def hold(environment: Path, *, alone: bool = False) -> "int | None":
+    """A lock on an environment, which ends with the processes that hold the descriptor. None: others hold it."""
+    try:
+        directory = os.open(str(environment), os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(directory, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError:
+        os.close(directory)
+        return None
+    return directory
+
+
+def find(root: Path, extra: str) -> "tuple[Path, int] | None":
+    """An environment that fits, held."""
+    try:
+        there = sorted(home(root).iterdir())
+    except OSError:
+        return None
+    for environment in there:
+        if fits(environment, root, extra):
+            held = hold(environment)
+            if held is not None:
+                if fits(environment, root, extra):  # nobody removed it meanwhile
+                    return environment, held
+                os.close(held)
+    return None
+
+
+# Making one.
 
 
 def refuse_unusable_python(*, version: "tuple[int, ...]", has_ensurepip: bool) -> None:
     """Raises Unusable for a Python that is too old, or that cannot put pip into an environment."""
     this = "{} (Python {})".format(sys.executable, ".".join(map(str, version[:3])))
     if version < OLDEST:
-        raise Unusable("kcm needs Python {}.{} or newer; {} is too old".format(*OLDEST, this))
+        raise Unusable("Python {}.{} or newer is needed; {} is too old".format(*OLDEST, this))
     if not has_ensurepip:
         raise Unusable(
             f"{this} has no ensurepip, which a virtual environment needs; "
@@ -56,53 +175,184 @@ def refuse_unusable_python(*, version: "tuple[int, ...]", has_ensurepip: bool) -
         )
 
 
+def hear_signals() -> None:
+    """What is started next does so as always."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
 def run(command: "list[str]") -> None:
-    """Raises Unusable when the command fails; what it prints goes to standard error."""
-    status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), check=False).returncode
+    """Raises Unusable when the command fails; what it prints goes to standard error.
+
+    It is in a session of its own, so that Ctrl-C reaches only us; it does not outlive us then.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # a child that we do not know yet could not be ended
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr.fileno(),
+        start_new_session=True,
+        preexec_fn=hear_signals,
+    ) as process:
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            status = process.wait()
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)  # what it leaves is half an environment, which is removed
+            raise
     if status:
         raise Unusable("this failed with status {}: {}".format(status, " ".join(command)))
 
 
-def install(root: Path, extra: str) -> None:
-    """Make or refresh .venv with the extra. Raises Unusable."""
-    venv, python = root / ".venv", venv_python(root)
-    if not os.access(str(root), os.W_OK):
-        raise Unusable(f"{root} cannot be written to, and its .venv is missing or out of date")
-    print(f"kcm: installing what it needs into {venv}; this takes a minute, once", file=sys.stderr, flush=True)
-    if not (venv / "pyvenv.cfg").exists() or not python.exists():
-        refuse_unusable_python(
-            version=sys.version_info[:3], has_ensurepip=importlib.util.find_spec("ensurepip") is not None
-        )
-        run([sys.executable, "-m", "venv", "--clear", str(venv)])
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-input"]
+def install(root: Path, extra: str, environment: Path) -> None:
+    """Fill a new directory. Raises Unusable.
+
+    Wheels alone, each with a hash that requirements/ has: to build one from source would run what no hash was asked of.
+    kcm itself comes last, built by the backend that is then installed.
+    """
+    run([sys.executable, "-m", "venv", str(environment)])
+    pip = [str(python_of(environment)), "-m", "pip", "install", "--quiet", "--quiet", "--no-input", "--no-deps"]
+    pip.append("--disable-pip-version-check")
+    run([*pip, "--require-hashes", "--only-binary=:all:", "--requirement", str(root / requirements(extra))])
     target = str(root) + (f"[{extra}]" if extra else "")
-    run([*pip, "--constraint", str(root / "constraints.txt"), "--editable", target])
-    for installed in {"", extra}:
-        stamp(root, installed).write_text(fingerprint(root))
+    run([*pip, "--no-index", "--no-build-isolation", "--editable", target])
 
 
-def prepare(root: Path, extra: str) -> Path:
-    """The Python of an environment that is up to date. Raises Unusable."""
-    if is_current(root, extra):
-        return venv_python(root)
+def make(root: Path, extra: str) -> "tuple[Path, int]":
+    """A new environment, held; .venv leads to it. Raises Unusable."""
+    refuse_unusable_python(
+        version=sys.version_info[:3], has_ensurepip=importlib.util.find_spec("ensurepip") is not None
+    )
+    if not os.access(str(root), os.W_OK):
+        raise Unusable(f"{root} cannot be written to, and its environment in .venvs is missing or out of date")
+    home(root).mkdir(exist_ok=True)
+    environment = Path(tempfile.mkdtemp(prefix="{}-".format(extra or "run"), dir=str(home(root))))
+    os.chmod(str(environment), 0o755)
+    held = hold(environment)
+    assert held is not None, environment
+    try:
+        print(
+            f"kcm: installing what it needs into {home(root)}; this takes a minute, once", file=sys.stderr, flush=True
+        )
+        install(root, extra, environment)
+        python = python_of(environment)
+        write_stamp(environment, fingerprint(root, extra), extra, identity(python), described(python))
+    except BaseException:
+        remove(environment)
+        raise
+    before = lead_to(root, environment)
+    remove_unused(root, keep={environment, before})
+    return environment, held
+
+
+def lead_to(root: Path, environment: Path) -> "Path | None":
+    """Let .venv be a link to this environment; returns the one before. A .venv that is not ours stays what it is."""
+    link = root / ".venv"
+    before = None
+    if link.is_symlink():
+        before = home(root) / os.path.basename(os.readlink(str(link)))
+    elif link.exists():
+        if not list(link.glob("kcm-*.stamp")):
+            return None
+        before = Path(tempfile.mkdtemp(prefix="before-", dir=str(home(root))))  # as we made them once
+        os.replace(str(link), str(before))
+    beside = root / f".venv.{os.getpid()}"
+    os.symlink(os.path.join(home(root).name, environment.name), str(beside))
+    os.replace(str(beside), str(link))
+    return before
+
+
+def remove_unused(root: Path, *, keep: "set[Path | None]") -> None:
+    """Remove environments that no program of ours runs in. To be called by who holds the lock of prepare()."""
+    for environment in home(root).iterdir():
+        held = hold(environment, alone=True) if environment not in keep else None
+        if held is not None:
+            with contextlib.suppress(OSError):
+                (environment / STAMP).unlink()
+            remove(environment)
+            os.close(held)
+
+
+def remove(environment: Path) -> None:
+    """Again, while processes that were killed just now still write into it; what is left is removed another time."""
+    for _ in range(10):
+        shutil.rmtree(str(environment), ignore_errors=True)
+        if not environment.exists():
+            return
+        time.sleep(0.1)
+
+
+def prepare(root: Path, extra: str) -> "tuple[Path, int]":
+    """An environment that is up to date, and the descriptor that holds it. Raises Unusable."""
+    found = find(root, extra)
+    if found is not None:
+        return found
     # The lock is on the directory itself: it leaves no file behind, and ends with the process that holds it.
     directory = os.open(str(root), os.O_RDONLY)
     try:
-        fcntl.flock(directory, fcntl.LOCK_EX)
-        if not is_current(root, extra):  # the process that held the lock before us may have done it
-            install(root, extra)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            print("kcm: waiting for another process that installs what it needs", file=sys.stderr, flush=True)
+            fcntl.flock(directory, fcntl.LOCK_EX)
+        return find(root, extra) or make(root, extra)  # the process that held the lock before us may have done it
     finally:
         os.close(directory)
-    return venv_python(root)
+
+
+# The command.
+
+
+def become(command: "list[str]", environment: Path, held: int) -> None:
+    """Replace this process. The lock goes along, but not to children that are started without our descriptors.
+
+    kcm's own command begins with SIGINT blocked and lets it through once it can answer it: until then Python would
+    answer with a traceback.
+    """
+    os.set_inheritable(held, True)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    environ = dict(os.environ)
+    if command[0] == "python":
+        command = [str(python_of(environment)), *command[1:]]
+    else:
+        environ["PATH"] = os.pathsep.join([str(environment / "bin"), environ.get("PATH", os.defpath)])
+    if "actors.command" not in command:
+        hear_signals()
+    os.execvpe(command[0], command, environ)
+
+
+def end_on_signals() -> None:
+    """The launchers have SIGINT ignored until here, as the start of Python answers it with a traceback."""
+
+    def handle(number: int, _frame: object) -> None:
+        raise Interrupted(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, handle)
 
 
 def main(arguments: "list[str]") -> int:
     root = Path(__file__).resolve().parent.parent
+    extra, command = (arguments[0] if arguments else ""), arguments[2:]
     try:
-        print(prepare(root, arguments[0] if arguments else ""))
+        end_on_signals()
+        if extra not in EXTRAS:
+            raise Unusable(f"there are no requirements for {extra!r}, only for {' and '.join(EXTRAS[1:])!r}")
+        environment, held = prepare(root, extra)
+        if command:
+            become(command, environment, held)
+        print(python_of(environment))
     except Unusable as reason:
         print(f"kcm: {reason}", file=sys.stderr)
         return 1
+    except Interrupted as signalled:
+        print("kcm: interrupted", file=sys.stderr)
+        return 128 + int(signalled.args[0])
     return 0
 
 

@@ -48,7 +48,7 @@ def declared() -> list[Requirement]:
 
 
 def pinned() -> dict[str, Version]:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    lines = (ROOT / "requirements/dev.txt").read_text().splitlines()
     pins = [re.match(r"([\w.-]+)==([^\s;\\]+)", line) for line in lines]
     return {canonicalize_name(pin[1]): Version(pin[2]) for pin in pins if pin is not None}
 

@@ -16,7 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("kcm", "actors", "runtime", "protocols")
 ROOMS = (*PACKAGES, "tests", "docs", "examples", "bin", ".ci", ".github")
-MADE_HERE = {".git", ".venv", ".kcm", "build", "dist", "__pycache__"}  # and whatever ends in _cache or .egg-info
+# And whatever ends in _cache or .egg-info.
+MADE_HERE = {".git", ".venv", ".venvs", ".kcm", "build", "dist", "__pycache__"}
 ENTRY_POINTS = {"kcm.controllers", "kcm.cloud_providers"}  # groups, which look like modules
 
 # Records of the past name what was there then.

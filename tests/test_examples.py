@@ -104,5 +104,5 @@ def test_a_controller_that_is_installed_is_switched_like_any_other(server: Embed
     process = start(*command, "--controllers=*,-website,-webside", path=installed)
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
-    assert '"-webside" is not in the list of known controllers' in output
+    assert '"webside" is not in the list of known controllers' in output
     assert '"-website" is not' not in output

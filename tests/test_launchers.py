@@ -3,8 +3,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +15,14 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-SHELL = {"bin/run-kcm": "sh", "bin/run-tests": "sh", "bin/run-bench": "sh", ".ci/run": "bash"}
+SHELL = {
+    "bin/run-kcm": "sh",
+    "bin/run-tests": "sh",
+    "bin/run-bench": "sh",
+    "bin/lock-requirements": "sh",
+    ".ci/run": "bash",
+}
+MADE_FROM = ("setup.cfg", "pyproject.toml", "requirements/run.txt", "requirements/dev.txt")
 
 
 @pytest.fixture
@@ -29,17 +39,25 @@ def environment() -> ModuleType:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A directory with what an environment is made from."""
-    for name in ("setup.cfg", "pyproject.toml", "constraints.txt"):
-        (tmp_path / name).write_text(f"# {name}\n")
+    (tmp_path / "requirements").mkdir()
+    for name in MADE_FROM:
+        (tmp_path / name).write_text(f"[metadata]\nname = {name}\n")
     return tmp_path
 
 
-def make_environment(environment: ModuleType, root: Path, extra: str) -> None:
-    """As install() leaves it, without installing."""
-    python = environment.venv_python(root)
-    python.parent.mkdir(parents=True, exist_ok=True)
-    python.write_text("")
-    environment.stamp(root, extra).write_text(environment.fingerprint(root))
+@pytest.fixture
+def commands(environment: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What would have been run, with the environments that it would have left."""
+    ran: list[list[str]] = []
+
+    def pretend(command: list[str]) -> None:
+        ran.append(command)
+        if command[1:3] == ["-m", "venv"]:
+            (Path(command[-1]) / "bin").mkdir()
+            (Path(command[-1]) / "bin" / "python").symlink_to(sys.executable)
+
+    monkeypatch.setattr(environment, "run", pretend)
+    return ran
 
 
 @pytest.mark.parametrize("launcher", SHELL)
@@ -50,7 +68,7 @@ def test_launchers_are_executable_and_good_shell(launcher: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("launcher", [name for name in SHELL if name.startswith("bin/")])
+@pytest.mark.parametrize("launcher", [name for name in SHELL if name.startswith("bin/run-")])
 def test_a_launcher_finds_its_home_through_symbolic_links(launcher: str, tmp_path: Path) -> None:
     python3 = tmp_path / "python3"
     python3.write_text('#!/bin/sh\necho "$1"\nexit 1\n')
@@ -65,74 +83,213 @@ def test_a_launcher_finds_its_home_through_symbolic_links(launcher: str, tmp_pat
         text=True,
         check=False,
     )
-    assert f"python3 {ROOT / 'bin' / 'environment.py'}" in traced.stderr
+    assert f"python3 -I -S {ROOT / 'bin' / 'environment.py'}" in traced.stderr
 
 
-def test_an_environment_is_current_until_what_it_is_made_from_changes(environment: ModuleType, project: Path) -> None:
-    assert not environment.is_current(project, "")
-    make_environment(environment, project, "")
-    assert environment.is_current(project, "")
-    assert not environment.is_current(project, "dev")
-    for name in ("setup.cfg", "pyproject.toml", "constraints.txt"):
-        (project / name).write_text("# changed\n")
-        assert not environment.is_current(project, "")
-        make_environment(environment, project, "")
-        assert environment.is_current(project, "")
-    environment.venv_python(project).unlink()
-    assert not environment.is_current(project, "")
+def made(environment: ModuleType, project: Path, extra: str) -> Path:
+    """The environment that a launcher would run in; nobody runs in it."""
+    found, held = environment.prepare(project, extra)
+    os.close(held)
+    assert isinstance(found, Path)
+    return found
 
 
-def test_a_current_environment_is_used_as_it_is(
-    environment: ModuleType, project: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_environment_is_made_once_from_wheels_with_hashes(
+    environment: ModuleType, project: Path, commands: list[list[str]]
 ) -> None:
-    make_environment(environment, project, "dev")
-    monkeypatch.setattr(environment, "install", lambda *_: pytest.fail("nothing is to be installed"))
-    assert environment.prepare(project, "dev") == project / ".venv" / "bin" / "python"
+    first = made(environment, project, "dev")
+    venv, wheels, kcm = commands
+    assert venv == [sys.executable, "-m", "venv", str(first)]
+    assert wheels[:4] == kcm[:4] == [str(first / "bin" / "python"), "-m", "pip", "install"]
+    assert {"--require-hashes", "--only-binary=:all:", "--no-deps"} <= set(wheels)
+    assert wheels[-1] == str(project / "requirements" / "dev.txt")
+    # Nothing is fetched for the build: its backend is among what was checked.
+    assert {"--no-index", "--no-build-isolation", "--no-deps"} <= set(kcm)
+    assert kcm[-2:] == ["--editable", f"{project}[dev]"]
+    assert made(environment, project, "dev") == made(environment, project, "") == first
+    assert len(commands) == 3
+    assert (project / ".venv").resolve() == first
+
+
+@pytest.mark.parametrize("name", ["setup.cfg", "pyproject.toml", "requirements/run.txt"])
+def test_another_environment_is_made_when_what_it_is_made_from_changes(
+    environment: ModuleType, project: Path, commands: list[list[str]], name: str
+) -> None:
+    before = made(environment, project, "")
+    (project / name).write_text("[metadata]\nname = changed\n")
+    after = made(environment, project, "")
+    assert after != before
+    assert (project / ".venv").resolve() == after
+    assert before.exists(), "who was in it without a lock may still be"
+
+
+def test_settings_of_tools_are_no_reason_to_install_again(
+    environment: ModuleType, project: Path, commands: list[list[str]]
+) -> None:
+    before = made(environment, project, "")
+    with (project / "setup.cfg").open("a") as setup:
+        setup.write("[mypy]\nstrict = True\n")
+    assert made(environment, project, "") == before
+
+
+def test_an_environment_whose_python_is_another_is_made_again(
+    environment: ModuleType, project: Path, commands: list[list[str]], tmp_path: Path
+) -> None:
+    before = made(environment, project, "")
+    python = environment.python_of(before)
+    newer = tmp_path / "newer"
+    newer.write_text("#!/bin/sh\necho cpython-399 linux-x86_64 somewhere\n")
+    newer.chmod(0o755)
+    python.unlink()
+    python.symlink_to(newer)
+    after = made(environment, project, "")
+    assert after != before
+    environment.python_of(after).unlink()
+    assert made(environment, project, "") != after
+
+
+def test_an_environment_whose_python_was_repaired_is_kept(
+    environment: ModuleType, project: Path, commands: list[list[str]], tmp_path: Path
+) -> None:
+    before = made(environment, project, "")
+    description = environment.described(environment.python_of(before))
+    assert description.startswith(sys.implementation.cache_tag)
+    same = tmp_path / "same"
+    same.write_text(f"#!/bin/sh\necho '{description}'\n")
+    same.chmod(0o755)
+    environment.python_of(before).unlink()
+    environment.python_of(before).symlink_to(same)
+    assert made(environment, project, "") == before
+
+
+def test_an_environment_is_not_removed_under_who_runs_in_it(
+    environment: ModuleType, project: Path, commands: list[list[str]]
+) -> None:
+    running, held = environment.prepare(project, "")
+    lock = project / "requirements" / "run.txt"
+    for version in "12":
+        lock.write_text(version)
+        unused = made(environment, project, "")
+    lock.write_text("3")
+    last = made(environment, project, "")
+    assert {running, unused, last} == set((project / ".venvs").iterdir())
+    os.close(held)
+    lock.write_text("4")
+    assert {last, made(environment, project, "")} == set((project / ".venvs").iterdir())
+
+
+def test_what_stops_an_installation_leaves_nothing(
+    environment: ModuleType, project: Path, commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = made(environment, project, "")
+    (project / "requirements" / "run.txt").write_text("newer")
+
+    def stop(_: list[str]) -> None:
+        raise environment.Interrupted(2)
+
+    monkeypatch.setattr(environment, "run", stop)
+    with pytest.raises(environment.Interrupted):
+        environment.prepare(project, "")
+    assert list((project / ".venvs").iterdir()) == [before]
+    assert (project / ".venv").resolve() == before
+
+
+def test_an_environment_of_somebody_else_is_left_alone(
+    environment: ModuleType, project: Path, commands: list[list[str]]
+) -> None:
+    (project / ".venv").mkdir()
+    assert made(environment, project, "").parent == project / ".venvs"
+    assert not (project / ".venv").is_symlink()
+
+
+def test_an_environment_of_an_older_kcm_gives_way(
+    environment: ModuleType, project: Path, commands: list[list[str]]
+) -> None:
+    (project / ".venv").mkdir()
+    (project / ".venv" / "kcm-base.stamp").write_text("of before")
+    made_now = made(environment, project, "")
+    assert (project / ".venv").resolve() == made_now
+    (kept,) = set((project / ".venvs").iterdir()) - {made_now}
+    assert (kept / "kcm-base.stamp").exists(), "somebody may run in it"
 
 
 def test_of_two_that_start_at_once_one_installs(
-    environment: ModuleType, project: Path, monkeypatch: pytest.MonkeyPatch
+    environment: ModuleType, project: Path, commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    installed = []
+    flock, waiting = environment.fcntl.flock, []
 
-    def waited_for_the_other(*_: object) -> None:
+    def the_other_was_first(descriptor: int, how: int) -> None:
         """While we waited for the lock, its holder made the environment."""
-        make_environment(environment, project, "")
+        if os.fstat(descriptor).st_ino == project.stat().st_ino and not waiting:
+            waiting.append(how)
+            os.close(environment.make(project, "")[1])
+        flock(descriptor, how)
 
-    monkeypatch.setattr(environment.fcntl, "flock", waited_for_the_other)
-    monkeypatch.setattr(environment, "install", lambda *arguments: installed.append(arguments))
-    environment.prepare(project, "")
-    assert installed == []
-
-
-def test_an_outdated_environment_is_installed_again(
-    environment: ModuleType, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands: list[list[str]] = []
-    make_environment(environment, project, "")
-    (project / ".venv" / "pyvenv.cfg").write_text("")
-    (project / "constraints.txt").write_text("# newer\n")
-    monkeypatch.setattr(environment, "run", commands.append)
-    environment.prepare(project, "dev")
-    (pip,) = commands  # the environment itself is there already
-    assert pip[1:4] == ["-m", "pip", "install"]
-    assert pip[-2:] == ["--editable", f"{project}[dev]"]
-    assert environment.is_current(project, "dev")
-    assert environment.is_current(project, "")
+    monkeypatch.setattr(environment.fcntl, "flock", the_other_was_first)
+    made(environment, project, "")
+    assert len(waiting) == 1
+    assert len(commands) == 3
 
 
 def test_a_checkout_that_cannot_be_written_says_so(
     environment: ModuleType, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment.os, "access", lambda *_: False)  # file modes do not bind the superuser
-    with pytest.raises(environment.Unusable, match=r"cannot be written to, and its \.venv is missing or out of date"):
+    with pytest.raises(environment.Unusable, match=r"cannot be written to, and its environment in \.venvs is missing"):
         environment.prepare(project, "")
+
+
+def test_ctrl_c_while_it_installs_is_one_line(project: Path) -> None:
+    shutil.copytree(ROOT / "bin", project / "bin")
+    launched = subprocess.Popen(
+        ["sh", project / "bin" / "run-kcm"], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with launched as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("kcm: installing what it needs into ")
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all in the foreground
+        assert process.stderr.read() == "kcm: interrupted\n"
+        assert process.wait() == 130
+    assert list((project / ".venvs").iterdir()) == []
+
+
+def test_ctrl_c_while_python_imports_is_one_line() -> None:
+    def interrupted_already() -> None:
+        """As bin/environment.py hands over, when Ctrl-C came just then."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        os.kill(os.getpid(), signal.SIGINT)
+
+    command = [sys.executable, "-P", "-m", "actors.command", "--help"]
+    done = subprocess.run(
+        command, cwd=ROOT, preexec_fn=interrupted_already, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "kcm: interrupted\n")
+
+
+def test_a_program_in_an_environment_holds_it_and_hears_ctrl_c(environment: ModuleType, project: Path) -> None:
+    """Whatever was held back on the way there."""
+    within = project / ".venvs" / "it"
+    (within / "bin").mkdir(parents=True)
+    (within / "bin" / "python").symlink_to(sys.executable)
+    code = "import signal; print(signal.getsignal(2), signal.pthread_sigmask(0, []), flush=True); input()"
+    become = f"import environment, pathlib; it = pathlib.Path({str(within)!r})"
+    become += f"; environment.become(['python', '-c', {code!r}], it, environment.hold(it))"
+    program = subprocess.Popen(
+        [sys.executable, "-c", become], cwd=ROOT / "bin", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "<built-in function default_int_handler> set()\n"
+        assert environment.hold(within, alone=True) is None
+    held = environment.hold(within, alone=True)
+    assert held is not None
+    os.close(held)
 
 
 @pytest.mark.parametrize(
     "version, has_ensurepip, says",
     [
-        ((3, 10, 4), True, r"kcm needs Python 3\.11 or newer; .+ \(Python 3\.10\.4\) is too old"),
+        ((3, 10, 4), True, r"Python 3\.11 or newer is needed; .+ \(Python 3\.10\.4\) is too old"),
         ((3, 11, 2), False, r"has no ensurepip, .+: apt-get install python3-venv$"),
     ],
 )
@@ -161,9 +318,31 @@ def test_every_dependency_is_bounded_and_pinned() -> None:
     needed = re.findall(r"^    ([A-Za-z][\w.-]*) (\S.*)$", setup.partition("install_requires")[2], re.MULTILINE)
     assert len(needed) > 10
     assert [name for name, bounds in needed if ">=" in bounds and "<" not in bounds] == []
-    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().replace("_", "-")
+    pinned = (ROOT / "requirements/dev.txt").read_text(encoding="utf-8").lower().replace("_", "-")
     wanted = [name.lower().replace("_", "-") for name, bounds in needed if ">=" in bounds]
     assert [name for name in wanted if f"\n{name}==" not in pinned] == []
+
+
+def pins(file: str) -> dict[str, str]:
+    """Version by package, each of which has hashes."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    blocks = re.findall(
+        r"^([\w.-]+)==([^ ]+)[^\n]*\\\n((?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", text, re.MULTILINE
+    )
+    named = re.findall(r"^[\w.-]+", text, re.MULTILINE)
+    assert [name for name, _, _ in blocks] == named
+    return {name: version for name, version, _ in blocks}
+
+
+def test_every_pin_has_hashes_and_the_two_lists_agree() -> None:
+    run, dev = pins("requirements/run.txt"), pins("requirements/dev.txt")
+    assert len(run) > 20
+    assert run.items() <= dev.items()
+
+
+def test_the_build_backend_is_one_of_the_pins() -> None:
+    (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    assert backend == f"setuptools=={pins('requirements/run.txt')['setuptools']}"
 
 
 def test_the_forge_tests_every_python_that_we_name() -> None:

@@ -3,7 +3,3 @@
 starting: what a run stands on, made from its flags. serving: health, metrics, debugging. manifests: --apply.
 greeting: what people are shown.
 """
-
-from actors.command.run_kcm import main
-
-__all__ = ["main"]

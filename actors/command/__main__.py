@@ -1,9 +1,17 @@
-"""python -m actors.command"""
+"""python -m actors.command, and the script run-kcm."""
 
-import sys
+from __future__ import annotations
 
-from actors.command.run_kcm import main
-from runtime.process.standard_streams import open_closed_streams
+from runtime.process.interrupts import answer_interrupts
+
+answer_interrupts("kcm")  # the imports take half a second
+
+import sys  # noqa: E402
+
+from actors.command.run_kcm import main  # noqa: E402
+from runtime.process.standard_streams import open_closed_streams  # noqa: E402
+
+__all__ = ["main"]
 
 if __name__ == "__main__":
     open_closed_streams()

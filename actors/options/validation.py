@@ -32,11 +32,11 @@ def faults(options: Options, checks: Iterable[Check]) -> list[str]:
 
 
 def unknown_controllers(items: Iterable[str], known: Collection[str]) -> list[str]:
-    """items: of --controllers, with aliases resolved."""
+    """items: of --controllers, with aliases resolved. "-*" names none, as upstream has it."""
     return [
-        f"{quote(item)} is not in the list of known controllers"
-        for item in items
-        if item != "*" and item.removeprefix("-") not in known
+        f"{quote(name)} is not in the list of known controllers"
+        for name in (item.removeprefix("-") for item in items if item != "*")
+        if name not in known
     ]
 
 

@@ -12,10 +12,11 @@ STDIN = 0  # file descriptor
 
 
 class Ending:
-    """Set once, from any thread; waited for by one."""
+    """Set once, from any thread; waited for by one. signal: the number of the signal that set it, 0 for none."""
 
     def __init__(self) -> None:
         self._set = threading.Event()
+        self.signal = 0
 
     def set(self) -> None:
         self._set.set()
@@ -38,6 +39,7 @@ def on_signals() -> Ending:
     def handle(number: int, _frame: object) -> None:
         if ending.is_set():
             os._exit(128 + number)
+        ending.signal = number
         ending.set()
 
     signal.signal(signal.SIGTERM, handle)

@@ -157,7 +157,7 @@ def test_an_unknown_controller_is_refused_with_those_that_are_known() -> None:
     done = run("--controllers=*,-nosuch")
     assert done.returncode == 1
     first, known = done.stderr.splitlines()
-    assert first == 'Error: "-nosuch" is not in the list of known controllers'
+    assert first == 'Error: "nosuch" is not in the list of known controllers'
     assert {"deployment-controller", "token-cleaner-controller"} <= set(known.partition(": ")[2].split(", "))
 
 

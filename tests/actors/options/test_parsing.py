@@ -54,10 +54,12 @@ def test_aliases_of_controllers_become_their_names() -> None:
 
 
 def test_unknown_controllers_are_all_named() -> None:
-    assert faults("--controllers=*,-foo,job,bar") == (
-        '"-foo" is not in the list of known controllers',
+    assert faults("--controllers=*,-foo,job,bar,-*") == (
+        '"foo" is not in the list of known controllers',
         '"bar" is not in the list of known controllers',
+        '"*" is not in the list of known controllers',  # as upstream: "--controllers=" asks for none
     )
+    assert options("--controllers=").generic.controllers == ()
 
 
 @pytest.mark.parametrize(
