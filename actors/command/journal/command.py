@@ -17,7 +17,6 @@ import orjson
 from actors.app.arguments import read_options
 from actors.app.installed import installed_controllers
 from actors.command.journal.replay import Difference, command_values, replay, told_in_words
-from actors.command.journal.table import Filter, aligned, rows
 from actors.controllers.built_in import BUILT_IN
 from actors.options import InvalidOptions, Options
 from protocols.messages.commands import Submit
@@ -26,6 +25,7 @@ from protocols.times import parse_time
 from runtime.flags.declaration import FlagError
 from runtime.logs.standard_log import standard_log
 from runtime.system.journal import JournalError, read_journal
+from runtime.system.journal_table import Filter, aligned, rows
 
 
 def main(argv: Sequence[str]) -> int:

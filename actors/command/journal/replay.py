@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from actors.command.journal.stage import Stage
-from actors.command.journal.table import described, message_of
 from actors.options import Options
 from actors.reconciliation.actor_names import (
     DISCOVERY,
@@ -33,6 +32,7 @@ from protocols.messages.lifecycle import Attach
 from protocols.times import parse_time
 from runtime.system.actor_system import ActorSpec
 from runtime.system.journal import JournalError, Record
+from runtime.system.journal_table import described, message_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

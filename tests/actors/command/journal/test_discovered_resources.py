@@ -8,7 +8,6 @@ from typing import Any
 
 from actors.app.system import ControllerSystem
 from actors.command.journal.replay import replay
-from actors.command.journal.table import described
 from actors.options import Options
 from actors.simulation import SimulatedCluster
 from protocols.codec import decode
@@ -16,6 +15,7 @@ from protocols.messages.discovery import ResourcesDiscovered, TablesChanged
 from protocols.messages.journal import MessageSent
 from protocols.resources import PODS, Resource
 from runtime.system.journal import JournalWriter, Run, read_journal
+from runtime.system.journal_table import described
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
 from tests.support.census import CONFIGMAPS, census
 

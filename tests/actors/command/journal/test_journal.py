@@ -12,7 +12,6 @@ import pytest
 from actors.app.system import ControllerSystem
 from actors.command.journal import command as journal_command
 from actors.command.journal.replay import Replay, replay
-from actors.command.journal.table import described, keys_in
 from actors.controllers.built_in import BUILT_IN
 from actors.options import Options
 from actors.reconciliation.specs import ControllerContext, ControllerSpec
@@ -23,6 +22,7 @@ from protocols.objects import decode_object, encode_object
 from protocols.resources import DEPLOYMENTS, PODS
 from runtime.simulation.clock import VirtualClock
 from runtime.system.journal import JournalError, JournalWriter, Run, read_journal
+from runtime.system.journal_table import described, keys_in
 
 DEPLOYMENT = {
     "apiVersion": "apps/v1",
