@@ -10,7 +10,7 @@ from kcm._lazy import lazily
 if TYPE_CHECKING:
     from actors.app.local_cluster import LocalCluster
     from actors.simulation import SimulatedCluster
-    from actors.simulation.campaign.checking import must_hold
+    from actors.simulation.campaign.explaining import must_hold
     from actors.simulation.campaign.setting import Setting
     from actors.simulation.driving import (
         Bench,
@@ -70,7 +70,7 @@ else:
             "Invariant": "actors.simulation.invariants.observing:Invariant",
             "Admitted": "actors.simulation.invariants.observing:Admitted",
             "LocalCluster": "actors.app.local_cluster:LocalCluster",
-            "must_hold": "actors.simulation.campaign.checking:must_hold",
+            "must_hold": "actors.simulation.campaign.explaining:must_hold",
             "Fail": "actors.simulation.invariants.observing:Fail",
             "parse_faults": "runtime.faults.vocabulary:parse_faults",
             "ProcessStarted": "actors.simulation.invariants.observing:ProcessStarted",

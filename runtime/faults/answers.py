@@ -7,7 +7,24 @@ import orjson
 from runtime.client.api import Response
 from runtime.faults.vocabulary import Fault
 
-_REASONS = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError", 504: "Timeout"}
+# As the API server words them, and as a client guesses them where a proxy answers.
+# Source: kubernetes v1.36 apimachinery/pkg/api/errors/errors.go, NewGenericServerResponse.
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
 
 
 def no_answer(error: str, *, sent: bool = True) -> Response:
@@ -16,7 +33,7 @@ def no_answer(error: str, *, sent: bool = True) -> Response:
 
 def refusal(fault: Fault) -> Response:
     """The response of a server, or of a proxy before it, that refuses a request."""
-    reason = _REASONS.get(fault.status, "InternalError")
+    reason = _REASONS.get(fault.status, "InternalError" if fault.status >= 500 else "Unknown")
     status = {
         "kind": "Status",
         "apiVersion": "v1",

@@ -128,7 +128,7 @@ class SimulatedNetwork:
 
     def note(self, process: str, text: str) -> None:
         if self.trace is not None:
-            self.trace.note(self.clock.monotonic(), process, "network", text)
+            self.trace.passed(self.clock.monotonic(), process, text)
 
 
 def _is_discovery(path: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from protocols.codec import decode, encode
 from protocols.messages.lifecycle import ActorFailed
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import FaultKind, InjectedError
+from runtime.simulation.blocking import guard
 from runtime.simulation.clock import ProcessClock, VirtualClock
 from runtime.simulation.trace import Trace
 from runtime.system.actor import Actor, CrashedError
@@ -94,6 +96,7 @@ class World:
     """Any number of processes on one clock; two managers of one cluster are two processes."""
 
     def __init__(self, *, log: FilteringBoundLogger, seed: int = 0) -> None:
+        guard.install()
         self.clock = VirtualClock()
         self.random = random.Random(seed)
         self.log = log
@@ -306,6 +309,7 @@ class World:
     def _guard(self, actor: Actor, item: Any) -> None:
         """Have it handle what was in its mailbox, or start if that is None, as pykka's loop does."""
         self.current = actor
+        guard.thread = threading.get_ident()
         try:
             if item is None:
                 actor.on_start()
@@ -324,6 +328,7 @@ class World:
             actor.on_failure(type(err), err, err.__traceback__)
         finally:
             self.current = None
+            guard.thread = 0
 
     def _end(self, actor: Actor) -> None:
         actor.actor_stopped.set()

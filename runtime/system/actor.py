@@ -171,6 +171,7 @@ class Actor(pykka.ThreadingActor):
         self.stopped()
 
     def _report(self, err: BaseException) -> None:
+        self.context.system.raised(self.name, "the actor", "", err)
         text = "".join(traceback.format_exception(err))
         failure = ActorFailed(self.name, self.context.incarnation, f"{type(err).__name__}: {err}", text)
         self.context.system.failed(failure)

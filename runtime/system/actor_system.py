@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
 Gate = Callable[[str], None]  # (receiver), on its thread before it handles a message; what it raises ends the actor
+Mishap = Callable[[str, str, str, BaseException], None]  # (actor, what it did, for which key or "", what was raised)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,8 @@ class ActorSystem:
     """The address book, and the only way from one actor to another.
 
     supervisor: the name that failures are sent to. Its own failure goes to `orphaned`, which the owner of the system
-    sets. gates and journal are set before the first actor is spawned.
+    sets. gates, mishaps and journal are set before the first actor is spawned.
+    mishaps: called with what ends an actor, and with what a reconciler's code raises though its actor lives on.
 
     undecodable: frames that could not be decoded. dropped: frames without a receiver.
     """
@@ -110,6 +112,7 @@ class ActorSystem:
         self.undecodable = self.dropped = 0
         self.taps: list[Tap] = []
         self.gates: list[Gate] = []
+        self.mishaps: list[Mishap] = []
         self.journal: Journal | None = None
         self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
         self._spawner = spawner if spawner is not None else ThreadSpawner()
@@ -208,6 +211,11 @@ class ActorSystem:
             frame = self.journal.sent("outside", name, resident.context.incarnation, frame, 0)
         answer = resident.ref.ask(frame, timeout=timeout)
         return decode(answer) if isinstance(answer, bytes) else answer
+
+    def raised(self, actor: str, what: str, key: str, err: BaseException) -> None:
+        """Called where an exception is caught that is not this code's own, on the actor's thread."""
+        for see in self.mishaps:
+            see(actor, what, key, err)
 
     def failed(self, failure: ActorFailed) -> None:
         """Called by an actor's base when it ends with an error."""

@@ -104,8 +104,8 @@ def keys_in(message: Any) -> list[str]:
             return [value for name in ("key", "node") if isinstance(value := getattr(message, name, None), str)]
 
 
-def described(message: Any) -> str:
-    """In a few words."""
+def described(message: Any, *, longest: int = LONGEST) -> str:
+    """In a few words. longest: characters of each text in it."""
     match message:
         case None:
             return "(cannot be read)"
@@ -118,16 +118,17 @@ def described(message: Any) -> str:
             task = " ".join(filter(None, (" for" if queue else "", queue, key)))
             return f"Submit {ticket}{task}: " + ", ".join(map(command_text, commands))
         case Settled(ticket=ticket, index=index, outcome=outcome):
-            return f"Settled {ticket}.{index}: {outcome_text(outcome)}"
+            return f"Settled {ticket}.{index}: {outcome_text(outcome, longest=longest)}"
         case Streamed(stream=stream, lines=lines):
             return f"Streamed {stream}: {len(lines.splitlines())} lines, {len(lines)} bytes"
         case Listed(stream=stream, status=status, body=body) | StreamEnded(stream=stream, status=status, body=body):
             return f"{type_name(message)} {stream}: {status}, {len(body)} bytes"
         case Record(type=type, reason=reason, message=text):
-            return f"Record {keys_in(message)[0]} {type} {reason}: {short(text)}"
+            return f"Record {keys_in(message)[0]} {type} {reason}: {short(text, longest)}"
         case _:
             fields = [
-                f"{field.name}={short(str(getattr(message, field.name)))}" for field in dataclasses.fields(message)
+                f"{field.name}={short(str(getattr(message, field.name)), longest)}"
+                for field in dataclasses.fields(message)
             ]
             return " ".join([type_name(message), *fields])
 
@@ -142,21 +143,21 @@ def command_text(command: Any) -> str:
     return f"{type_name(command)} {command.resource} {keys[0]}{'/' if subresource else ''}{subresource}"
 
 
-def outcome_text(outcome: Any) -> str:
+def outcome_text(outcome: Any, *, longest: int = LONGEST) -> str:
     if isinstance(outcome, Done):
         obj = _object(outcome.body)
         version = (obj.get("metadata") or {}).get("resourceVersion", "")
         return f"Done {obj.get('kind', '')} {key_of(obj)} at {version}"
-    return f"{type_name(outcome)} {short(outcome.message)}"
+    return f"{type_name(outcome)} {short(outcome.message, longest)}"
 
 
 def type_name(message: Any) -> str:
     return type(message).__name__
 
 
-def short(text: str) -> str:
+def short(text: str, longest: int = LONGEST) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from actors.simulation.trials.silence import silenced
 from actors.simulation.trials.workloads.actions import KINDS, NAMES, change, workload
 from protocols.resources import DEPLOYMENTS, NODES, REPLICASETS, Resource
 
+SCENARIOS = 24  # then a seed had one of so many lists of actions
 CHANGES = ("image", "scale", "scale", "kill", "anew", "orphan")
 HISTORIES = (0, 1, None)
 HAPPENINGS = ("silent", "silent", "out of service", "off", "gone", "deleted", "anew", "anew", "cordoned", "maintained")
@@ -78,7 +79,7 @@ def _history(kind: Resource, kept: int | None) -> dict[str, Any]:
     return {"revisionHistoryLimit": kept} if kind == DEPLOYMENTS and kept is not None else {}
 
 
-WORKLOADS_TOGETHER = Setting(actions=drawn_together())
+WORKLOADS_TOGETHER = Setting(actions=drawn_together(), scenarios=SCENARIOS)
 
 
 # Nodes.
@@ -168,4 +169,4 @@ def _pods(chance: random.Random, nodes: Sequence[str], seconds: float) -> Iterat
         yield bare_pod(4.0, f"{PATIENT}-{number}", node=node, tolerations=({"operator": "Exists"},))
 
 
-NODES_TOGETHER = replace(NODES_TOO, actions=nodes_together)
+NODES_TOGETHER = replace(NODES_TOO, actions=nodes_together, scenarios=SCENARIOS)

@@ -29,7 +29,7 @@ from protocols.resources import PODS, REPLICASETS
 from runtime.faults.vocabulary import Fault
 from runtime.simulation.plan import draw_plan
 from runtime.tables.overlay import Lister, Tables
-from tests.faults.drawn_together import drawn_together
+from tests.faults.drawn_together import SCENARIOS, drawn_together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +175,7 @@ def planted(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan)
         controllers=(spec,),
         trials=(TRIAL,),
         actions=drawn_together((REPLICASETS,), changes),
+        scenarios=SCENARIOS,
         elections=lambda _scenario: 0,
         draw=draw,
     )

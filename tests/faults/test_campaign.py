@@ -13,7 +13,8 @@ import random
 
 import pytest
 
-from actors.simulation.campaign.checking import check, report, small
+from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.explaining import report, small
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind

@@ -11,6 +11,7 @@ was answered under its name.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -111,6 +112,7 @@ class Controller(Actor):
             tables=tables,
             clock=self.clock,
             log=log,
+            raised=functools.partial(self.context.system.raised, self.name),
         )
         self._work = Work(
             self.context,

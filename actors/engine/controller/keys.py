@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.reconciliation import Change, Interest, Watch
@@ -47,9 +47,10 @@ class Keys:
         tables: Tables,
         clock: Clock,
         log: FilteringBoundLogger,
+        raised: Callable[[str, str, Exception], None],
     ) -> None:
-        """log: bound to the controller."""
-        self._tables, self._clock, self._log = tables, clock, log
+        """log: bound to the controller. raised: called with what a `to` function raised, see ActorSystem.raised."""
+        self._tables, self._clock, self._log, self._raised = tables, clock, log, raised
         self._routes = {
             resource_id: _Routes([route for route in routes if route[0].resource.id == resource_id])
             for resource_id in dict.fromkeys(watch.resource.id for watch, _ in routes)
@@ -85,6 +86,7 @@ class Keys:
                 for key in keys:
                     queue.add(key, now)
             except Exception as err:  # a malformed object concerns nobody else
+                self._raised(f"`to` of the watch of {watch.resource.name}", change.key, err)
                 self._log.warning(
                     "malformed object skipped",
                     resource=watch.resource.name,

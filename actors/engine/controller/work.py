@@ -80,6 +80,7 @@ class Work:
         try:
             remember(self._tables, command, outcome)
         except (ValueError, TypeError, KeyError, AttributeError) as err:  # as a proxy in front of the server may send
+            self._context.system.raised(self._context.name, "taking an answer", attempt.task.key, err)
             outcome = Unknown(f"malformed answer: {one_line(err)}")
         attempt.outcomes[settled.index] = outcome
         attempt.missing -= 1
@@ -178,7 +179,9 @@ class Work:
             return
         now = self._clock.monotonic()
         self.failed += 1
-        attempt.task.fail(err, now)
+        task, context = attempt.task, self._context
+        context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
+        task.fail(err, now)
 
 
 # What reconcilers get wrong, said so that their authors see it.

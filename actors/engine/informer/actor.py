@@ -275,7 +275,9 @@ class Informer(Actor):
         if self._incomplete >= INCOMPLETE_LISTS:
             self._streaming_lists = False
 
-    def _warn_malformed(self, why: str, key: Key = "") -> None:
+    def _warn_malformed(self, why: str, key: Key = "", err: Exception | None = None) -> None:
+        if err is not None:  # of an index, too, which is a controller's code
+            self.context.system.raised(self.name, "making an entry", key, err)
         self.log.warning("malformed object skipped", resource=self._resource.name, key=key, error=why)
 
     # Time.

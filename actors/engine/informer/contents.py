@@ -27,8 +27,10 @@ class Contents:
     A malformed object is skipped and reported: it stalls no other.
     """
 
-    def __init__(self, table: Table, writer: TableWriter, *, malformed: Callable[[str, Key], None]) -> None:
-        """malformed: called with what is wrong, and the object's key as far as it is known."""
+    def __init__(
+        self, table: Table, writer: TableWriter, *, malformed: Callable[[str, Key, Exception | None], None]
+    ) -> None:
+        """malformed: called with what is wrong, the object's key as far as it is known, and what was raised."""
         self._table, self._writer, self._malformed = table, writer, malformed
         self._gathered: dict[Key, Entry] = {}  # of a list that is not complete
 
@@ -84,7 +86,7 @@ class Contents:
                 known = self._writer.put(entry)
                 return Difference(EventType.ADDED if known is None else EventType.MODIFIED, entry, known)
             case _:
-                self._malformed(f"a watch event of unknown type {line.type!r}", "")
+                self._malformed(f"a watch event of unknown type {line.type!r}", "", None)
                 return None
 
     def _entry(self, obj: Any) -> Entry | None:
@@ -97,7 +99,7 @@ class Contents:
             raw = strip(obj)
             return self._table.make_entry(obj, raw)
         except (MalformedError, ValueError, TypeError, KeyError, AttributeError, orjson.JSONEncodeError) as err:
-            self._malformed(f"{type(err).__name__}: {err}", _key_of(obj))
+            self._malformed(f"{type(err).__name__}: {err}", _key_of(obj), err)
             return None
 
 

@@ -6,15 +6,17 @@ A run is determined by its seed: what users do, what goes wrong and when, and wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from actors.engine.elector import Election
 from actors.engine.vitals import ManagerVitals
 from actors.reconciliation.actor_names import MANAGER
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.setting import SCENARIOS, USUAL, Composition, Setting
+from actors.simulation.campaign.recording import Recording
+from actors.simulation.campaign.setting import USUAL, Composition, Setting
+from actors.simulation.invariants.mishaps import Mishaps
 from actors.simulation.invariants.observing import InvariantChecker, Violation
 from actors.simulation.invariants.usual import usual_invariants
 from actors.simulation.invariants.writes import Quiet
@@ -22,101 +24,208 @@ from actors.simulation.trials.scenario import Action, do_in_order
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.logs.standard_log import quiet_log
+from runtime.simulation.trace import Note
+from runtime.simulation.world import HotLoopError
 
 LOOK = 5.0  # seconds between two looks at whether it is
 LATE = 130.0  # seconds after the faults: a watch that was stalled last is renewed 120 s after its last byte
 QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
+CONVERGES = "converges once faults have stopped"
+DOABLE = "users can do what they wish"
+STAYS = "what has settled stays so"
+ALIVE = "every actor lives or is reported"
+GOES_ON = "time goes on"
+
+
+class Wish(NamedTuple):
+    """What a user does in a run. number: in the list of its scenario. at: from when on. done: when, None if never."""
+
+    number: int
+    at: float
+    text: str
+    done: float | None
 
 
 @dataclass(slots=True)
 class Run:
-    """What came of one run. setting: its name. struck: how often each kind of fault struck. checked: how often each
-    invariant was checked. seconds: virtual.
+    """What came of one run.
+
+    setting: its name. wishes: those that it was to have. chosen: their numbers, None for all that the seed draws.
+    struck: how often each kind of fault struck. checked: how often each invariant was checked. seconds: virtual.
+    settled: when all was as the specs say, None if never. mishaps: of a run with violations, see Mishaps.lines.
+    digest, notes: of a traced run.
     """
 
     setting: str
     seed: int
     faults: tuple[Fault, ...]
+    chosen: tuple[int, ...] | None
+    wishes: list[Wish]
     violations: list[Violation]
     struck: Counter[FaultKind]
     checked: Counter[str]
     seconds: float
     steps: int
-    digest: str
+    settled: float | None
     end: dict[str, Any]
-    trace: list[str]
+    mishaps: list[str] = field(default_factory=list)
+    digest: str = ""
+    notes: list[Note] = field(default_factory=list)
+    recording: Recording | None = None
+    hints: list[str] = field(default_factory=list)
 
 
-def run(seed: int, faults: Sequence[Fault] | None = None, *, setting: Setting = USUAL, traced: bool = False) -> Run:
-    """One run. Its faults are those that the seed draws, unless they are given."""
+def run(
+    seed: int,
+    faults: Sequence[Fault] | None = None,
+    *,
+    setting: Setting = USUAL,
+    wishes: Collection[int] | None = None,
+    brief: bool = False,
+    traced: bool = False,
+    recording: Recording | None = None,
+    later: Callable[[SimulatedCluster, Composition, Run], None] | None = None,
+) -> Run:
+    """One run. Its faults are those that the seed draws, unless they are given.
+
+    wishes: numbers of what users do; None is all that the seed draws. brief: it is over once all is as the specs say,
+    and held to nothing but that: for its end state. later: called at the end, to see how it goes on.
+    An exception of the setting's own functions passes, with a note that says how to replay the run.
+    """
     plan = setting.plan(seed) if faults is None else tuple(faults)
-    cloud = FakeCloud() if setting.cloud else None
-    cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
-    number = seed % SCENARIOS
-    scenario, composed, quiet = setting.scenario(number), setting.composed(number), Quiet()
-    invariants = usual_invariants(cluster, composed.ownership)
-    checker = InvariantChecker(cluster, [*invariants, quiet, *composed.invariants(cluster, scenario)])
-    setting.prepare(cluster)
-    cluster.hollow_nodes(nodes=scenario.fleet.nodes, zones=scenario.fleet.zones)
-    elections = setting.elections(number)
-    for manager in range(max(1, elections)):
-        election = Election(identity=f"manager-{manager + 1}") if elections else None
-        options = setting.options(number)
-        cluster.manager(controllers=setting.controllers, options=options, election=election, keep=True)
-    waiting = do_in_order(cluster, composed.actions(scenario))
-    _go_on(cluster, checker, waiting, quiet, setting, composed)
-    trace = cluster.trace
-    return Run(
-        setting=setting.name,
-        seed=seed,
-        faults=plan,
-        violations=checker.violations,
-        struck=cluster.injector.struck,
-        checked=checker.checked,
-        seconds=cluster.clock.monotonic(),
-        steps=cluster.world.steps,
-        digest="" if trace is None else trace.digest,
-        end={} if checker.violations else composed.end_state(cluster),
-        trace=trace.last(60) if trace is not None and checker.violations else [],
-    )
+    one = _Run(seed, plan, setting=setting, wishes=wishes, brief=brief, traced=traced or recording is not None)
+    if recording is not None:
+        recording.attach(one.cluster, seed=seed)
+    try:
+        result = one.to_its_end()
+        result.recording = recording
+        if later is not None:
+            later(one.cluster, one.composed, result)
+    except Exception as err:
+        err.add_note(f"in the run of {setting.name}, seed {seed}, at {one.cluster.clock.monotonic():.3f} s")
+        raise
+    finally:
+        if recording is not None:
+            recording.close()
+    return result
 
 
-def _go_on(
-    cluster: SimulatedCluster,
-    checker: InvariantChecker,
-    waiting: list[Action],
-    quiet: Quiet,
-    setting: Setting,
-    composed: Composition,
-) -> None:
-    """Until it has settled and stayed so, or an invariant is violated."""
+class _Run:
+    def __init__(
+        self,
+        seed: int,
+        plan: tuple[Fault, ...],
+        *,
+        setting: Setting,
+        wishes: Collection[int] | None,
+        brief: bool,
+        traced: bool,
+    ) -> None:
+        self._seed, self._plan, self._setting, self._brief = seed, plan, setting, brief
+        self._chosen = None if wishes is None else tuple(sorted(wishes))
+        self._number = setting.number(seed)
+        cloud = FakeCloud() if setting.cloud else None
+        self.cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
+        self.composed = setting.composed(self._number)
+        self._scenario, self._quiet = setting.scenario(self._number), Quiet()
+        drawn = self.composed.actions(self._scenario)
+        self._actions = [(number, action) for number, action in enumerate(drawn) if wishes is None or number in wishes]
+        self._done: dict[int, float] = {}  # when, by number
+        self._settled: float | None = None
+        invariants = usual_invariants(self.cluster, self.composed.ownership)
+        further = self.composed.invariants(self.cluster, self._scenario)
+        self._checker = InvariantChecker(self.cluster, () if brief else [*invariants, self._quiet, *further])
+        self._fail = self._checker.fail
+        self._mishaps = Mishaps(
+            self.cluster,
+            allowed={trial.controller: trial.raises for trial in self.composed.trials},
+            fail=lambda text: self._fail(Mishaps.name, text),
+        )
 
-    def failed() -> bool:
-        return bool(checker.violations)
+    def to_its_end(self) -> Run:
+        cluster, setting, checker = self.cluster, self._setting, self._checker
+        setting.prepare(cluster)
+        fleet = self._scenario.fleet
+        cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones)
+        elections = setting.elections(self._number)
+        for manager in range(max(1, elections)):
+            election = Election(identity=f"manager-{manager + 1}") if elections else None
+            options = setting.options(self._number)
+            cluster.manager(controllers=setting.controllers, options=options, election=election, keep=True)
+        waiting = do_in_order(cluster, [self._numbered(number, action) for number, action in self._actions])
+        try:
+            self._go_on(waiting)
+        except HotLoopError as err:
+            self._fail(GOES_ON, str(err))
+        trace = cluster.trace
+        checker.checked[Mishaps.name] += 1
+        return Run(
+            setting=setting.name,
+            seed=self._seed,
+            faults=self._plan,
+            chosen=self._chosen,
+            wishes=[Wish(number, each.at, each.text, self._done.get(number)) for number, each in self._actions],
+            violations=checker.violations,
+            struck=cluster.injector.struck,
+            checked=checker.checked,
+            seconds=cluster.clock.monotonic(),
+            steps=cluster.world.steps,
+            settled=self._settled,
+            end={} if checker.violations else self.composed.end_state(cluster),
+            mishaps=[] if not checker.violations else list(self._mishaps.lines()),
+            digest="" if trace is None else trace.digest,
+            notes=[] if trace is None else trace.notes,
+        )
 
-    if cluster.run_until(failed, within=setting.faults):
-        return
-    until = setting.faults + setting.settled
-    while waiting or not composed.is_settled(cluster):
-        if cluster.clock.monotonic() >= until:
-            left = [*(action.text for action in waiting), *composed.unsettled(cluster)]
-            checker.fail("converges once faults have stopped", f"after {setting.settled:g} s: {'; '.join(left)}")
+    def _numbered(self, number: int, action: Action) -> Action:
+        """The action, and it is written down when it was done."""
+
+        def do(cluster: SimulatedCluster) -> bool:
+            done = action.do(cluster)
+            if done:
+                self._done[number] = cluster.clock.monotonic()
+            return done
+
+        return action._replace(do=do)
+
+    def _has_failed(self) -> bool:
+        return bool(self._checker.violations)
+
+    def _go_on(self, waiting: list[Action]) -> None:
+        """Until it has settled and stayed so, or an invariant is violated."""
+        cluster, setting, composed = self.cluster, self._setting, self.composed
+        faults = setting.acting if self._brief else setting.faults
+        if cluster.run_until(self._has_failed, within=faults):
             return
-        if cluster.run_until(failed, within=LOOK):
+        until = faults + setting.settled
+        while waiting or not composed.is_settled(cluster):
+            if cluster.clock.monotonic() >= until:
+                if waiting:
+                    self._fail(DOABLE, f"after {setting.settled:g} s: {'; '.join(one.text for one in waiting)}")
+                if left := [*composed.unsettled(cluster)]:
+                    self._fail(CONVERGES, f"after {setting.settled:g} s: {'; '.join(left)}")
+                return
+            if cluster.run_until(self._has_failed, within=LOOK):
+                return
+        self._settled = cluster.clock.monotonic()
+        if not self._brief:
+            self._stay()
+
+    def _stay(self) -> None:
+        cluster, checker = self.cluster, self._checker
+        # A lost request is sent again after its time-out, and a silent watch is renewed after its own.
+        rest = max(self._setting.faults + LATE - cluster.clock.monotonic(), LOOK)
+        if cluster.run_until(self._has_failed, within=rest):
             return
-    # A lost request is sent again after its time-out, and a silent watch is renewed after its own.
-    rest = max(setting.faults + LATE - cluster.clock.monotonic(), LOOK)
-    if cluster.run_until(failed, within=rest):
-        return
-    quiet.on = True
-    if cluster.run_until(failed, within=QUIET):
-        return
-    checker.checked["converges once faults have stopped"] += 1
-    if left := [*composed.unsettled(cluster)]:
-        checker.fail("what has settled stays so", "; ".join(left))
-    for name, running in cluster.processes.items():
-        manager = running.system.vitals.of(MANAGER, ManagerVitals)
-        for actor, child in manager.children.items() if manager is not None else ():
-            checker.checked["every actor lives or is reported"] += 1
-            if not child.alive and not child.gave_up:
-                checker.fail("every actor lives or is reported", f"{actor} of {name} is dead")
+        self._quiet.on = True
+        if cluster.run_until(self._has_failed, within=QUIET):
+            return
+        checker.checked[CONVERGES] += 1
+        if left := [*self.composed.unsettled(cluster)]:
+            self._fail(STAYS, "; ".join(left))
+        for name, running in cluster.processes.items():
+            manager = running.system.vitals.of(MANAGER, ManagerVitals)
+            for actor, child in manager.children.items() if manager is not None else ():
+                checker.checked[ALIVE] += 1
+                if not child.alive and not child.gave_up:
+                    self._fail(ALIVE, f"{actor} of {name} is dead")

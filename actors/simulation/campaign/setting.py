@@ -21,20 +21,20 @@ from runtime.faults.vocabulary import Fault
 from runtime.simulation.plan import draw_plan
 
 ACTING = 30.0  # seconds within which users act
-SCENARIOS = 24  # actions are drawn from the seed modulo this, so that runs without faults can be kept
 MANAGERS = "manager*"
 WORKLOADS = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """A composition of trials, and the cluster that they are made on. A scenario is a seed modulo SCENARIOS.
+    """A composition of trials, and the cluster that they are made on.
 
     name: as --setting has it; of another package "module:ATTRIBUTE".
     controllers: of the managers. trials: whose users act; None for those that kcm has of these controllers (and of the
     hollow nodes). Whatever acts, each controller that runs is held to its trial.
     actions: what users do instead of what the trials say. invariants, unsettled, end_state: beside what the trials say.
     prepare: done to the cluster before any manager starts: its CustomResourceDefinitions are created here.
+    scenarios: how many there are, seed modulo this is a run's; None: each seed draws one of its own.
     options: None is the defaults. cloud: managers find a fake one. elections: how many managers stand for election; 0
     is one manager without a lease. fleet: its nodes. pod: see Scenario.
     acting: seconds within which users act. faults: seconds within which something goes wrong. settled: seconds after
@@ -52,12 +52,17 @@ class Setting:
     options: Callable[[int], Options | None] = field(default=lambda _scenario: None)
     fleet: Callable[[int], Fleet] = field(default=lambda _scenario: Fleet())
     pod: Callable[[int], Mapping[str, Any]] = field(default=lambda _scenario: NOTHING)
+    scenarios: int | None = None
     cloud: bool = False
     elections: Callable[[int], int] = field(default=lambda scenario: (0, 0, 1, 2)[scenario % 4])
     acting: float = ACTING
     faults: float = 40.0
     settled: float = 250.0
     draw: Callable[..., tuple[Fault, ...]] = draw_plan
+
+    def number(self, seed: int) -> int:
+        """Of the seed's scenario."""
+        return seed if self.scenarios is None else seed % self.scenarios
 
     def scenario(self, number: int) -> Scenario:
         return Scenario(number, seconds=self.acting, fleet=self.fleet(number), pod=self.pod(number))

@@ -125,10 +125,11 @@ class InvariantChecker:
         self._cluster = cluster
         self._invariants = [(each.name, each.observe, partial(self.fail, each.name)) for each in invariants]
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
-        cluster.network.witnesses.append(self)
         self._latest: tuple[float, Sequence[Change]] = (0.0, ())  # (when, what) of the last commit
-        cluster.disk.observers.append(self._committed)
-        cluster.started.append(self._started)
+        if self._invariants:
+            cluster.network.witnesses.append(self)
+            cluster.disk.observers.append(self._committed)
+            cluster.started.append(self._started)
 
     def _pass_on(self, observation: Observation) -> None:
         for name, observe, fail in self._invariants:

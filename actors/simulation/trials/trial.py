@@ -49,7 +49,7 @@ class Trial:
     every run of a scenario, whatever goes wrong; names that are drawn, uids and times are left out.
     invariants: what must hold at every moment, beside what follows from `owns` and from being a controller.
     owns: which dependents it creates and deletes for which owners. deletes: resources of which it may delete objects
-    that it does not own.
+    that it does not own. raises: what its code may raise, beside CommandFailed: anything else is a violation.
     """
 
     controller: str
@@ -59,3 +59,4 @@ class Trial:
     invariants: Callable[[SimulatedCluster, Options], Iterable[Invariant]] = _no_invariants
     owns: tuple[Owns, ...] = ()
     deletes: tuple[Resource, ...] = ()
+    raises: tuple[type[Exception], ...] = ()

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.simulation.campaign.runs import run
-from actors.simulation.campaign.setting import SCENARIOS
 from tests.faults.mutants.catalogue import MUTANTS
 from tests.faults.mutants.mutant import Mutant
 
@@ -45,7 +44,7 @@ class Hunt:
         """Until it was found in so many seeds, or in all of them."""
         result = Search(0, {}, 0.0)
         for seed in seeds:
-            scenario = seed % SCENARIOS
+            scenario = self._mutant.setting.number(seed)
             if scenario not in self._ends:
                 sound = run(scenario, (), setting=self._mutant.setting)
                 assert not sound.violations, f"{self._mutant.name}: the sound system violates {sound.violations}"

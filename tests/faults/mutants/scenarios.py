@@ -8,13 +8,12 @@ from collections.abc import Callable
 from actors.controllers.workloads.deployment.revisions import new_replica_set
 from actors.hollow.behaviour import REJECT
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.setting import SCENARIOS
 from actors.simulation.trials.actions import create, merge
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.workloads.actions import pods_of, workload
 from protocols.objects import Object, is_deleting, key_of, labels_of
 from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, resource_path
-from tests.faults.drawn_together import drawn_together
+from tests.faults.drawn_together import SCENARIOS, drawn_together
 
 WEB, SET = f"{NAMESPACE}/web", f"{NAMESPACE}/set"
 

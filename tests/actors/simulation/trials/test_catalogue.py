@@ -8,10 +8,11 @@ from actors.controllers.built_in import BUILT_IN
 from actors.hollow.specs import hollow_specs
 from actors.reconciliation.specs import ControllerSpec
 from actors.simulation.campaign.node_setting import NODES_TOO
-from actors.simulation.campaign.setting import SCENARIOS, USUAL, Setting
+from actors.simulation.campaign.setting import USUAL, Setting
 from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import Action
 
+SCENARIOS = 24
 SPECS = (*BUILT_IN, *hollow_specs(nodes=1, zones=1))
 
 

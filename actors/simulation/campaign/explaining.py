@@ -1,0 +1,238 @@
+"""A run that failed, explained: shrunk to few faults and wishes, run once more with a recording, and reported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from actors.reconciliation.actor_names import DISCOVERY, DISPATCHER, ELECTOR, MANAGER, RECORDER
+from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.checking import SAME_END, check, differences, undisturbed
+from actors.simulation.campaign.recording import Recording, Sent
+from actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, run
+from actors.simulation.campaign.setting import USUAL, Composition, Setting
+from actors.simulation.invariants.observing import Violation
+from actors.simulation.invariants.writes import Quiet
+from protocols.nodes import LEASE_NAMESPACE
+from protocols.objects import split_key
+from runtime.faults.vocabulary import Fault, format_faults
+from runtime.simulation.shrinking import shrunk
+from runtime.simulation.trace import Note
+from runtime.system.journal_table import described, keys_in
+
+LINES = 60  # of what was said about what is concerned, the newest
+LONGEST = 1_000  # characters of a text in such a line
+PATIENCE = 300.0  # seconds after the end within which a run may still come to the end that was expected
+MOST_RUNS = 60  # for shrinking the faults, and again for the wishes
+CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that say nothing about an object
+HOLLOW = "hollow"  # the process of the hollow nodes
+INFRASTRUCTURE = (MANAGER, DISPATCHER, RECORDER, ELECTOR, DISCOVERY)
+_WORD = re.compile(r"[\w.:/-]+")
+_NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a part that is drawn
+
+
+def small(failed: Run, *, setting: Setting = USUAL) -> Run:
+    """The same failure with the fewest faults and wishes that cause it, recorded."""
+    fewer = _fewest_wishes(_fewest_faults(failed, setting), setting)
+    return explained(fewer, setting=setting)
+
+
+def explained(failed: Run, *, setting: Setting = USUAL, journal: Path | None = None) -> Run:
+    """The same run again, recorded. journal: see Recording."""
+    again = check(failed.seed, failed.faults, setting=setting, wishes=failed.chosen, recording=Recording(journal))
+    again.hints = list(_hints(again, setting))
+    return again
+
+
+def _fewest_faults(failed: Run, setting: Setting) -> Run:
+    names = {violation.invariant for violation in failed.violations}
+
+    def rerun(faults: tuple[Fault, ...]) -> Run:
+        return check(failed.seed, faults, setting=setting, wishes=failed.chosen)
+
+    def fails(faults: tuple[Fault, ...]) -> bool:
+        return any(one.invariant in names for one in rerun(faults).violations)
+
+    kept = shrunk(failed.faults, fails, most_runs=MOST_RUNS)
+    return failed if kept == failed.faults else rerun(kept)
+
+
+def _fewest_wishes(failed: Run, setting: Setting) -> Run:
+    """What is left out must not be what makes it impossible: without faults the rest still comes to its end, or to
+    nothing worse than all wishes do.
+    """
+    found = _complaints(failed.violations)
+    number = setting.number(failed.seed)
+    borne = _complaints(undisturbed(number, setting, failed.chosen).violations)
+
+    def rerun(wishes: Collection[int]) -> Run:
+        return check(failed.seed, failed.faults, setting=setting, wishes=tuple(wishes))
+
+    def fails(wishes: tuple[int, ...]) -> bool:
+        if not _complaints(undisturbed(number, setting, tuple(sorted(wishes))).violations) <= borne:
+            return False
+        return bool(_complaints(rerun(wishes).violations) & found)
+
+    all_of_them = tuple(wish.number for wish in failed.wishes)
+    kept = shrunk(all_of_them, fails, most_runs=MOST_RUNS)
+    return failed if kept == all_of_them else rerun(kept)
+
+
+def _complaints(violations: Iterable[Violation]) -> set[str]:
+    """What is violated. Of what does not converge also what is left, without numbers and drawn names."""
+    found = set()
+    for one in violations:
+        if one.invariant in (CONVERGES, DOABLE):
+            found |= {f"{one.invariant}: {_NAMED.sub('#', part)}" for part in one.text.partition(": ")[2].split("; ")}
+        else:
+            found.add(one.invariant)
+    return found
+
+
+def must_hold(seed: int, *, setting: Setting = USUAL) -> None:
+    """For tests: raises AssertionError with the report of a run that violates an invariant, shrunk."""
+    one = check(seed, setting=setting)
+    if one.violations:
+        raise AssertionError(report(small(one, setting=setting)))
+
+
+# Hints.
+
+
+def _hints(failed: Run, setting: Setting) -> Iterator[str]:
+    """Where an `unsettled` may forget something."""
+    names = {violation.invariant for violation in failed.violations}
+    if failed.settled is None:
+        return
+    if Quiet.name in names:
+        yield (
+            f"from {failed.settled:g} s on `unsettled` had nothing left. If that write was still to come, `unsettled` "
+            "forgets what it is for; if not, its controller works in vain."
+        )
+    if SAME_END in names and (seconds := _late_end(failed, setting)) is not None:
+        calm = undisturbed(setting.number(failed.seed), setting, failed.chosen, brief=False)
+        yield (
+            f"{seconds:g} s later the end is the same. From {failed.settled:g} s on `unsettled` had nothing left: it "
+            f"forgets {'; '.join(differences(calm.end, failed.end))}."
+        )
+
+
+def _late_end(failed: Run, setting: Setting) -> float | None:
+    """Seconds after its end at which the run came to the end that was expected; None if it did not."""
+    calm = undisturbed(setting.number(failed.seed), setting, failed.chosen, brief=False)
+    found: list[float] = []
+
+    def go_on(cluster: SimulatedCluster, composed: Composition, result: Run) -> None:
+        for _ in range(round(PATIENCE / LOOK)):
+            cluster.run_for(LOOK)
+            if composed.end_state(cluster) == calm.end:
+                found.append(cluster.clock.monotonic() - result.seconds)
+                return
+
+    run(failed.seed, failed.faults, setting=setting, wishes=failed.chosen, later=go_on)
+    return found[0] if found else None
+
+
+# The report.
+
+
+def report(failed: Run) -> str:
+    """All about a run that failed: one of `small` or `explained`. What it left out, its last part says how to see."""
+    lines = [f"seed {failed.seed} of {failed.setting} violates:", *_indented(map(str, failed.violations))]
+    if failed.hints:
+        lines += ["hint:", *_indented(failed.hints)]
+    lines += ["what users do:", *_indented(_wishes(failed))]
+    lines += ["faults:", *_indented(map(str, failed.faults) if failed.faults else ["none"])]
+    lines += ["what was raised:", *_indented(failed.mishaps or ["nothing"])]
+    lines += ["what happened last to what is concerned:", *_indented(_happened(failed))]
+    lines += ["replay:", *_indented(_replay(failed))]
+    return "\n".join(lines)
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def _wishes(failed: Run) -> Iterator[str]:
+    for wish in failed.wishes:
+        when = ""
+        if wish.done is None:
+            when = " (not done)"
+        elif wish.done > wish.at + LOOK:
+            when = f" (done at {wish.done:.2f} s)"
+        yield f"{wish.number:>3}  {wish.at:>7.2f} s  {wish.text}{when}"
+    if not failed.wishes:
+        yield "nothing"
+
+
+def _replay(failed: Run) -> Iterator[str]:
+    which = "" if failed.setting == USUAL.name else f" --setting {failed.setting}"
+    wishes = "" if failed.chosen is None else f' --wishes "{" ".join(map(str, failed.chosen))}"'
+    line = f"python -m kcm.simulate{which} --seed {failed.seed}{wishes}"
+    line += f' --faults "{format_faults(failed.faults)}"'
+    yield line
+    yield f"{line} --journal FILE"
+
+
+def _happened(failed: Run) -> list[str]:
+    """The newest lines about the keys and actors that the violations name; of all, where they name none."""
+    if failed.recording is None:
+        return ["not recorded"]
+    sent = failed.recording.sent
+    about = _concerned(failed, sent)
+    lines: list[tuple[float, str]] = []
+    left_out = 0
+    for one in reversed(sent):
+        message = one.message
+        if message is None or not _is_about(one, message, about):
+            continue
+        if len(lines) == LINES:
+            left_out += 1
+            continue
+        cause = f"#{one.cause}" if one.cause else "-"
+        text = described(message, longest=LONGEST)
+        lines.append((one.at, f"{one.process:<10} #{one.number:<6} {cause:<7} {one.sender} → {one.to}: {text}"))
+    lines.reverse()
+    since = lines[0][0] if left_out else 0.0
+    notes = [(note.at, f"{note.process:<10} {_who(note)}{note.text}") for note in failed.notes if note.at >= since]
+    shown = [f"{at:>9.3f} s  {text}" for at, text in sorted([*lines, *notes], key=lambda line: line[0])]
+    return [f"({left_out} earlier ones are left out: --journal has all)", *shown] if left_out else shown
+
+
+def _who(note: Note) -> str:
+    return f"{note.who} " if ":" in note.who or note.who in INFRASTRUCTURE else ""
+
+
+class _Concerned(NamedTuple):
+    """keys: "namespace/name" or "name". actors: names. hollow: what hollow nodes say among themselves, too."""
+
+    keys: frozenset[str]
+    actors: frozenset[str]
+    hollow: bool
+
+
+def _concerned(failed: Run, sent: Sequence[Sent]) -> _Concerned:
+    """What the violations name. Leases of nodes have their names, and are meant where the text says so."""
+    text = " ".join(violation.text for violation in failed.violations)
+    words = {word.strip(".:,") for word in _WORD.findall(text)}
+    keys, actors = set(), set()
+    for one in sent:
+        actors |= {name for name in (one.sender, one.to) if name in words or name.partition(":")[2] in words}
+        for key in keys_in(one.message):
+            namespace, name = split_key(key)
+            if (key in words or name in words) and (namespace != LEASE_NAMESPACE or "Lease" in text):
+                keys.add(key)
+    hollow = any(one.process == HOLLOW and one.sender in actors for one in sent)
+    return _Concerned(frozenset(keys), frozenset(actors), hollow)
+
+
+def _is_about(one: Sent, message: object, about: _Concerned) -> bool:
+    if type(message).__name__ in CHATTER or (one.process == HOLLOW and not about.hollow):
+        return False
+    if about.keys:
+        return not about.keys.isdisjoint(keys_in(message))
+    if about.actors:
+        return one.sender in about.actors or one.to in about.actors
+    return not any("lease" in key for key in keys_in(message))

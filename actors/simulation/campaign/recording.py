@@ -1,0 +1,106 @@
+"""What a run that failed is recorded with, as it is run once more: all messages, in memory and maybe in journals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from actors.app.system import ControllerSystem
+from actors.simulation import SimulatedCluster
+from protocols.codec import DecodeError, decode
+from runtime.process.version import this_version
+from runtime.scheduling.clock import Clock
+from runtime.system.journal import JournalWriter, NumberedFrame, Run
+
+LARGEST, FILES = 1 << 40, 1_000  # bytes, files: of a process that starts anew each time another one
+
+
+class Sent(NamedTuple):
+    """A message. at: virtual seconds. number, cause: as in a journal of its process."""
+
+    at: float
+    process: str
+    number: int
+    cause: int
+    sender: str
+    to: str
+    frame: bytes
+
+    @property
+    def message(self) -> Any:
+        """None where it cannot be decoded."""
+        try:
+            return decode(self.frame)
+        except DecodeError:
+            return None
+
+
+class Recording:
+    """To be attached to a cluster before any process starts.
+
+    journal: of the process "manager"; that of another one is beside it, as FILE-NAME. None: in memory alone.
+    """
+
+    def __init__(self, journal: Path | None = None) -> None:
+        self.sent: list[Sent] = []
+        self._journal = journal
+        self._writers: list[JournalWriter] = []
+
+    def attach(self, cluster: SimulatedCluster, *, seed: int) -> None:
+        def started(process: str, system: ControllerSystem) -> None:
+            names = [spec.name for spec in system.controllers]
+            run = Run(version=this_version().kcm, seed=seed, arguments=(), controllers=names)
+            writer = None
+            if self._journal is not None:
+                path = journal_of(process, self._journal)
+                writer = JournalWriter(path, run=run, clock=system.clock, largest=LARGEST, files=FILES)
+                self._writers.append(writer)
+            system.actors.journal = _ProcessJournal(process, system.clock, self.sent, writer)
+
+        cluster.started.append(started)
+
+    def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
+
+def journal_of(process: str, file: Path) -> Path:
+    return file if process == "manager" else file.with_name(f"{file.name}-{process}")
+
+
+class _ProcessJournal:
+    """Implements runtime.system.actor_system.Journal, for actors that share one thread."""
+
+    def __init__(self, process: str, clock: Clock, sent: list[Sent], writer: JournalWriter | None) -> None:
+        self._process, self._clock, self._sent, self._writer = process, clock, sent, writer
+        self._number = self._handled = 0
+
+    def sent(self, sender: str, to: str, incarnation: int, frame: bytes, cause: int | None) -> bytes:
+        cause = self._handled if cause is None else cause
+        self._number += 1
+        self._sent.append(Sent(self._clock.monotonic(), self._process, self._number, cause, sender, to, bytes(frame)))
+        if self._writer is not None:
+            return self._writer.sent(sender, to, incarnation, frame, cause)
+        numbered = NumberedFrame(frame)
+        numbered.number = self._number
+        return numbered
+
+    def handling(self, frame: bytes, *, last: bool) -> AbstractContextManager[None]:
+        return self._handling(frame, last=last)
+
+    @contextmanager
+    def _handling(self, frame: bytes, *, last: bool) -> Iterator[None]:
+        self._handled = frame.number if isinstance(frame, NumberedFrame) else 0
+        try:
+            if self._writer is None:
+                yield
+            else:
+                with self._writer.handling(frame, last=last):
+                    yield
+        finally:
+            self._handled = 0
+
+    def current(self) -> int:
+        return self._handled
