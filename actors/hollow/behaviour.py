@@ -24,6 +24,7 @@ import math
 from typing import NamedTuple
 
 from protocols.objects import Object, annotations_of
+from protocols.versions import decimal
 
 REJECT = "hollow.kcm.dev/reject"
 READY_AFTER = "hollow.kcm.dev/ready-after-seconds"
@@ -89,8 +90,4 @@ def seconds(obj: Object, name: str) -> float | None:
 
 def exit_code(pod: Object) -> int | None:
     """0 to 255; None where the annotation is missing or says anything else."""
-    text = annotations_of(pod).get(EXIT_CODE)
-    if text is None or not text.isdecimal():
-        return None
-    code = int(text)
-    return code if code <= 255 else None
+    return decimal(annotations_of(pod).get(EXIT_CODE), at_most=255)

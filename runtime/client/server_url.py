@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
 
+from protocols.versions import decimal
 from runtime.client.config import ConfigError
 
 PROXY_SCHEMES = ("http", "https")
@@ -76,8 +77,9 @@ def _is_excluded(host: str, port: int, no_proxy: str) -> bool:
         if address is not None and _network_holds(entry, address):
             return True
         name, colon, wanted = entry.rpartition(":")
-        if colon and wanted.isdigit() and name.count(":") != 1:
-            if int(wanted) != port:
+        excluded = decimal(wanted)
+        if colon and excluded is not None and name.count(":") != 1:
+            if excluded != port:
                 continue
             entry = name.strip("[]")
         entry = entry.removeprefix("*")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from protocols.objects import make_key
+from protocols.versions import decimal
 from protocols.watch_lines import INITIAL_EVENTS_END
 from runtime.client.api import Request, Response, Stream, Transport
 from runtime.faults.answers import no_answer, refusal
@@ -86,13 +87,13 @@ class FaultyTransport:
         self._inner.send(request, client=client, on_response=again if repeated else answered)
 
     def _rewound(self, request: Request) -> Request:
-        version = request.query.get("resourceVersion", "")
-        if not version.isdecimal() or int(version) == 0:
+        version = decimal(request.query.get("resourceVersion"))
+        if not version:
             return request
         fault = self._strike(FaultKind.WATCH_REWOUND, request)
         if fault is None:
             return request
-        return replace(request, query={**request.query, "resourceVersion": str(max(1, int(version) - fault.amount))})
+        return replace(request, query={**request.query, "resourceVersion": str(max(1, version - fault.amount))})
 
     def _strike(self, kind: FaultKind, request: Request) -> Fault | None:
         if not self._strikes.plans(kind):

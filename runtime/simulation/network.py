@@ -11,6 +11,7 @@ from typing import Protocol
 import orjson
 
 from protocols.objects import make_key
+from protocols.versions import decimal
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import ADDED
@@ -329,18 +330,18 @@ class SimulatedStream:
         if query.get("sendInitialEvents") == "true":
             stale = network.strike(FaultKind.LIST_STALE, self.scope)
             revision = network.revision_before(stale.seconds) if stale is not None else None
-            if stale is None or revision is None or revision < int(query.get("resourceVersion") or 0):
+            if stale is None or revision is None or revision < (decimal(query.get("resourceVersion")) or 0):
                 return request  # a server that is behind waits until it is no older than what is asked for
             if not self._list(request, revision):
                 return request
             self._lag = stale.seconds
             kept = {name: query[name] for name in ("watch", "allowWatchBookmarks", "timeoutSeconds") if name in query}
             return replace(request, query={**kept, "resourceVersion": str(revision)})
-        version = query.get("resourceVersion", "")
-        if version.isdecimal() and int(version) > 0:
+        version = decimal(query.get("resourceVersion"))
+        if version:
             rewound = network.strike(FaultKind.WATCH_REWOUND, self.scope)
             if rewound is not None:
-                back = max(1, int(version) - rewound.amount)
+                back = max(1, version - rewound.amount)
                 return replace(request, query={**query, "resourceVersion": str(back)})
         return request
 

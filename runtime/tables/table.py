@@ -26,6 +26,7 @@ from protocols.objects import (
     uid_of,
 )
 from protocols.resources import Resource
+from protocols.versions import decimal
 from runtime.tables.audience import Audience
 from runtime.tables.entry import Entry
 
@@ -182,9 +183,9 @@ class Table:
         key = key_of(obj)
         if not key or key.endswith("/"):
             raise ValueError("metadata.name is missing")
-        version = obj["metadata"].get("resourceVersion")
-        if not isinstance(version, str) or not version.isdecimal():
-            raise ValueError(f"metadata.resourceVersion of {key} is no number: {version!r}")
+        version = decimal(obj["metadata"].get("resourceVersion"))
+        if version is None:
+            raise ValueError(f"metadata.resourceVersion is no number: {obj['metadata'].get('resourceVersion')!r:.80}")
         controller = controller_of(obj)
         if controller is not None:
             controller = self._shared(controller)
@@ -198,7 +199,7 @@ class Table:
         return Entry(
             key=key,
             uid=uid_of(obj),
-            resource_version=int(version),
+            resource_version=version,
             raw=raw,
             controller=controller,
             facts=self._derive(obj) if self._derive is not None else None,

@@ -233,3 +233,18 @@ def test_everything_is_looked_at_again_after_the_resync_period(
     cluster.create(REPLICASETS, replica_set("good", replicas=1))
     cluster.run_for(95.0)
     assert [key for _, key in looks] == ["default/good"] * 4
+
+
+def test_an_annotation_that_looks_like_a_version_stops_no_controller_after_its_restart(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.hollow_nodes()
+    manager = cluster.manager()
+    template = pod_template()
+    template["metadata"]["annotations"] = {"resourceVersion": "999999999"}
+    cluster.create(REPLICASETS, replica_set(replicas=2, spec={"template": template}))
+    assert cluster.run_until(lambda: len(cluster.list(PODS)) == 2)
+    manager.restart("replicaset-controller")
+    cluster.run_for(5.0)
+    cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 3}})
+    assert cluster.run_until(lambda: len(cluster.list(PODS)) == 3, within=60.0)

@@ -20,7 +20,7 @@ from protocols.resources import NODES
 from runtime.tables.overlay import Tables
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
-_NUMBER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Step(NamedTuple):

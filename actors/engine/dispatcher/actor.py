@@ -10,7 +10,6 @@ nothing of the API client's rate limit.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from protocols.messages.outcomes import (
     Refused,
     Settled,
 )
+from protocols.versions import own_version
 from runtime.client.api import Response, Transport
 from runtime.cloud.calls import CloudCalls
 from runtime.scheduling.limiters import TokenBucket
@@ -44,7 +44,6 @@ from runtime.system.actor_system import ActorSystem
 from runtime.system.ledger import Ledger, Passage, Statement
 
 SHOWN = (Create, Update, Patch, Get, Delete)  # what they are answered with is the object as it is, or was at its end
-_VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,10 +210,7 @@ class Dispatcher(Actor):
 
         def on_response(response: Response) -> None:  # on the transport's thread
             outcome = outcome_of(response)
-            version = 0
-            if is_shown and isinstance(outcome, Done):
-                found = _VERSION.search(outcome.body)  # the object's own: it comes first, strings hold escaped quotes
-                version = int(found[1]) if found else 0
+            version = own_version(outcome.body) if is_shown and isinstance(outcome, Done) else 0
             replies.settle_sent(job, outcome, version=version)
 
         self._transport.send(request, client=job.client, on_response=on_response)

@@ -21,6 +21,7 @@ from actors.engine.informer.list_watch import InformerLimits, ListWatch
 from protocols.messages.lifecycle import Wake
 from protocols.messages.watching import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
 from protocols.objects import Key, Object, decode_object
+from protocols.versions import decimal
 from protocols.watch_lines import (
     MalformedError,
     ends_initial_events,
@@ -164,8 +165,9 @@ class Informer(Actor):
         self._writer.touch(self.clock.monotonic())
         try:
             page = parse_list_page(listed.body)
-            if not page.next and not page.resource_version.isdecimal():
-                raise MalformedError(f"a list without a resourceVersion: {page.resource_version!r}")
+            version = decimal(page.resource_version)
+            if not page.next and version is None:
+                raise MalformedError(f"a list without a resourceVersion: {page.resource_version!r:.80}")
         except MalformedError as err:
             self._back_off(str(err))
             return
@@ -173,8 +175,8 @@ class Informer(Actor):
             self._contents.gather(obj)
         if page.next:
             self._ask_page({"continue": page.next})
-        else:
-            self._end_list(int(page.resource_version))
+        elif version is not None:
+            self._end_list(version)
             self._watch()
 
     def _end_list(self, version: int) -> None:

@@ -35,7 +35,8 @@ def test_seconds_that_are_not_there_are_not_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "text, expected", [("0", 0), ("1", 1), ("255", 255), ("256", None), ("-1", None), ("one", None), ("", None)]
+    "text, expected",
+    [("0", 0), ("1", 1), ("255", 255), ("256", None), ("-1", None), ("one", None), ("", None), ("7" * 4301, None)],
 )
 def test_exit_codes_are_those_of_a_process(text: str, expected: int | None) -> None:
     assert exit_code(annotated(EXIT_CODE, text)) == expected

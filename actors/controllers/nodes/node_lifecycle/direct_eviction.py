@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAXIMUM_GRACE_PERIOD = 300.0  # seconds that a pod may be terminating on an evicted node
 OLDEST_GRACEFUL_KUBELET = (1, 1, 0)
 GONE = (NotFound, Conflict)  # a conflict: it is another pod of that name by now
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-+.].*)?")
+_VERSION = re.compile(r"v?([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:[-+.].*)?")
 
 
 def deletes_gracefully(kubelet: str) -> bool:

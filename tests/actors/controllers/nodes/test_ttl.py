@@ -68,6 +68,7 @@ def wanted(seconds: int) -> object:
         ({ANNOTATION: "30"}, True),
         ({ANNOTATION: "soon"}, True),
         ({ANNOTATION: ""}, True),
+        ({ANNOTATION: "7" * 4301}, True),
         ({ANNOTATION: "0"}, False),
         ({ANNOTATION: "000"}, False),
     ],

@@ -236,3 +236,15 @@ def test_the_electors_requests_end_in_time_for_another_try(log: FilteringBoundLo
     rig = DispatcherRig(log, DispatchLimits(needs_lease=True, timeout=30.0, lease_timeout=5.0))
     rig.submit(Get("v1/pods", "d/a"), sender=ELECTOR)
     assert rig.transport.sent[0][0].timeout == 5.0
+
+
+@pytest.mark.parametrize("alien", ["99999", "9" * 30, "9" * 4301])
+def test_the_version_that_counts_as_seen_is_the_objects_own(log: FilteringBoundLogger, alien: str) -> None:
+    """An annotation of that name in a template once kept a controller from ever beginning after its next restart."""
+    rig = rig_of(log)
+    rig.submit(Create("v1/pods", "d", b"{}"))
+    meta = {"annotations": {"resourceVersion": alien}, "name": "a", "resourceVersion": "41"}
+    rig.transport.answer(201, {"spec": {"resourceVersion": alien}, "metadata": meta})
+    rig.system.tell("dispatcher", Attach("me", 2))
+    rig.world.run_for(0)
+    assert rig.kept[-1] == Attached(2, {"v1/pods": 41}, [])

@@ -139,7 +139,15 @@ def test_a_list_without_items_is_an_empty_one(rig: InformerRig, items: Object) -
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"metadata":{}}', b'{"items":3,"metadata":{"resourceVersion":"5"}}', b"{"]
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"metadata":{}}',
+        b'{"items":3,"metadata":{"resourceVersion":"5"}}',
+        b"{",
+        b'{"items":[],"metadata":{"resourceVersion":"%s"}}' % (b"7" * 4301),
+    ],
 )
 def test_a_list_that_is_none_is_asked_for_again(rig: InformerRig, logs: LogCapture, body: bytes) -> None:
     rig.transport.stream.end(400)
@@ -300,6 +308,8 @@ def test_the_backoff_grows_to_half_a_minute_and_a_bit(rig: InformerRig) -> None:
         b'{"type":"ADDED","object":{"metadata":{"name":"x","resourceVersion":"7","ownerReferences":"no"}}}',
         b'{"type":"WEIRD","object":{"metadata":{"name":"x","namespace":"default","resourceVersion":"107"}}}',
         b'{"type":"BOOKMARK","object":{"metadata":{}}}',
+        b'{"type":"ADDED","object":{"metadata":{"name":"x","resourceVersion":"%s"}}}' % (b"7" * 4301),
+        b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%s"}}}' % (b"7" * 4301),
     ],
 )
 def test_a_malformed_event_is_named_in_a_warning_and_stalls_nobody(

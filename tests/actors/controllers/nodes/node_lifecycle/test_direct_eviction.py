@@ -202,6 +202,7 @@ def test_pods_on_a_kubelet_too_old_to_delete_them_are_deleted_by_force(fleet: Fl
         ("v1.1.0+ab", True),
         ("", False),
         ("hollow", False),
+        ("v1." + "7" * 4301, False),
     ],
 )
 def test_kubelets_delete_pods_gracefully_since_1_1(version: str, gracefully: bool) -> None:

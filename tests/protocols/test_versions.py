@@ -1,0 +1,98 @@
+"""Whole numbers in text that others wrote, and the version of an object in a response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols.versions import UINT64, decimal, own_version
+
+DIGITS_THAT_INT_REFUSES = "7" * 4301
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("42", 42),
+        (str(UINT64), UINT64),
+        (str(UINT64 + 1), None),
+        (DIGITS_THAT_INT_REFUSES, None),
+        ("-1", None),
+        ("1.0", None),
+        (" 1", None),
+        ("", None),
+        ("٤٢", None),
+        (42, None),
+        (None, None),
+    ],
+)
+def test_a_decimal_is_ascii_digits_of_64_bits(text: Any, number: int | None) -> None:
+    assert decimal(text) == number
+
+
+def test_a_decimal_may_have_a_lower_bound_of_its_own() -> None:
+    assert decimal("255", at_most=255) == 255
+    assert decimal("256", at_most=255) is None
+
+
+ANNOTATED = {"annotations": {"resourceVersion": "7"}, "name": "web", "resourceVersion": "42"}
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web", "uid": "u", "resourceVersion": "42"}},
+        {"metadata": {"resourceVersion": "42"}},
+        {"metadata": ANNOTATED},
+        {"metadata": {"name": "web", "resourceVersion": "42", "annotations": {"resourceVersion": "7"}}},
+        {"metadata": {"labels": {"resourceVersion": "7"}, "resourceVersion": "42"}},
+        {"metadata": {"ownerReferences": [{"resourceVersion": "7"}], "resourceVersion": "42"}},
+        {"spec": {"template": {"metadata": {"resourceVersion": "7"}}}, "metadata": {"resourceVersion": "42"}},
+        {"involvedObject": {"resourceVersion": "7"}, "metadata": {"name": "event", "resourceVersion": "42"}},
+        {"metadata": {"name": 'a","resourceVersion":"7', "resourceVersion": "42"}},
+        {"resourceVersion": "7", "metadata": {"resourceVersion": "42"}},
+    ],
+)
+def test_the_version_of_an_object_is_that_of_its_own_metadata(obj: dict[str, Any]) -> None:
+    assert own_version(orjson.dumps(obj)) == 42
+    assert own_version(orjson.dumps(obj, option=orjson.OPT_INDENT_2)) == 42
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"{}",
+        b'{"metadata":7}',
+        b'{"metadata":{"annotations":{"resourceVersion":"7"}}}',
+        b'{"spec":{"template":{"metadata":{"resourceVersion":"7"}}},"metadata":{}}',
+        b'{"metadata":{"resourceVersion":7}}',
+        b'{"metadata":{"resourceVersion":"seven"}}',
+        b'{"metadata":{"resourceVersion":"99999999999999999999"}}',
+        b'{"metadata":{"resourceVersion":"%s"}}' % DIGITS_THAT_INT_REFUSES.encode(),
+    ],
+)
+def test_what_has_no_version_of_its_own_has_none(body: bytes) -> None:
+    assert own_version(body) == 0
+
+
+_names = st.sampled_from(["name", "resourceVersion", "metadata", "kind", "labels", 'q"', "\\", "é"])
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 99) | st.sampled_from(["7", "x", '"resourceVersion":"8"', "\\"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(_json, _json)
+def test_it_is_what_decoding_the_whole_object_shows(meta: Any, spec: Any) -> None:
+    for obj in ({"kind": "Pod", "metadata": meta, "spec": spec}, {"spec": spec, "metadata": meta}):
+        shown = decimal(meta.get("resourceVersion")) if isinstance(meta, dict) else None
+        assert own_version(orjson.dumps(obj)) == (shown or 0)
