@@ -3,9 +3,9 @@
 messages/                    the messages, one file a conversation; codec.py encodes them, and alone knows msgpack
 resources.py, routes.py      API resources and their URLs
 objects.py                   keys, owners, metadata of objects
-selectors.py, quantities.py, times.py, conditions.py, percentages.py, hashing.py, tolerations.py
+selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py
                              values inside of objects
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
 pods.py, nodes.py            what is asked of pods and nodes
-watch_lines.py               a line of a watch's response
+watch_lines.py, versions.py  a line of a watch's response, and an object's own resourceVersion
 """

@@ -5,11 +5,9 @@ Source: apimachinery pkg/util/intstr, GetScaledValueFromIntOrPercent.
 
 from __future__ import annotations
 
-import re
+from protocols.integers import parse_int
 
 IntOrString = int | str
-
-_PERCENTAGE = re.compile(r"([+-]?[0-9]{1,18})%")
 
 
 def scaled_value(int_or_percent: IntOrString | None, total: int, *, round_up: bool) -> int:
@@ -22,8 +20,9 @@ def scaled_value(int_or_percent: IntOrString | None, total: int, *, round_up: bo
         return int_or_percent
     if int_or_percent is None:
         raise ValueError("nil value for IntOrString")
-    found = _PERCENTAGE.fullmatch(int_or_percent) if isinstance(int_or_percent, str) else None
-    if found is None:
+    whole, percent, rest = int_or_percent.rpartition("%") if isinstance(int_or_percent, str) else ("", "", "")
+    percentage = parse_int(whole) if percent and not rest else None
+    if percentage is None:
         raise ValueError(f"invalid value for IntOrString: {int_or_percent!r} is neither an integer nor a percentage")
-    parts = int(found[1]) * total
+    parts = percentage * total
     return -(-parts // 100) if round_up else parts // 100

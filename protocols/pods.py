@@ -14,13 +14,13 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from protocols.integers import INT32
 from protocols.objects import Object, finalizers_of, shared_json
 from protocols.times import parse_time
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 # A minus is the only sign, and there are no leading zeros. Source: apis/core/helper, GetDeletionCostFromPodAnnotations.
 _DELETION_COST = re.compile(r"-[0-9]+|0|[1-9][0-9]*")
-_INT32 = range(-(2**31), 2**31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ def _deletion_cost(annotations: Mapping[str, Any]) -> int:
     if not isinstance(value, str) or len(value) > 11 or not _DELETION_COST.fullmatch(value):
         return 0
     cost = int(value)
-    return cost if cost in _INT32 else 0
+    return cost if cost in INT32 else 0
 
 
 def _labels(labels: Any) -> Mapping[str, str]:

@@ -14,10 +14,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
+from protocols.integers import parse_int
+
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_INT64 = range(-(2**63), 2**63)
 
 
 class Operator(StrEnum):
@@ -54,7 +54,7 @@ class Requirement:
             case Operator.DOES_NOT_EXIST:
                 return self.key not in labels
             case Operator.GREATER_THAN | Operator.LESS_THAN:
-                number, bound = _int64(value), _int64(self.values[0])
+                number, bound = parse_int(value), parse_int(self.values[0])
                 if number is None or bound is None:
                     return False
                 return number > bound if self.operator is Operator.GREATER_THAN else number < bound
@@ -137,7 +137,7 @@ def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Req
         case _:
             if len(chosen) != 1:
                 raise ValueError(f"label {key}: {operator} needs exactly one value, got {len(chosen)}")
-            if operator in (Operator.GREATER_THAN, Operator.LESS_THAN) and _int64(chosen[0]) is None:
+            if operator in (Operator.GREATER_THAN, Operator.LESS_THAN) and parse_int(chosen[0]) is None:
                 raise ValueError(f"label {key}: {operator} needs a 64-bit integer, got {chosen[0]!r}")
     return Requirement(key, operator, chosen)
 
@@ -207,13 +207,6 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"not a label selector: expected a string, got {value!r}")
     return value
-
-
-def _int64(text: str | None) -> int | None:
-    if text is None or not _INTEGER.fullmatch(text) or len(text) > 64:
-        return None
-    number = int(text)
-    return number if number in _INT64 else None
 
 
 class _Token(NamedTuple):

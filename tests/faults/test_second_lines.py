@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from actors.controllers.shared.pod_control import pod_names
+from actors.controllers.shared.generated_names import generated_names
 from actors.engine.dispatcher import Dispatcher, DispatchLimits
 from actors.reconciliation.actor_names import DISPATCHER
 from protocols.messages.commands import Create, Submit
@@ -70,5 +70,5 @@ def test_a_pod_does_not_get_the_name_of_one_that_an_older_version_of_its_owner_m
     for uid in ("first", "second"):
         for version in range(100):
             meta = {"name": "set", "namespace": "default", "uid": uid, "resourceVersion": str(version)}
-            names += pod_names({"metadata": meta}, 4, taken=lambda _key: False)
+            names += generated_names({"metadata": meta}, 4, taken=lambda _key: False)
     assert len(set(names)) == len(names) == 800

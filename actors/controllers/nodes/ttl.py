@@ -9,18 +9,17 @@ Source: kubernetes v1.36 pkg/controller/ttl/ttl_controller.go.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from actors.reconciliation import Reconciliation, Watch, itself, must, patch
 from actors.reconciliation.specs import ControllerSpec, Queue
+from protocols.integers import parse_int
 from protocols.messages.outcomes import NotFound
 from protocols.objects import Key, annotations_of
 from protocols.resources import NODES
 from runtime.tables.overlay import Tables
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
-_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Step(NamedTuple):
@@ -64,7 +63,7 @@ class TtlReconciler:
             return None
         seconds = STEPS[self._step].seconds
         current = annotations_of(node).get(ANNOTATION, "")
-        if not _NUMBER.fullmatch(current) or int(current) != seconds:
+        if parse_int(current) != seconds:
             body = {"metadata": {"annotations": {ANNOTATION: str(seconds)}}}
             yield from must(patch(NODES, key, body), but=(NotFound,))
         return None

@@ -1,7 +1,6 @@
-"""Pods from a template: their form and names, and the steps that create and delete them with their events.
+"""Pods from a template: their form, and the steps that create and delete them with their events.
 
-Names are chosen here and not by the server, and derive from what was observed: a retry from the same state creates the
-same names, so that a creation whose outcome is unknown is not made twice.
+Their names are chosen by us (actors/controllers/shared/generated_names.py).
 
 Source: kubernetes v1.36 pkg/controller/controller_utils.go (GetPodFromTemplate, RealPodControl). Differences: the name;
 a deletion has the uid as precondition.
@@ -10,16 +9,14 @@ a deletion has the uid as precondition.
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 import orjson
 
+from actors.controllers.shared.generated_names import as_if_generated, generate_name
 from actors.reconciliation import Step, delete, record, slow_start, together
-from protocols.hashing import SAFE_ALPHABET
 from protocols.messages.commands import Command, Create
 from protocols.messages.outcomes import (
     AlreadyExists,
@@ -43,55 +40,16 @@ from protocols.objects import (
     name_of,
     namespace_of,
     owner_reference,
-    resource_version_of,
     split_key,
-    uid_of,
 )
 from protocols.resources import PODS, Resource
 from runtime.tables.table import Entry
-
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST_BASE = 58  # of a generated name. Source: apiserver pkg/storage/names/generate.go
-_SUFFIX = 5  # characters
-
-
-def generate_name(owner: str) -> str:
-    """The generateName of an owner's pods: "<owner>-", or "<owner>" where that begins no valid name.
-
-    Source: getPodsPrefix, with apimachinery's NameIsDNSSubdomain for prefixes.
-    """
-    prefix = f"{owner}-"
-    masked = f"{prefix[:-2]}a"  # a name may not end in a dash, the beginning of one may
-    return prefix if len(masked) <= 253 and _SUBDOMAIN.fullmatch(masked) else owner
-
-
-def pod_names(owner: Object, count: int, *, taken: Callable[[Key], bool]) -> list[str]:
-    """Names for `count` more pods of this owner, none taken; equal for equal resourceVersions of the owner."""
-    namespace, prefix = namespace_of(owner), generate_name(name_of(owner))[:_LONGEST_BASE]
-    seed = f"{uid_of(owner)}/{resource_version_of(owner)}/"
-    names: dict[str, None] = {}
-    number = 0
-    while len(names) < count:
-        name = prefix + _suffix(f"{seed}{number}")
-        number += 1
-        if not taken(make_key(namespace, name)):
-            names[name] = None
-    return list(names)
-
-
-def _suffix(seed: str) -> str:
-    number = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "little")
-    letters = ""
-    for _ in range(_SUFFIX):
-        number, letter = divmod(number, len(SAFE_ALPHABET))
-        letters += SAFE_ALPHABET[letter]
-    return letters
 
 
 class PodForm:
     """The pods that an owner creates from a template. Encoded once: pods differ in their names only."""
 
-    __slots__ = ("_after_name", "namespace")
+    __slots__ = ("_after_name", "base", "namespace")
 
     def __init__(self, template: Object, *, owner: Object, owners: Resource) -> None:
         """owners: the resource that `owner` is of. Raises ValueError on a template without labels, or malformed."""
@@ -101,8 +59,8 @@ class PodForm:
             raise ValueError("unable to create pods, the template's metadata and spec are maps")
         if not meta.get("labels"):
             raise ValueError("unable to create pods, no labels")
-        self.namespace = namespace_of(owner)
-        pod_meta: dict[str, Any] = {"generateName": generate_name(name_of(owner)), "namespace": self.namespace}
+        self.namespace, self.base = namespace_of(owner), generate_name(name_of(owner))
+        pod_meta: dict[str, Any] = {"generateName": self.base, "namespace": self.namespace}
         pod_meta.update({name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)})
         reference = owner_reference(owner, api_version=owners.api_version, kind=owners.kind)
         pod_meta["ownerReferences"] = [reference]
@@ -139,22 +97,24 @@ def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: R
     left = iter(names)
 
     def report(command: Command, outcome: Outcome) -> Iterator[Record]:
-        key = make_key(form.namespace, next(left))
+        name = next(left)
+        key = make_key(form.namespace, name)
         match outcome:
             case Done():
                 result.created.append(key)
-                yield record(owners, owner, "Normal", "SuccessfulCreate", f"Created pod: {split_key(key)[1]}")
+                yield record(owners, owner, "Normal", "SuccessfulCreate", f"Created pod: {name}")
             case AlreadyExists():
                 result.existing.append(key)
             case Forbidden() if is_namespace_terminating(outcome):
                 pass
             case _:
                 if isinstance(outcome, Unknown):
-                    result.unanswered.append(split_key(key)[1])
+                    result.unanswered.append(name)
+                failure = as_if_generated(outcome, name, base=form.base)
                 if result.failure is None:
-                    result.failure = CommandFailed(command, outcome)
+                    result.failure = CommandFailed(command, failure)
                 if not isinstance(outcome, Refused):  # it was never sent, and the event would not be either
-                    yield record(owners, owner, "Warning", "FailedCreate", f"Error creating: {outcome.message}")
+                    yield record(owners, owner, "Warning", "FailedCreate", f"Error creating: {failure.message}")
 
     yield from slow_start([form.create(name) for name in names], succeeded=_is_there, report=report)
     return result

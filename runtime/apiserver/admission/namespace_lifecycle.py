@@ -6,6 +6,7 @@ Source: apiserver pkg/admission/plugin/namespace/lifecycle/admission.go (v1.36).
 from __future__ import annotations
 
 from protocols.objects import Key, Object
+from runtime.apiserver.admission.refusal import forbidden
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import ResourceDefinition
@@ -24,7 +25,7 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
         raise status_errors.not_found("", NAMESPACES, name)
     if cluster.is_deleting(record):
         because = f"unable to create new content in namespace {name} because it is being terminated"
-        error = status_errors.forbidden(definition.group, definition.plural, obj["metadata"].get("name", ""), because)
+        error = forbidden(definition.group, definition.plural, obj, because)
         cause = {
             "reason": "NamespaceTerminating",
             "message": f"namespace {name} is being terminated",

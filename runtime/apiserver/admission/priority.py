@@ -6,8 +6,8 @@ Source: kubernetes plugin/pkg/admission/priority/admission.go (v1.36).
 from __future__ import annotations
 
 from protocols.objects import Object, decode_object
+from runtime.apiserver.admission.refusal import forbidden
 from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
@@ -24,7 +24,9 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, pod: Object) 
     priority, policy = _of_class(cluster, pod)
     given = spec.get("priority")
     if given is not None and given != priority:
-        raise _forbidden(
+        raise forbidden(
+            "",
+            "pods",
             pod,
             f"the integer value of priority ({given}) must not be provided in pod spec; "
             f"priority admission controller computed {priority} from the given PriorityClass name",
@@ -32,7 +34,9 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, pod: Object) 
     spec["priority"] = priority
     given = spec.get("preemptionPolicy")
     if given is not None and given != policy:
-        raise _forbidden(
+        raise forbidden(
+            "",
+            "pods",
             pod,
             f"the string value of PreemptionPolicy ({given}) must not be provided in pod spec; "
             f"priority admission controller computed {policy} from the given PriorityClass name",
@@ -62,9 +66,5 @@ def _of_class(cluster: Cluster, pod: Object) -> tuple[int, str]:
     elif name in _SYSTEM_CLASSES:
         return _SYSTEM_CLASSES[name], _PREEMPT
     else:
-        raise _forbidden(pod, f"no PriorityClass with name {name} was found")
+        raise forbidden("", "pods", pod, f"no PriorityClass with name {name} was found")
     return chosen.get("value", 0), chosen.get("preemptionPolicy", _PREEMPT)
-
-
-def _forbidden(pod: Object, because: str) -> status_errors.StatusError:
-    return status_errors.forbidden("", "pods", pod["metadata"].get("name", ""), because)

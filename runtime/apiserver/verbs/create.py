@@ -32,12 +32,12 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     metadata.begin(cluster, definition, obj)
     obj = stored_form(definition, obj)
     generated = not meta.get("name") and bool(meta.get("generateName"))
-    if generated:
-        meta["name"] = metadata.generated_name(cluster, meta["generateName"])
-    meta.setdefault("name", "")  # refused below, together with what else is wrong
     strategy = definition.strategy
     strategy.set_defaults(obj)
     chain.admit_create(cluster, definition, obj)
+    if generated:  # as late as that: what these plugins refuse has no name yet
+        meta["name"] = _generated_name(cluster, definition, meta)
+    meta.setdefault("name", "")  # refused below, together with what else is wrong
     strategy.allocate(cluster.state, obj)
     if strategy.has_status and not strategy.status_on_create:
         obj.pop("status", None)
@@ -54,21 +54,26 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     return served(definition, raw)
 
 
-def _free_key(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, generated: bool) -> str:
-    """Returns the object's key; draws a generated name again while it is taken. Raises StatusError (409)."""
-    meta = obj["metadata"]
+def _generated_name(cluster: Cluster, definition: ResourceDefinition, meta: Object) -> str:
+    """A name for this generateName, drawn again while it is taken; after some attempts a taken one."""
     collection = cluster.state.collection(definition.storage)
     for _ in range(GENERATE_ATTEMPTS):
-        key = make_key(meta.get("namespace", ""), meta["name"])
-        taken = collection.get(key)
-        if taken is None:
-            return key
-        if not generated:
+        name = metadata.generated_name(cluster, meta["generateName"])
+        if collection.get(make_key(meta.get("namespace", ""), name)) is None:
             break
-        meta["name"] = metadata.generated_name(cluster, meta["generateName"])
+    return name
+
+
+def _free_key(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, generated: bool) -> str:
+    """Returns the object's key. Raises StatusError (409) if it is taken."""
+    meta = obj["metadata"]
+    key = make_key(meta.get("namespace", ""), meta["name"])
+    taken = cluster.state.collection(definition.storage).get(key)
+    if taken is None:
+        return key
     if generated:
         raise status_errors.generated_name_exists(definition.group, definition.plural, meta["name"])
     error = status_errors.already_exists(definition.group, definition.plural, meta["name"])
-    if taken is not None and cluster.is_deleting(taken):
+    if cluster.is_deleting(taken):
         error.message = f"object is being deleted: {error.message}"
     raise error

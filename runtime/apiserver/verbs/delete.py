@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from protocols.integers import INT64
 from protocols.objects import decode_object, encode_object, key_of
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core.cluster import Call, Cluster, served
@@ -20,7 +21,7 @@ from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.schema.scalars import json_type
 from runtime.apiserver.storage.listing import read_page
 from runtime.apiserver.storage.selecting import parse_selection
-from runtime.apiserver.verbs.integers import INT64, parse_int
+from runtime.apiserver.verbs.integers import parse_int
 from runtime.apiserver.verbs.read import parse_limit
 from runtime.client.api import Response
 

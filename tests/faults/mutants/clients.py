@@ -34,7 +34,7 @@ def _random_names() -> Any:
     def names(owner: Any, wanted: int, *, taken: Any) -> list[str]:
         return [f"{name_of(owner)}-m{next(numbers)}" for _ in range(wanted)]
 
-    return patch.object(replicaset, "pod_names", names)
+    return patch.object(replicaset, "generated_names", names)
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def names_come_again() -> Iterator[None]:
         free = (name for name in numbered if not taken(make_key(namespace_of(owner), name)))
         return [next(free) for _ in range(wanted)]
 
-    with patch.object(replicaset, "pod_names", names):
+    with patch.object(replicaset, "generated_names", names):
         yield
 
 

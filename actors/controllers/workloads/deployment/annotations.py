@@ -5,11 +5,11 @@ Source: kubernetes v1.36 pkg/controller/deployment/util/deployment_util.go.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from actors.controllers.workloads.deployment.fields import INT32_MAX
+from protocols.integers import parse_uint
 from protocols.objects import Object, annotations_of
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -22,7 +22,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Belong to one object each, and are not copied between a Deployment and its ReplicaSets.
 NEVER_COPIED = frozenset({REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO, LAST_APPLIED})
 
-_COUNT = re.compile(r"[0-9]{1,20}")
+_COUNTS = range(INT32_MAX + 1)
 
 
 def with_annotations(obj: Mapping[str, Any], annotations: Mapping[str, str]) -> Object:
@@ -40,8 +40,4 @@ def replicas_annotation(replica_set: Mapping[str, Any], name: str) -> int | None
 
     Source: getNonNegativeInt32FromAnnotation.
     """
-    text = annotations_of(replica_set).get(name)
-    if not isinstance(text, str) or not _COUNT.fullmatch(text):
-        return None
-    count = int(text)
-    return count if count <= INT32_MAX else None
+    return parse_uint(annotations_of(replica_set).get(name), _COUNTS)

@@ -5,7 +5,6 @@ Source: kubernetes v1.36 pkg/controller/deployment/sync.go, getNewReplicaSet, an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -15,6 +14,7 @@ from actors.controllers.workloads.deployment.arithmetic import new_replica_set_s
 from actors.controllers.workloads.deployment.fields import number, oldest_first, section, template, total_replicas
 from actors.controllers.workloads.deployment.scaling import size_annotations
 from protocols.hashing import POD_TEMPLATE_HASH_LABEL, template_hash
+from protocols.integers import parse_int, wrapped_int64
 from protocols.objects import (
     Object,
     annotations_of,
@@ -31,8 +31,6 @@ from protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_la
 
 MAX_HISTORY_LENGTH = 2000  # characters, some hundred revisions
 MAX_NAME_LENGTH = 253  # of a DNS subdomain
-
-_INT64 = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def same_template(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -99,12 +97,15 @@ def split_new_and_old(
 def revision_of(obj: Mapping[str, Any]) -> int | None:
     """The number in its annotation, 0 without one, None if that is no number."""
     text = annotations_of(obj).get(REVISION) or "0"
-    return int(text) if _INT64.fullmatch(text) else None
+    return parse_int(text)
 
 
 def next_revision(old: Iterable[Object]) -> int:
-    """One more than the highest of the old ReplicaSets; an unreadable one is passed over. Source: MaxRevision."""
-    return max((revision_of(each) or 0 for each in old), default=0) + 1
+    """One more than the highest of the old ReplicaSets, in 64 bits; an unreadable one is passed over.
+
+    Source: MaxRevision.
+    """
+    return wrapped_int64(max((0, *(revision_of(each) or 0 for each in old))) + 1)
 
 
 def last_revision(replica_sets: Iterable[Object]) -> int:

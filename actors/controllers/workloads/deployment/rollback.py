@@ -5,17 +5,15 @@ Source: kubernetes v1.36 pkg/controller/deployment/rollback.go.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from actors.controllers.workloads.deployment.annotations import NEVER_COPIED, ROLLBACK_TO, copyable, with_annotations
 from actors.controllers.workloads.deployment.fields import section, template
 from actors.controllers.workloads.deployment.revisions import last_revision, revision_of, same_template
+from protocols.integers import parse_int
 from protocols.objects import Object, annotations_of, name_of
 from protocols.semantic import without_hash_label
-
-_INT64 = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Rollback(NamedTuple):
@@ -29,8 +27,7 @@ class Rollback(NamedTuple):
 
 def requested_revision(deployment: Mapping[str, Any]) -> int | None:
     """The requested revision, 0 for the one before the last; None without a (valid) request."""
-    text = annotations_of(deployment).get(ROLLBACK_TO)
-    return int(text) if isinstance(text, str) and _INT64.fullmatch(text) else None
+    return parse_int(annotations_of(deployment).get(ROLLBACK_TO))
 
 
 def rollback_plan(deployment: Object, replica_sets: Sequence[Object], revision: int) -> Rollback:

@@ -9,7 +9,6 @@ Source: kubernetes v1.36 pkg/controller/deployment/sync.go, scale and isScalingE
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,9 +29,8 @@ from actors.controllers.workloads.deployment.fields import (
     section,
     total_replicas,
 )
+from protocols.integers import parse_int
 from protocols.objects import Object, annotations_of, name_of
-
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Resize(NamedTuple):
@@ -107,10 +105,8 @@ def is_saturated(deployment: Mapping[str, Any], new: Object | None) -> bool:
     """
     if new is None:
         return False
-    sized_for = annotations_of(new).get(DESIRED_REPLICAS) or ""
-    if not _INTEGER.fullmatch(sized_for):
-        return False
-    return {replicas(new), int(sized_for), available(new)} == {replicas(deployment)}
+    sized_for = parse_int(annotations_of(new).get(DESIRED_REPLICAS))
+    return {replicas(new), sized_for, available(new)} == {replicas(deployment)}
 
 
 def proportional_plan(deployment: Mapping[str, Any], replica_sets: Iterable[Object]) -> list[Resize]:

@@ -5,7 +5,7 @@ the status subresource, events on the ReplicaSet.
 
 Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go. Differences:
 - No expectations and no consistency store: listers show our own writes.
-- Pod names are chosen here (actors/controllers/shared/pod_control.py), so that a creation is not made twice.
+- Pod names are chosen here (actors/controllers/shared/generated_names.py), so that a creation is not made twice.
 - Pods that fail at once are replaced with backoff (actors/controllers/shared/replacements.py).
 - While the outcome of a creation is unknown, the status is not written; the creation is sent again under the same
   name. The same holds for a pod whose name already existed and that could not be fetched.
@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from actors.controllers.shared.generated_names import generated_names
 from actors.controllers.shared.ownership import claim
-from actors.controllers.shared.pod_control import Creations, Deletions, PodForm, create_pods, delete_pods, pod_names
+from actors.controllers.shared.pod_control import Creations, Deletions, PodForm, create_pods, delete_pods
 from actors.controllers.shared.ranking import deletion_age_ratios, ranked_deletion_order, related_on_nodes
 from actors.controllers.shared.replacements import Replacements, next_patience
 from actors.controllers.shared.replica_status import count_pods, next_status, seconds_to_next_availability
@@ -192,7 +193,7 @@ class ReplicaSetReconciler:
             return self._pods.entry(pod) is not None
 
         again = [name for name in self._unsure.get(entry.key, ()) if not taken(make_key(form.namespace, name))]
-        names = list(dict.fromkeys([*again, *pod_names(owner, count, taken=taken)]))[:count]
+        names = list(dict.fromkeys([*again, *generated_names(owner, count, taken=taken)]))[:count]
         creations = yield from create_pods(form, names, owner=owner, owners=self._kind.resource)
         memory = self._replacements.get(entry.key)
         if memory is not None:

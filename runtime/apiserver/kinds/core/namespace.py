@@ -20,14 +20,20 @@ KUBERNETES_FINALIZER = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
-def set_defaults(namespace: Object) -> None:
+def _label_with_name(namespace: Object) -> None:
     meta = namespace["metadata"]
-    meta.setdefault("labels", {})[NAME_LABEL] = meta.get("name", "")
+    if meta.get("name"):
+        meta.setdefault("labels", {})[NAME_LABEL] = meta["name"]
+
+
+def set_defaults(namespace: Object) -> None:
+    _label_with_name(namespace)
     namespace.setdefault("spec", {})
 
 
 def prepare_for_create(namespace: Object) -> None:
     """The namespace controller removes the finalizer once the namespace is empty."""
+    _label_with_name(namespace)  # a generated name comes after the defaults
     finalizers = namespace["spec"].setdefault("finalizers", [])
     if KUBERNETES_FINALIZER not in finalizers:
         finalizers.append(KUBERNETES_FINALIZER)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,9 +13,7 @@ from actors.controllers.shared.pod_control import (
     PodForm,
     create_pods,
     delete_pods,
-    generate_name,
     is_namespace_terminating,
-    pod_names,
 )
 from actors.reconciliation import slow_start
 from actors.simulation.driving import Bench, Driven, created_names, drive, failing
@@ -67,50 +64,6 @@ def form(template: Object = TEMPLATE, owner: Object = OWNER) -> PodForm | None:
 
 
 # Names.
-
-PREFIXES = {
-    "web": "web-",
-    "a": "a-",
-    "web.v1": "web.v1-",
-    "w" * 253: "w" * 253 + "-",
-    "Web": "Web",
-    "web_": "web_-",  # upstream looks at "weba": the last character before the dash is masked too
-    "_web": "_web",
-    "w" * 254: "w" * 254,
-}
-
-
-@pytest.mark.parametrize(("owner", "prefix"), PREFIXES.items())
-def test_the_generate_name_of_an_owner(owner: str, prefix: str) -> None:
-    assert generate_name(owner) == prefix
-
-
-def test_names_are_the_prefix_cut_to_58_and_five_safe_characters() -> None:
-    owner = {"metadata": {**OWNER["metadata"], "name": "w" * 100}}
-    for name in pod_names(owner, 20, taken=lambda _key: False):
-        assert re.fullmatch("w{58}[bcdfghjklmnpqrstvwxz2456789]{5}", name)
-    assert all(re.fullmatch("web-.{5}", name) for name in pod_names(OWNER, 20, taken=lambda _key: False))
-
-
-def test_the_same_version_of_the_owner_gives_the_same_names_and_another_one_others() -> None:
-    def names(**meta: str) -> list[str]:
-        return pod_names({"metadata": {**OWNER["metadata"], **meta}}, 10, taken=lambda _key: False)
-
-    assert names() == names()
-    assert names()[:3] == pod_names(OWNER, 3, taken=lambda _key: False)
-    assert not set(names()) & set(names(resourceVersion="8"))
-    assert not set(names()) & set(names(uid="another"))
-
-
-@given(st.sets(st.integers(0, 30)), st.integers(0, 30))
-def test_names_skip_those_that_are_taken_and_never_repeat(seen: set[int], count: int) -> None:
-    first = pod_names(OWNER, 31, taken=lambda _key: False)
-    taken = {f"default/{first[i]}" for i in seen}
-    names = pod_names(OWNER, count, taken=taken.__contains__)
-    assert len(set(names)) == count
-    assert not {f"default/{name}" for name in names} & taken
-    assert [name for name in first if f"default/{name}" not in taken][:count] == names[: 31 - len(seen)]
-
 
 # The form.
 
@@ -246,6 +199,22 @@ def test_what_an_outcome_of_a_creation_means(outcome: Outcome, told: bool, fails
     assert result.created == []
     assert bool(result.unanswered) is unanswered
     assert (result.failure.failure if result.failure else None) == (outcome if fails else None)
+
+
+# what the server says of "web-a", and what it would have said of generateName "web-"
+GENERATED = [
+    ('pods "web-a" is forbidden: error looking up service account team/x', '"web-" is forbidden: error looking up'),
+    ('pods "web-a" is forbidden: exceeded quota: small', '"web-a" is forbidden: exceeded quota'),
+    ('admission webhook "web-a" denied the request: no', 'admission webhook "web-a" denied'),
+]
+
+
+@pytest.mark.parametrize(("message", "told"), GENERATED)
+def test_a_refused_creation_reads_as_if_upstream_had_asked(message: str, told: str) -> None:
+    driven, result = creating(["web-a"], lambda _bench: lambda _command: Forbidden(message))
+    ((_, _, text),) = driven.events
+    assert told in text
+    assert text == f"Error creating: {result.failure}"  # it becomes the condition ReplicaFailure
 
 
 def test_the_first_failure_of_a_batch_is_the_one_to_raise() -> None:

@@ -20,3 +20,10 @@ def test_the_priority_of_a_pod_is_its_class(api: Api) -> None:
     )
     cheating = api.create("pods", api.pod("d", priority=5))
     assert cheating.message.startswith('pods "d" is forbidden: the integer value of priority (5) must not be provided')
+
+
+def test_a_pod_whose_name_is_to_be_generated_is_called_by_its_base(api: Api) -> None:
+    body = api.pod(priorityClassName="low")
+    body["metadata"] = {"generateName": "web-"}
+    refused = api.create("pods", body)
+    assert refused.message == 'pods "web-" is forbidden: no PriorityClass with name low was found'

@@ -28,3 +28,11 @@ def test_a_namespaces_name_is_a_label(api: Api) -> None:
 
 def test_namespaces_can_be_selected_by_phase(api: Api) -> None:
     assert len(api.list("namespaces", fieldSelector="status.phase=Active").names) == 4
+
+
+def test_a_generated_name_is_a_label_too(api: Api) -> None:
+    generated = {"metadata": {"generateName": "team-"}}
+    api.create("namespaces", {"metadata": {"name": "team-00000"}})  # the first that is drawn
+    made = api.create("namespaces", generated)
+    assert made.meta["name"] == "team-00001"
+    assert made.meta["labels"] == {"kubernetes.io/metadata.name": "team-00001"}

@@ -1,0 +1,79 @@
+"""Names that upstream leaves to the server (generateName), and that we choose ourselves.
+
+They derive from what was observed: a retry from the same state chooses the same names, so that a creation whose outcome
+is unknown is not made twice. What the server says of a creation that it refused reads as if it had been asked for a
+generated name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from hashlib import blake2b
+
+from protocols.hashing import SAFE_ALPHABET
+from protocols.messages.outcomes import Failure, Forbidden
+from protocols.objects import Key, Object, make_key, name_of, namespace_of, resource_version_of, uid_of
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_BASE = 58  # of a generated name. Source: apiserver pkg/storage/names/generate.go
+_SUFFIX = 5  # characters
+
+# How refusals by ResourceQuota, LimitRanger, PodSecurity and ValidatingAdmissionPolicy begin, which validate.
+_BY_VALIDATION = re.compile(
+    r"exceeded quota: |failed quota: |status unknown for quota: |quota usage is negative |insufficient quota to "
+    r"|\[?(minimum|maximum) \S+ usage per |\[?\S+ max limit to request ratio per "
+    r"|violates PodSecurity |ValidatingAdmissionPolicy '"
+)
+
+
+def generate_name(owner: str) -> str:
+    """The generateName of an owner's pods: "<owner>-", or "<owner>" where that begins no valid name.
+
+    Source: getPodsPrefix, with apimachinery's NameIsDNSSubdomain for prefixes.
+    """
+    prefix = f"{owner}-"
+    masked = f"{prefix[:-2]}a"  # a name may not end in a dash, the beginning of one may
+    return prefix if len(masked) <= 253 and _SUBDOMAIN.fullmatch(masked) else owner
+
+
+def generated_names(owner: Object, count: int, *, taken: Callable[[Key], bool]) -> list[str]:
+    """Names for `count` more dependents of this owner, none taken; equal for equal resourceVersions of the owner."""
+    namespace, prefix = namespace_of(owner), generate_name(name_of(owner))[:_LONGEST_BASE]
+    seed = f"{uid_of(owner)}/{resource_version_of(owner)}/"
+    names: dict[str, None] = {}
+    number = 0
+    while len(names) < count:
+        name = prefix + _suffix(f"{seed}{number}")
+        number += 1
+        if not taken(make_key(namespace, name)):
+            names[name] = None
+    return list(names)
+
+
+def _suffix(seed: str) -> str:
+    number = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "little")
+    letters = ""
+    for _ in range(_SUFFIX):
+        number, letter = divmod(number, len(SAFE_ALPHABET))
+        letters += SAFE_ALPHABET[letter]
+    return letters
+
+
+def as_if_generated(failure: Failure, name: str, *, base: str) -> Failure:
+    """A refusal to create an object of this chosen name, with the text that generateName=base would have met.
+
+    The server generates the name between the plugins that may change an object and those that validate it: the former
+    know the base alone (`pods "web-" is forbidden: error looking up service account …`), the latter the name. A plugin
+    that we do not know counts as one of the former.
+
+    Source: kubernetes v1.36 apiserver pkg/admission/errors.go, extractResourceName, and
+    pkg/registry/rest/create.go, AdmissionToValidateObjectFunc.
+    """
+    if not isinstance(failure, Forbidden):
+        return failure
+    before, subject, because = failure.message.partition(f'"{name}" is forbidden: ')
+    if not subject or _BY_VALIDATION.match(because):
+        return failure
+    return dataclasses.replace(failure, message=f'{before}"{base}" is forbidden: {because}')

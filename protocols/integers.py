@@ -1,0 +1,51 @@
+"""Integers as text, in annotations, labels and queries.
+
+Source: Go's strconv, ParseInt and ParseUint in base 10: digits after an optional sign, any number of zeros before them.
+"""
+
+from __future__ import annotations
+
+import re
+
+INT32 = range(-(2**31), 2**31)
+INT64 = range(-(2**63), 2**63)
+UINT64 = range(2**64)
+
+_UNSIGNED = re.compile(r"[0-9]+")
+_SIGNED = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS = 20  # of the greatest number that 64 bits hold; int() refuses text of some thousand
+
+
+def is_int(text: str) -> bool:
+    """Whether it reads as an integer of any size."""
+    return _SIGNED.fullmatch(text) is not None
+
+
+def is_uint(text: str) -> bool:
+    """Whether it reads as an integer of any size, without a sign."""
+    return _UNSIGNED.fullmatch(text) is not None
+
+
+def parse_int(text: object, bounds: range = INT64) -> int | None:
+    """The integer; None if it is none, or out of bounds. A value that is no text is none."""
+    return _within(bounds, text) if isinstance(text, str) and is_int(text) else None
+
+
+def parse_uint(text: object, bounds: range = UINT64) -> int | None:
+    """As parse_int, but with a sign it is none."""
+    return _within(bounds, text) if isinstance(text, str) and is_uint(text) else None
+
+
+def _within(bounds: range, text: str) -> int | None:
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > _MOST_DIGITS:
+        return None
+    number = int(digits or "0")
+    if text.startswith("-"):
+        number = -number
+    return number if number in bounds else None
+
+
+def wrapped_int64(number: int) -> int:
+    """What is left of a sum in 64 bits, as in Go: after the greatest number comes the least."""
+    return (number + 2**63) % 2**64 - 2**63

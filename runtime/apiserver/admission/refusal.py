@@ -1,0 +1,15 @@
+"""What a plugin that may change objects says of one that it refuses."""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.errors import status_errors
+
+
+def forbidden(group: str, plural: str, obj: Object, because: str) -> status_errors.StatusError:
+    """An object whose name is to be generated has none yet, and is called by its generateName.
+
+    Source: apiserver pkg/admission/errors.go, NewForbidden (v1.36).
+    """
+    meta = obj["metadata"]
+    return status_errors.forbidden(group, plural, meta.get("name") or meta.get("generateName") or "Unknown", because)
