@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.engine.controller import Controller, ControllerSettings, PassSettings, QueueSettings
@@ -31,6 +32,7 @@ from protocols.messages.discovery import ServedResource
 from runtime.client.api import Transport
 from runtime.cloud.calls import CloudCalls
 from runtime.metrics.families import (
+    CLOUD_HUNG_CALLS,
     LEADER_ELECTION_MASTER_STATUS,
     LEADER_ELECTION_SLOWPATH,
     REST_CLIENT_RATE_LIMITER_DURATION,
@@ -39,6 +41,7 @@ from runtime.metrics.meters import WorkQueueMeter, rate_limiter_use
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.limiters import TokenBucket
+from runtime.scheduling.permits import Tenure
 from runtime.scheduling.work_queue import QueueMeter
 from runtime.system.actor import Context
 from runtime.system.actor_system import ActorSpec
@@ -182,9 +185,11 @@ def _dispatcher(assembly: Assembly, *, clients: Iterable[str]) -> ActorSpec:
         needs_lease=election is not None,
         lease_timeout=election.request_timeout if election is not None else 0.0,
     )
-    now = assembly.clock.monotonic()
+    now, tenure = assembly.clock.monotonic(), Tenure()
     buckets = {client: TokenBucket(qps=limits.qps, burst=limits.burst, now=now) for client in clients}
     assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
+    if assembly.cloud is not None:
+        assembly.metrics.gauge(CLOUD_HUNG_CALLS).read_from(partial(_hung_calls, assembly.cloud))
     waited = assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, "ALL", "")
 
     def build(context: Context) -> Dispatcher:
@@ -196,9 +201,14 @@ def _dispatcher(assembly: Assembly, *, clients: Iterable[str]) -> ActorSpec:
             waited=lambda _client, seconds: waited.observe(seconds),
             buckets=buckets,
             cloud=assembly.cloud,
+            tenure=tenure,
         )
 
     return ActorSpec(name=DISPATCHER, build=build)
+
+
+def _hung_calls(cloud: CloudCalls) -> float:
+    return len(cloud.hung())
 
 
 def _recorder(*, seed: int) -> ActorSpec:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from actors.engine.elector import Election
 from actors.engine.vitals import ChildVitals, ControllerVitals, DiscoveryVitals, ElectorVitals, InWork, ManagerVitals
 from actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
+from runtime.cloud.calls import CloudCalls
 from runtime.scheduling.clock import Clock
 from runtime.system.vitals import Vitals
 from runtime.tables.table import Table
@@ -21,6 +22,7 @@ CRASH_LOOP = 3  # failures that are remembered, from which on a restarted actor 
 STUCK_AFTER = 60.0  # seconds that the manager may say nothing
 STANDSTILL = 600.0  # seconds that keys may wait while no other is begun, and no answer comes
 SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
+NAMED = 3  # calls that hang
 LEASE_MARGIN = 20.0  # seconds beyond the lease's duration, as upstream's leaderElection check has it
 
 
@@ -133,6 +135,24 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
         if clock.monotonic() - said.renewed_at > election.lease_duration + LEASE_MARGIN:
             return f"failed election to renew leadership on lease {election.name}"
         return None
+
+    return check
+
+
+def cloud_check(cloud: CloudCalls, *, clock: Clock) -> Check:
+    """Names the calls that hang in the cloud provider.
+
+    A check of its own: to end the process frees the threads that they hold, but calls may hang again at once. A probe
+    that is to restart nothing for that leaves this check out (?exclude=cloud).
+    """
+
+    def check() -> str | None:
+        hung, now = cloud.hung(), clock.monotonic()
+        if not hung:
+            return None
+        named = ", ".join(f"{call.what} for {now - call.since:.0f} s" for call in hung[:NAMED])
+        more = f" and {len(hung) - NAMED} more" if len(hung) > NAMED else ""
+        return f"calls into the cloud hang, each in a thread: {named}{more}"
 
     return check
 

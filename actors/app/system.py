@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from actors.app.assembly import Assembly, manager_spec, plan_manager
-from actors.app.health import Check, controller_check, discovery_check, infrastructure_check, leader_check
+from actors.app.health import (
+    Check,
+    cloud_check,
+    controller_check,
+    discovery_check,
+    infrastructure_check,
+    leader_check,
+)
 from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
 from actors.engine.manager import DRAINED
@@ -184,8 +191,8 @@ class ControllerSystem:
         return self._assembly.tables
 
     def checks(self) -> dict[str, Check]:
-        """Health checks by name: leaderElection, infrastructure, discovery where a controller needs it, and one for
-        each controller that may run.
+        """Health checks by name: leaderElection, infrastructure, cloud where there is one, discovery where a
+        controller needs it, and one for each controller that may run.
         """
         silence = self.options.generic.watch_silence_limit
         checks: dict[str, Check] = {"infrastructure": infrastructure_check(vitals=self.vitals, clock=self.clock)}
@@ -193,6 +200,8 @@ class ControllerSystem:
             checks["leaderElection"] = leader_check(
                 vitals=self.vitals, election=self._assembly.election, clock=self.clock
             )
+        if self._assembly.cloud is not None:
+            checks["cloud"] = cloud_check(self._assembly.cloud, clock=self.clock)
         discovering = [spec.name for spec in self.controllers if spec.discovers is not None]
         if discovering:
             checks["discovery"] = discovery_check(

@@ -30,8 +30,8 @@ from actors.options import InvalidOptions, Options, help_text
 from runtime.apiserver.process.launch import LaunchError
 from runtime.client.config import ConfigError
 from runtime.client.loading import load_config
-from runtime.cloud.calls import ThreadedCalls
 from runtime.cloud.loading import CloudError, load_provider
+from runtime.cloud.threads import ThreadedCalls
 from runtime.faults.plan_file import PlanError
 from runtime.flags.declaration import FlagError
 from runtime.logs.configuration import configure_logging, logger_for

@@ -19,7 +19,8 @@ from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.transport import HttpTransport
-from runtime.cloud.calls import CloudCalls, ThreadedCalls
+from runtime.cloud.calls import CloudCalls
+from runtime.cloud.threads import ThreadedCalls
 from runtime.faults.plan_file import FaultPlan, read_plan
 from runtime.logs.configuration import LogControl
 from runtime.metrics.families import JOURNAL_WRITING

@@ -119,7 +119,7 @@ class Processes:
             clock=process.clock,
             spawner=process,
             make_table=frozen_table,
-            cloud=None if self._cloud is None else self._cloud.way(name),
+            cloud=None if self._cloud is None else self._cloud.way(name, process.clock),
             seed=seed,
         )
         self.running[name] = Running(process, system, specs, options, election, seed, keep, starts)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from runtime.scheduling.permits import ALWAYS, Permit
+
 JSON = "application/json"
 
 
@@ -18,8 +20,10 @@ class Request:
     """One request to an API server.
 
     path: as in a URL, starting with "/", unescaped. query: parameter → value, unescaped; a parameter that stands
-    more than once is joined by nothing we send, so the last one counts. timeout: seconds for the whole exchange;
-    None for the client's default.
+    more than once is joined by nothing we send, so the last one counts. timeout: seconds for the whole exchange, from
+    send() on; None for the client's default. permit: looked at just before each attempt's bytes go out, on whatever
+    thread and however late; without it they do not, and the response says that it was not sent. The exchange ends with
+    it.
     """
 
     method: str
@@ -29,6 +33,7 @@ class Request:
     content_type: str = JSON
     accept: str = JSON
     timeout: float | None = None
+    permit: Permit = ALWAYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

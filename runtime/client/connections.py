@@ -8,8 +8,11 @@ connection broke. Here a request goes out once, for three quarters of the CPU.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import socket
 import ssl
+import struct
 from collections.abc import Mapping
 
 import aiohttp
@@ -17,10 +20,15 @@ from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
 from yarl import URL
 
+from runtime.client.failures import TooLateError
+from runtime.scheduling.clock import Clock
+from runtime.scheduling.permits import Permit
+
 # Less than what servers and balancers allow (kube-apiserver 90 s, many balancers 60 s), so that we close first and a
 # write seldom meets a connection that is about to be closed.
 KEEP_ALIVE = 30.0
 READ_BUFFER = 1 << 18
+DISCARD = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent when the socket is closed never is
 SWITCHING_PROTOCOLS = 101  # the only status below 200 that is a final response
 
 
@@ -76,8 +84,9 @@ class OpenResponse:
 class Connections:
     """Connections to one server; a new one is opened when none is free. Built and used on the loop's thread."""
 
-    def __init__(self, server: str, *, proxy: str, tls_server_name: str, connect_timeout: float) -> None:
+    def __init__(self, server: str, *, proxy: str, tls_server_name: str, connect_timeout: float, clock: Clock) -> None:
         """server, proxy: URLs; "" for no proxy. tls_server_name: "" for the server's host. connect_timeout: seconds."""
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._url, self._proxy = URL(server), URL(proxy) if proxy else None
         self._tls_server_name = tls_server_name or None
@@ -87,22 +96,25 @@ class Connections:
         self._destination: aiohttp.ClientRequest | None = None  # in the form that the connector takes
         self._tls: ssl.SSLContext | None = None  # the destination's
 
-    def deadline(self, timeout: float | None) -> float | None:
-        """The time in `timeout` seconds, by the loop's clock; None for no limit."""
-        return None if timeout is None else self._loop.time() + timeout
-
     async def ask(
-        self, request: bytes, *, tls: ssl.SSLContext | None, deadline: float | None, attempt: Attempt
+        self, request: bytes, *, tls: ssl.SSLContext | None, permit: Permit, attempt: Attempt
     ) -> OpenResponse:
         """Send the request and receive the response's head.
 
-        request: as it goes on the wire. tls: for new connections; None for plain HTTP. deadline: as deadline() says it,
-        for the body too. attempt: notes how far it came. Raises ClientError, HttpProcessingError or OSError.
+        request: as it goes on the wire. tls: for new connections; None for plain HTTP. permit: nothing goes out once it
+        is over, and the response's body has to be there by then. attempt: notes how far it came.
+        Raises TooLateError, ClientError, HttpProcessingError or OSError.
         """
-        connection = await self._connect(tls, deadline)
+        connection = await self._connect(tls, permit)
+        # The loop may have been held up, the machine suspended, a connection long in the making.
+        now = self._clock.monotonic()
+        if permit.is_over(now):
+            connection.release()
+            raise TooLateError
+        deadline = self._loop.time() + (permit.until - now) if permit.until < math.inf else None
         alarm: asyncio.TimerHandle | None = None
+        protocol, transport = connection.protocol, connection.transport
         try:
-            protocol, transport = connection.protocol, connection.transport
             if protocol is None or transport is None or transport.is_closing():
                 raise aiohttp.ClientConnectionResetError("closed as soon as it was open")
             protocol.set_response_params(read_until_eof=True, read_bufsize=READ_BUFFER)
@@ -114,6 +126,8 @@ class Connections:
             while message.code < 200 and message.code != SWITCHING_PROTOCOLS:
                 message, payload = await protocol.read()
         except BaseException:
+            if attempt.sent and transport is not None:
+                _cut_off(transport)
             connection.close()
             raise
         finally:
@@ -124,7 +138,7 @@ class Connections:
     async def close(self) -> None:
         await self._connector.close()
 
-    async def _connect(self, tls: ssl.SSLContext | None, deadline: float | None) -> Connection:
+    async def _connect(self, tls: ssl.SSLContext | None, permit: Permit) -> Connection:
         if self._destination is None or tls is not self._tls:
             self._tls = tls
             self._destination = aiohttp.ClientRequest(
@@ -136,14 +150,26 @@ class Connections:
                 loop=self._loop,
             )
         timeout = self._timeout
-        if deadline is not None:
-            remaining = deadline - self._loop.time()
-            if remaining < self._connect_timeout:
-                timeout = aiohttp.ClientTimeout(connect=max(remaining, 0.001))  # 0 would be no limit at all
+        now = self._clock.monotonic()
+        if permit.is_over(now):
+            raise TooLateError
+        if permit.until - now < self._connect_timeout:
+            timeout = aiohttp.ClientTimeout(connect=max(permit.until - now, 0.001))  # 0 would be no limit at all
         try:
             return await self._connector.connect(self._destination, traces=[], timeout=timeout)
         except TimeoutError as err:
             raise aiohttp.ConnectionTimeoutError from err
+
+
+def _cut_off(transport: asyncio.Transport) -> None:
+    """End a connection, and with it what is left of a request in our buffers or the kernel's.
+
+    A plain close would have it go out all the same, as soon as the server reads on or the network is back: minutes
+    after its permit was over.
+    """
+    with contextlib.suppress(OSError, ValueError):  # it is gone already; uvloop says so by ValueError
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, DISCARD)
+    transport.abort()
 
 
 def _socket(address: tuple[int, int, int, str, tuple[str, int]]) -> socket.socket:

@@ -12,6 +12,12 @@ from aiohttp.http import HttpProcessingError
 from runtime.client.api import Response
 from runtime.client.tls import reason
 
+TOO_LATE = "not sent: it may not begin any more"
+
+
+class TooLateError(Exception):
+    """Its permit was over before the request went out."""
+
 
 class Failure(Exception):
     """An exchange without a response. sent: whether the server may have seen the request."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -14,13 +15,14 @@ from runtime.client.api import JSON, Request, Response
 from runtime.client.config import ClientConfig, ConfigError, Credential
 from runtime.client.connections import Attempt, Connections, OpenResponse
 from runtime.client.credential_cache import CredentialCache
-from runtime.client.failures import Failure, describe, is_broken
+from runtime.client.failures import TOO_LATE, Failure, TooLateError, describe, is_broken
 from runtime.client.request_bytes import RequestBytes
 from runtime.client.request_metrics import RequestMetrics
 from runtime.client.retries import is_read, retry_after_seconds
 from runtime.client.tls import TlsContexts
 from runtime.client.watch_stream import LineSplitter
 from runtime.scheduling.clock import Clock
+from runtime.scheduling.permits import Permit
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -45,7 +47,7 @@ class HttpSession:
         log: FilteringBoundLogger,
     ) -> None:
         """Raises ConfigError when the TLS files are no good."""
-        self._config, self._metrics = config, metrics
+        self._config, self._metrics, self._clock = config, metrics, clock
         self._credentials = CredentialCache(config.credentials, clock=clock, log=log)
         self._tls: TlsContexts | None = None
         if config.server.startswith("https://"):
@@ -57,12 +59,13 @@ class HttpSession:
             proxy=config.proxy,
             tls_server_name=config.tls_server_name,
             connect_timeout=connect_timeout,
+            clock=clock,
         )
 
-    async def exchange(self, request: Request, *, client: str, timeout: float) -> Response:
-        """timeout: seconds for all of it. Never raises but CancelledError: no response is a Response with status 0."""
+    async def exchange(self, request: Request, *, client: str, permit: Permit) -> Response:
+        """permit: for all of it. Never raises but CancelledError: no response is a Response with status 0."""
         try:
-            response = await self.open(request, client=client, timeout=timeout)
+            response = await self.open(request, client=client, permit=permit)
         except Failure as failure:
             return failure.response()
         return await self.read(response)
@@ -75,7 +78,7 @@ class HttpSession:
         patience: seconds for the body of a refusal. Raises what on_lines raises.
         """
         try:
-            response = await self.open(request, client=client, timeout=None)
+            response = await self.open(request, client=client, permit=request.permit)
         except Failure as failure:
             return failure.response()
         try:
@@ -117,24 +120,25 @@ class HttpSession:
             retry_after=retry_after_seconds(headers.get("Retry-After")),
         )
 
-    async def open(self, request: Request, *, client: str, timeout: float | None) -> OpenResponse:
-        """Send the request and receive the response's head. timeout: seconds until the body's end; None for no limit.
+    async def open(self, request: Request, *, client: str, permit: Permit) -> OpenResponse:
+        """Send the request and receive the response's head. permit: looked at before each attempt.
 
         A refused credential is replaced once, where there is another. A read whose connection broke is repeated once:
         the server closes kept connections when it likes. Raises Failure.
         """
-        deadline = self._connections.deadline(timeout)
         may_repeat, may_renew = is_read(request.method), True
-        credential = await self._current_credential(timeout)
+        credential = await self._current_credential(permit)
         while True:
             attempt = Attempt()
             try:
                 response = await self._connections.ask(
                     self._bytes.of(request, client=client, credential=credential),
                     tls=self._tls.context(credential) if self._tls is not None else None,
-                    deadline=deadline,
+                    permit=permit,
                     attempt=attempt,
                 )
+            except TooLateError as err:
+                raise Failure(TOO_LATE, sent=False) from err
             except (aiohttp.ClientError, HttpProcessingError, OSError) as err:
                 self._metrics.attempted(request.method, 0)
                 if may_repeat and attempt.sent and is_broken(err):
@@ -147,7 +151,7 @@ class HttpSession:
                 may_renew = False
                 await self.read(response)
                 if await self._credentials.refused(credential):
-                    credential = await self._current_credential(timeout)
+                    credential = await self._current_credential(permit)
                     continue
             return response
 
@@ -156,10 +160,13 @@ class HttpSession:
         # aiohttp waits for open connections only; one that was just cut still exchanges its TLS close.
         await asyncio.sleep(TLS_CLOSE)
 
-    async def _current_credential(self, timeout: float | None) -> Credential:
+    async def _current_credential(self, permit: Permit) -> Credential:
         try:
             held = self._credentials.held()
-            return held if held is not None else await asyncio.wait_for(self._credentials.renewed(), timeout)
+            if held is not None:
+                return held
+            remaining = permit.until - self._clock.monotonic() if permit.until < math.inf else None
+            return await asyncio.wait_for(self._credentials.renewed(), remaining)
         except ConfigError as err:
             raise Failure(f"no credentials: {err}", sent=False) from err
         except TimeoutError as err:

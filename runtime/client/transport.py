@@ -30,7 +30,8 @@ GRACE = 5.0  # seconds by which a response may be later than its timeout before 
 
 
 class HttpTransport:
-    """Implements Transport (client/api.py). Every request gets exactly one response, within its timeout.
+    """Implements Transport (client/api.py). Every request gets exactly one response, within its timeout; nothing of it
+    goes out after its timeout or its permit is over, though the loop be held up or the machine suspended.
 
     At most `connections` requests are under way, give or take one a client (FairQueue); watches come on top. A 429 or
     503 that says when to come back is tried again, within the request's timeout (retries.py), and holds no connection
@@ -79,7 +80,10 @@ class HttpTransport:
         self._thread.stop(partial(self._close, timeout), timeout=timeout + 1.0)
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
-        self._thread.post(partial(self._begin, _Call(request, client, on_response)))
+        # The time counts from here: the loop may come to it much later.
+        timeout = self._timeout if request.timeout is None else request.timeout
+        call = _Call(request, client, on_response, began=self._clock.monotonic(), timeout=timeout)
+        self._thread.post(partial(self._admit, call))
 
     def request(self, request: Request, *, client: str, timeout: float) -> Response:
         """Send and wait for the response: for a command that starts up. Not for actors, and never from a callback."""
@@ -135,11 +139,6 @@ class HttpTransport:
         if session is not None:
             await session.close()
 
-    def _begin(self, call: _Call) -> None:
-        call.began = self._clock.monotonic()
-        call.deadline = call.began + (self._timeout if call.request.timeout is None else call.request.timeout)
-        self._admit(call)
-
     def _admit(self, call: _Call) -> None:
         if self._session is None:
             self._answer(call, _refusal(CLOSED))
@@ -148,7 +147,7 @@ class HttpTransport:
             self._running[task] = call
             task.add_done_callback(self._running.pop)
         else:
-            remaining = call.deadline - self._clock.monotonic()
+            remaining = call.permit.until - self._clock.monotonic()
             call.expiry = asyncio.get_running_loop().call_later(remaining, self._answer, call, _refusal(NO_TURN))
 
     async def _work(self, first: _Call, session: HttpSession) -> None:
@@ -165,12 +164,11 @@ class HttpTransport:
             call = self._queue.finished(call.client)
 
     async def _carry(self, call: _Call, session: HttpSession) -> None:
-        remaining = call.deadline - self._clock.monotonic()
-        if call.answered or remaining <= 0:
+        if call.answered or call.permit.is_over(self._clock.monotonic()):
             self._answer(call, _refusal(NO_TURN))
             return
         request = call.request
-        response = await session.exchange(request, client=call.client, timeout=remaining)
+        response = await session.exchange(request, client=call.client, permit=call.permit)
         if call.retries:
             self._metrics.retried(request.method, response.status)
         now = self._clock.monotonic()
@@ -179,7 +177,7 @@ class HttpTransport:
             status=response.status,
             retry_after=response.retry_after,
             retries=call.retries,
-            remaining=call.deadline - now,
+            remaining=call.permit.until - now,
         )
         if delay is None or self._session is None:
             self._answer(call, response)
@@ -256,11 +254,15 @@ class HttpTransport:
 class _Call:
     """One request on its way."""
 
-    __slots__ = ("answered", "began", "client", "deadline", "expiry", "on_response", "request", "retries")
+    __slots__ = ("answered", "began", "client", "expiry", "on_response", "permit", "request", "retries")
 
-    def __init__(self, request: Request, client: str, on_response: Callable[[Response], None]) -> None:
+    def __init__(
+        self, request: Request, client: str, on_response: Callable[[Response], None], *, began: float, timeout: float
+    ) -> None:
+        """began: by the clock's monotonic()."""
         self.request, self.client, self.on_response = request, client, on_response
-        self.began = self.deadline = 0.0  # by the clock's monotonic()
+        self.began = began
+        self.permit = request.permit.within(began + timeout)
         self.retries = 0
         self.answered = False
         self.expiry: asyncio.TimerHandle | None = None  # while it waits for its turn

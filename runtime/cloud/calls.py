@@ -2,18 +2,15 @@
 
 A reconciler does no I/O: it yields a CloudCall as it yields any command, and the Dispatcher hands it on to here once
 its sender may act at all (the lease is held, no newer incarnation has replaced it). The outcome goes straight to the
-sender's mailbox. Only the key that made the call waits meanwhile. In the simulator the same calls take virtual time
-(runtime/simulation/cloud.py).
+sender's mailbox. Only the key that made the call waits meanwhile. When a call begins, and which ones hang, is decided
+in runtime/cloud/pool.py; runtime/cloud/threads.py has the threads, and in the simulator the same calls take virtual
+time (runtime/simulation/cloud.py).
 """
 
 from __future__ import annotations
 
-import itertools
-import queue
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import orjson
 
@@ -36,12 +33,10 @@ from protocols.messages.outcomes import (
     Invalid,
     NotFound,
     Outcome,
-    Refused,
     ServerFailure,
     Throttled,
-    Unknown,
 )
-from protocols.objects import decode_object
+from protocols.objects import decode_object, key_of
 from protocols.routes import decode_route, encode_routes
 from runtime.cloud.provider import (
     CloudConflictError,
@@ -53,18 +48,42 @@ from runtime.cloud.provider import (
     RetryAfterError,
     Routes,
 )
-from runtime.scheduling.clock import Clock
+from runtime.scheduling.permits import ALWAYS, Permit
 
 OnOutcome = Callable[[Outcome], None]
-THREADS = 16
-TIMEOUT = 120.0  # seconds; a load balancer may take a minute to make
+
+
+class HungCall(NamedTuple):
+    """A call that holds its thread for too long. what: "InstanceExists n1". since: when it began, by monotonic()."""
+
+    what: str
+    since: float
 
 
 class CloudCalls(Protocol):
     """The way to a cloud."""
 
-    def send(self, call: CloudCall, on_outcome: OnOutcome) -> None:
-        """Returns at once; on_outcome is called exactly once, on whatever thread, and must not block."""
+    def send(self, call: CloudCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        """Returns at once; on_outcome is called exactly once, on whatever thread, and must not block.
+
+        permit: looked at just before the call begins; without it the outcome is Refused.
+        """
+
+    def hung(self) -> Sequence[HungCall]:
+        """Those that hang now, the oldest first. For any thread."""
+
+
+def subject_of(call: CloudCall) -> str:
+    """What a call is about: of a machine or a route its node, of a load balancer its service; "" for all routes."""
+    match call:
+        case InstanceExists(node=node) | InstanceIsShutDown(node=node):
+            return key_of(decode_object(node))
+        case ListRoutes():
+            return ""
+        case CreateRoute(route=route) | DeleteRoute(route=route):
+            return decode_route(route).node
+        case _:
+            return key_of(decode_object(call.service))
 
 
 def carry_out(provider: CloudProvider, call: CloudCall) -> Outcome:
@@ -122,68 +141,3 @@ def _balancers(provider: CloudProvider) -> LoadBalancers:
     if provider.load_balancers is None:
         raise NotSupportedError("the cloud provider does not support external load balancers")
     return provider.load_balancers
-
-
-@dataclass(slots=True)
-class _Given:
-    """A call that has no outcome yet. begun: a thread is at it."""
-
-    call: CloudCall
-    on_outcome: OnOutcome
-    begun: bool = False
-
-
-class ThreadedCalls:
-    """A few daemon threads that make calls in the order in which they came; started as they are needed.
-
-    timeout: seconds from when a call was handed in. One that hangs in the cloud keeps its thread, but its sender
-    receives Unknown; those that get no thread in time are not made, and their outcome is Refused.
-    """
-
-    def __init__(
-        self, provider: CloudProvider, *, clock: Clock, threads: int = THREADS, timeout: float = TIMEOUT
-    ) -> None:
-        self._provider, self._clock = provider, clock
-        self._most, self._timeout = threads, timeout
-        self._lock = threading.Lock()  # around all below, but for the queue
-        self._numbers = itertools.count()
-        self._given: dict[int, _Given] = {}
-        self._threads: list[threading.Thread] = []
-        self._waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    def send(self, call: CloudCall, on_outcome: OnOutcome) -> None:
-        with self._lock:
-            number = next(self._numbers)
-            self._given[number] = _Given(call, on_outcome)
-            if len(self._threads) < min(self._most, len(self._given)):
-                name = f"cloud-{len(self._threads)}"
-                self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
-                self._threads[-1].start()
-        self._clock.call_at((self, number), self._clock.monotonic() + self._timeout, lambda: self._give_up(number))
-        self._waiting.put(number)
-
-    def _work(self) -> None:
-        while True:
-            number = self._waiting.get()
-            with self._lock:
-                given = self._given.get(number)
-                if given is None:
-                    continue
-                given.begun = True
-            outcome = carry_out(self._provider, given.call)
-            self._clock.cancel((self, number))
-            self._settle(number, outcome)
-
-    def _give_up(self, number: int) -> None:
-        with self._lock:
-            given = self._given.pop(number, None)
-        if given is not None and given.begun:
-            given.on_outcome(Unknown(f"the cloud did not respond within {self._timeout:.0f} s"))
-        elif given is not None:
-            given.on_outcome(Refused(f"the cloud was busy for {self._timeout:.0f} s"))
-
-    def _settle(self, number: int, outcome: Outcome) -> None:
-        with self._lock:
-            given = self._given.pop(number, None)
-        if given is not None:
-            given.on_outcome(outcome)

@@ -6,7 +6,8 @@ runtime/faults/vocabulary.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from protocols.messages.cloud import (
@@ -18,12 +19,13 @@ from protocols.messages.cloud import (
     ListRoutes,
 )
 from protocols.messages.outcomes import Conflict, Outcome, ServerFailure, Throttled, Unknown
-from protocols.objects import decode_object, key_of
-from protocols.routes import decode_route
-from runtime.cloud.calls import TIMEOUT, CloudCalls, OnOutcome
+from runtime.cloud.calls import CloudCalls, HungCall, OnOutcome, subject_of
+from runtime.cloud.pool import PoolLimits
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
+from runtime.scheduling.permits import ALWAYS, Permit
 
+TIMEOUT = PoolLimits().timeout
 INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
 
 
@@ -34,18 +36,15 @@ class Strike(Protocol):
 
 
 def scope_of(call: CloudCall) -> tuple[str, str]:
-    """(resource, key) that the scopes of faults are matched with: of a machine or a route its node, of a load balancer
-    its service. Listing routes is about no node: "".
-    """
+    """(resource, key) that the scopes of faults are matched with."""
     match call:
-        case InstanceExists(node=node) | InstanceIsShutDown(node=node):
-            return INSTANCES, key_of(decode_object(node))
-        case ListRoutes():
-            return ROUTES, ""
-        case CreateRoute(route=route) | DeleteRoute(route=route):
-            return ROUTES, decode_route(route).node
+        case InstanceExists() | InstanceIsShutDown():
+            resource = INSTANCES
+        case ListRoutes() | CreateRoute() | DeleteRoute():
+            resource = ROUTES
         case _:
-            return BALANCERS, key_of(decode_object(call.service))
+            resource = BALANCERS
+    return resource, subject_of(call)
 
 
 def refusal(fault: Fault) -> Outcome:
@@ -66,7 +65,10 @@ class FaultyCalls:
     def __init__(self, inner: CloudCalls, strike: Strike, *, clock: Clock, timeout: float = TIMEOUT) -> None:
         self._inner, self._strike, self._clock, self._timeout = inner, strike, clock, timeout
 
-    def send(self, call: CloudCall, on_outcome: OnOutcome) -> None:
+    def hung(self) -> Sequence[HungCall]:
+        return self._inner.hung()
+
+    def send(self, call: CloudCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
         resource, key = scope_of(call)
 
         def strike(kind: FaultKind) -> Fault | None:
@@ -90,9 +92,10 @@ class FaultyCalls:
 
         def arrive() -> None:
             if strike(FaultKind.CLOUD_CALL_REPEATED) is not None:
-                self._inner.send(call, lambda _first: self._inner.send(call, answered))
+                again = partial(self._inner.send, call, answered, permit=permit)
+                self._inner.send(call, lambda _first: again(), permit=permit)
             else:
-                self._inner.send(call, answered)
+                self._inner.send(call, answered, permit=permit)
 
         if strike(FaultKind.CLOUD_CALL_LOST) is not None:
             give_up()

@@ -41,7 +41,9 @@ class FaultyTransport:
 
     def send(self, request: Request, *, client: str, on_response: OnResponse) -> None:
         timeout = TIMEOUT if request.timeout is None else request.timeout
-        deadline = self._clock.monotonic() + timeout
+        now = self._clock.monotonic()
+        request = replace(request, permit=request.permit.within(now + timeout))  # its time counts from here
+        deadline = request.permit.until
         if self._strike(FaultKind.PARTITION, request) or self._strike(FaultKind.COMMAND_LOST, request):
             self._give_up(deadline, on_response)
         elif self._strike(FaultKind.COMMAND_REFUSED, request):
@@ -50,7 +52,7 @@ class FaultyTransport:
             answer = refusal(fault)
             self._later(0.0, lambda: on_response(answer))
         elif fault := self._strike(FaultKind.COMMAND_DELAYED, request):
-            if fault.seconds >= timeout:
+            if now + fault.seconds >= deadline:
                 self._give_up(deadline, on_response)
             else:
                 self._later(fault.seconds, lambda: self._carry(request, client, deadline, on_response))

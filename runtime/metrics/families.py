@@ -1,7 +1,7 @@
 """The families of metrics that are no single controller's, by upstream's names.
 
 Sources, Kubernetes 1.36: component-base/metrics/prometheus/{workqueue,restclient,clientgo/leaderelection,version,slis},
-controller-manager/pkg/{leadermigration,informerfactory}.
+controller-manager/pkg/{leadermigration,informerfactory}. Upstream has none of hung calls: the name is ours.
 """
 
 from __future__ import annotations
@@ -99,6 +99,12 @@ LEADER_ELECTION_SLOWPATH = Family(
     kind="counter",
     help="Renewals that had to read the Lease first.",
     labels=("name",),
+)
+
+CLOUD_HUNG_CALLS = Family(
+    name="cloud_provider_hung_calls",
+    kind="gauge",
+    help="Calls into the cloud that hold a thread and have not returned in time.",
 )
 
 BUILD_INFO = Family(

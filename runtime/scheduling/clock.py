@@ -1,7 +1,8 @@
 """Clocks, passed to whatever needs the time. Nothing else in the project reads the system's clock.
 
 Two clocks: `monotonic()` for durations and deadlines, `now()` for timestamps that go into objects. Neither is ever
-compared with a timestamp that another machine wrote, except to show it to people.
+compared with a timestamp that another machine wrote, except to show it to people. Both count the time in which the
+machine is suspended: a lease runs out meanwhile.
 """
 
 from __future__ import annotations
@@ -13,15 +14,31 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-LONGEST_WAIT = 3600.0  # seconds; a lock waits for no endless time
+# Seconds. A lock's wait does not count the time in which the machine is suspended: an alarm that was due meanwhile
+# sounds so late at most after the machine resumes.
+LONGEST_WAIT = 1.0
 OUTDATED = 128  # alarms that were replaced or cancelled and may lie about before they are cleared away
+
+
+def _clock_that_counts_suspension() -> int | None:
+    """For clock_gettime; None where time.monotonic() has to do.
+
+    Linux stops CLOCK_MONOTONIC while it is suspended, and has CLOCK_BOOTTIME. macOS counts it in CLOCK_MONOTONIC, which
+    time.monotonic() does not read there. Windows counts it in what time.monotonic() reads.
+    """
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.CLOCK_BOOTTIME
+    return time.CLOCK_MONOTONIC if sys.platform == "darwin" else None
+
+
+_COUNTING = _clock_that_counts_suspension()
 
 
 class Clock(Protocol):
     """What actors know of time."""
 
     def monotonic(self) -> float:
-        """Seconds since some start; never goes back."""
+        """Seconds since some start; never goes back, and counts the time in which the machine is suspended."""
 
     def now(self) -> float:
         """Unix seconds."""
@@ -48,7 +65,7 @@ class SystemClock:
         self._closed = False
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.monotonic() if _COUNTING is None else time.clock_gettime(_COUNTING)
 
     def now(self) -> float:
         return time.time()
@@ -102,7 +119,7 @@ class SystemClock:
                 if alarm is None or alarm[1] != count:  # replaced or cancelled since
                     heapq.heappop(self._due)
                     continue
-                remaining = when - time.monotonic()
+                remaining = when - self.monotonic()
                 if remaining > 0:
                     self._changed.wait(min(remaining, LONGEST_WAIT))
                     continue

@@ -163,8 +163,7 @@ class SimulatedTransport:
         for witness in network.witnesses:
             witness.sent(self._process, client, request)
         scope = network.scope(self._process, request)
-        timeout = request.timeout or TIMEOUT
-        deadline = clock.monotonic() + timeout
+        deadline = request.permit.within(clock.monotonic() + (request.timeout or TIMEOUT)).until
 
         def respond(response: Response, after: float) -> None:
             def deliver() -> None:
@@ -202,7 +201,7 @@ class SimulatedTransport:
         elif (fault := network.strike(FaultKind.COMMAND_ANSWERED, scope)) is not None:
             respond(refusal(fault), network.delay())
         elif (late := network.strike(FaultKind.COMMAND_DELAYED, scope)) is not None:
-            if late.seconds < timeout - 1.0:
+            if clock.monotonic() + late.seconds < deadline - 1.0:
                 clock.call_after(late.seconds, arrive)
             else:
                 give_up()

@@ -39,6 +39,7 @@ from protocols.versions import own_version
 from runtime.client.api import Response, Transport
 from runtime.cloud.calls import CloudCalls
 from runtime.scheduling.limiters import TokenBucket
+from runtime.scheduling.permits import ALWAYS, Permit, Tenure
 from runtime.system.actor import Actor, Context
 from runtime.system.actor_system import ActorSystem
 from runtime.system.ledger import Ledger, Passage, Statement
@@ -117,10 +118,12 @@ class Dispatcher(Actor):
         waited: Callable[[str, float], None] = lambda _client, _seconds: None,
         buckets: dict[str, TokenBucket] | None = None,
         cloud: CloudCalls | None = None,
+        tenure: Tenure | None = None,
     ) -> None:
         """waited: called with a client, and the seconds that a command of it waited for its rate limit.
 
         buckets: the clients' rate limits; the next incarnation goes on with them. cloud: None where there is none.
+        tenure: what the elector says of the lease; goes along with everything that is sent, and outlives this too.
         """
         super().__init__(context)
         self._transport, self._ledger, self._limits = transport, ledger, limits
@@ -129,7 +132,7 @@ class Dispatcher(Actor):
         self._buckets = buckets if buckets is not None else {}
         self._queues: dict[str, deque[_Job]] = {}  # by client: what waits for its rate limit, in order
         self._current: dict[str, int] = {}  # by sender: the oldest incarnation that may write
-        self._may_write_until: float | None = None
+        self._tenure = tenure if tenure is not None else Tenure()
 
     def receive(self, message: Any) -> None:
         match message:
@@ -142,9 +145,9 @@ class Dispatcher(Actor):
             case Attach(name=name, incarnation=incarnation):
                 self._attach(name, incarnation)
             case LeaseHeld(until=until):
-                self._may_write_until = until
+                self._tenure.extend(until)
             case LeaseLost():
-                self._may_write_until = None
+                self._tenure.end()
                 self._refuse_all("the lease is lost")
             case _:
                 super().receive(message)
@@ -190,18 +193,20 @@ class Dispatcher(Actor):
             return f"{job.sender} is gone"
         if not self._limits.needs_lease or job.sender == ELECTOR:  # its writes are how one gets the lease
             return None
-        if self._may_write_until is None or now >= self._may_write_until:
-            return "the lease is not held"
-        return None
+        return "the lease is not held" if now >= self._tenure.until else None
+
+    def _permit(self, job: _Job, now: float) -> Permit:
+        limits = self._limits
+        if job.sender == ELECTOR:
+            return Permit(now + min(limits.timeout, limits.lease_timeout))
+        if not limits.needs_lease:
+            return Permit(now + limits.timeout)
+        return Permit(min(now + limits.timeout, self._tenure.until), self._tenure)  # no write may outlive the lease
 
     def _send(self, job: _Job, now: float) -> None:
-        command, timeout = job.command, self._limits.timeout
-        if job.sender == ELECTOR:
-            timeout = min(timeout, self._limits.lease_timeout)
-        elif self._limits.needs_lease and self._may_write_until is not None:
-            timeout = min(timeout, max(0.5, self._may_write_until - now))  # no write may outlive the lease
+        command = job.command
         try:
-            request = request_for(command, timeout=timeout)
+            request = request_for(command, permit=self._permit(job, now))
         except (TypeError, ValueError, AttributeError) as err:  # nonsense of one sender, and nothing to the others
             self._replies.settle(job, Invalid(f"not sent: {err}"))
             return
@@ -221,7 +226,9 @@ class Dispatcher(Actor):
             return
         replies = self._replies
         self._ledger.sent(job.sender, job.passage)
-        self._cloud.send(call, lambda outcome: replies.settle_sent(job, outcome))  # on a thread of the cloud's
+        # It may wait for a thread: for how long, the cloud says; whether it may begin then, the lease.
+        permit = Permit(tenure=self._tenure) if self._limits.needs_lease else ALWAYS
+        self._cloud.send(call, lambda outcome: replies.settle_sent(job, outcome), permit=permit)
 
     def _attach(self, name: str, incarnation: int) -> None:
         self._current[name] = incarnation

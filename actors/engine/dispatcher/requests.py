@@ -33,31 +33,32 @@ from protocols.messages.outcomes import (
 from protocols.objects import Key, split_key
 from protocols.resources import resource_path
 from runtime.client.api import Request, Response
+from runtime.scheduling.permits import ALWAYS, Permit
 
 
-def request_for(command: Command, *, timeout: float) -> Request:
-    """The HTTP request that carries a command out.
+def request_for(command: Command, *, permit: Permit = ALWAYS) -> Request:
+    """The HTTP request that carries a command out. permit: its own.
 
     Raises TypeError for what is no command to the API server, ValueError where it does not say which object is meant.
     """
     match command:
         case Create(resource, namespace, body, name, subresource):
             path = resource_path(resource, namespace, name, subresource)
-            return Request(method="POST", path=path, body=body, timeout=timeout)
+            return Request(method="POST", path=path, body=body, permit=permit)
         case Update(resource, key, body, subresource):
             path = _object_path(resource, key, subresource)
-            return Request(method="PUT", path=path, body=body, timeout=timeout)
+            return Request(method="PUT", path=path, body=body, permit=permit)
         case Patch(resource, key, body, patch_type, subresource, field_manager, force):
             query = {"fieldManager": field_manager} if field_manager else {}
             if force:
                 query["force"] = "true"
             path = _object_path(resource, key, subresource)
             return Request(
-                method="PATCH", path=path, query=query, body=body, content_type=str(patch_type), timeout=timeout
+                method="PATCH", path=path, query=query, body=body, content_type=str(patch_type), permit=permit
             )
         case Delete(resource, key):
             path = _object_path(resource, key)
-            return Request(method="DELETE", path=path, body=_delete_options(command), timeout=timeout)
+            return Request(method="DELETE", path=path, body=_delete_options(command), permit=permit)
         case DeleteCollection(resource, namespace, labels, fields, propagation):
             options = {"kind": "DeleteOptions", "apiVersion": "v1"}
             if propagation is not None:
@@ -68,13 +69,13 @@ def request_for(command: Command, *, timeout: float) -> Request:
                 path=path,
                 query=_selectors(labels, fields),
                 body=orjson.dumps(options),
-                timeout=timeout,
+                permit=permit,
             )
         case Get(resource, key, subresource):
-            return Request(method="GET", path=_object_path(resource, key, subresource), timeout=timeout)
+            return Request(method="GET", path=_object_path(resource, key, subresource), permit=permit)
         case List(resource, namespace, labels, fields):
             path = resource_path(resource, namespace)
-            return Request(method="GET", path=path, query=_selectors(labels, fields), timeout=timeout)
+            return Request(method="GET", path=path, query=_selectors(labels, fields), permit=permit)
         case _:
             raise TypeError(f"no request carries {command!r} out")
 

@@ -46,7 +46,7 @@ class NoWriteByTheReplaced:
             case Submitted(process, _, submit):
                 for command in submit.commands:
                     if not isinstance(command, Get | List | CloudCall):
-                        request = request_for(command, timeout=0.0)
+                        request = request_for(command)
                         asked = (process, request.method, request.path, request.body)
                         self._asked[asked] = (submit.sender, submit.incarnation)
             case Admitted(process, name, incarnation):

@@ -13,6 +13,7 @@ from actors.reconciliation import delete
 from actors.simulation.campaign.setting import Setting
 from protocols.objects import make_key, name_of, namespace_of
 from protocols.resources import PODS
+from runtime.scheduling.permits import Permit
 from runtime.system.actor import Actor
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.plans import hangs, stale_pods, takeovers
@@ -25,9 +26,12 @@ def lease_is_not_looked_at() -> Iterator[None]:
     refusal = Dispatcher._refusal
 
     def any_time(self: Dispatcher, job: Any, now: float) -> str | None:
-        return None if self._may_write_until is not None or not self._limits.needs_lease else refusal(self, job, now)
+        return None if self._tenure.until > 0.0 or not self._limits.needs_lease else refusal(self, job, now)
 
-    with patch.object(Dispatcher, "_refusal", any_time):
+    def for_good(self: Dispatcher, _job: Any, now: float) -> Permit:
+        return Permit(now + self._limits.timeout)
+
+    with patch.object(Dispatcher, "_refusal", any_time), patch.object(Dispatcher, "_permit", for_good):
         yield
 
 

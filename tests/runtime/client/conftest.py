@@ -58,9 +58,9 @@ class Loopback:
         """Start an HTTP server; its URL."""
         return self._call(self._serve(handler, tls))
 
-    def serve_raw(self, handler: RawHandler) -> str:
+    def serve_raw(self, handler: RawHandler, *, tls: ssl.SSLContext | None = None) -> str:
         """Start a server that speaks whatever the handler writes; its URL."""
-        return self._call(self._serve_raw(handler))
+        return self._call(self._serve_raw(handler, tls))
 
     def close(self) -> None:
         for closer in reversed(self._closers):
@@ -80,20 +80,20 @@ class Loopback:
         self._closers.append(runner.cleanup)
         return f"http{'s' if tls else ''}://127.0.0.1:{runner.addresses[0][1]}"
 
-    async def _serve_raw(self, handler: RawHandler) -> str:
+    async def _serve_raw(self, handler: RawHandler, tls: ssl.SSLContext | None) -> str:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 await handler(reader, writer)
             finally:
                 writer.close()
 
-        server = await asyncio.start_server(handle, "127.0.0.1", 0)
+        server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=tls)
 
         async def close() -> None:
             server.close()
 
         self._closers.append(close)
-        return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        return f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
     async def _cancel_all(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}

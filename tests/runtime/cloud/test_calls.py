@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Sequence
 
@@ -28,13 +27,11 @@ from protocols.messages.outcomes import (
     Invalid,
     NotFound,
     Outcome,
-    Refused,
     ServerFailure,
     Throttled,
-    Unknown,
 )
 from protocols.routes import Route, decode_routes, encode_route
-from runtime.cloud.calls import ThreadedCalls, carry_out
+from runtime.cloud.calls import carry_out
 from runtime.cloud.fake import FakeCloud, FakeRoutes
 from runtime.cloud.provider import (
     CloudConflictError,
@@ -42,8 +39,6 @@ from runtime.cloud.provider import (
     NotSupportedError,
     RetryAfterError,
 )
-from runtime.scheduling.clock import SystemClock
-from runtime.simulation.clock import VirtualClock
 
 NODE = b'{"metadata":{"name":"n1","uid":"u1"}}'
 NODES = b'[{"metadata":{"name":"n1","uid":"u1"}}]'
@@ -127,41 +122,3 @@ def test_what_a_cloud_does_not_have_is_not_supported() -> None:
         assert isinstance(outcome, Invalid)
         assert outcome.code == 501
         assert "support" in outcome.message
-
-
-def test_a_call_that_hangs_stalls_no_other() -> None:
-    clock, cloud = SystemClock(), FakeCloud()
-    stuck = cloud.routes = Stuck()
-    calls = ThreadedCalls(cloud, clock=clock, threads=2)
-    outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    calls.send(ListRoutes("c"), outcomes.put)
-    assert stuck.entered.wait(10.0)
-    calls.send(InstanceExists(NODE), outcomes.put)
-    assert outcomes.get(timeout=10.0) == Done(b"true")
-    stuck.let_go.set()
-    assert outcomes.get(timeout=10.0) == Done(b"[]")
-    clock.close()
-
-
-def test_no_answer_in_time_is_unknown_and_no_thread_in_time_is_refused() -> None:
-    clock, cloud = VirtualClock(), FakeCloud()
-    stuck = cloud.routes = Stuck()
-    calls = ThreadedCalls(cloud, clock=clock, threads=1, timeout=60.0)
-    outcomes: list[Outcome] = []
-    calls.send(ListRoutes("c"), outcomes.append)
-    assert stuck.entered.wait(10.0)
-    calls.send(CreateRoute("c", "hint", ROUTE), outcomes.append)
-    clock.advance_to(60.0)
-    while clock.sound_due():
-        pass
-    assert outcomes == [
-        Unknown("the cloud did not respond within 60 s"),
-        Refused("the cloud was busy for 60 s"),
-    ]
-    later: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    calls.send(InstanceExists(NODE), later.put)
-    stuck.let_go.set()
-    assert later.get(timeout=10.0) == Done(b"true")
-    assert len(outcomes) == 2, "an outcome is sent once"
-    assert not cloud.routes.list("c"), "what was refused was not done later"
-    assert clock.next_alarm() is None, "a settled call has no alarm"

@@ -205,3 +205,10 @@ def test_a_cancelled_watch_receives_no_late_lines() -> None:
     stream.cancel()
     way.pass_time(10)
     assert (way.lines, way.heard, way.server.cancelled) == ([], [], 1)
+
+
+def test_what_is_late_reaches_the_server_with_the_permit_that_it_had() -> None:
+    way = Way("command-delayed seconds=3")
+    way.send(timeout=10.0)
+    way.pass_time(3.0)
+    assert [request.permit.until for request in way.server.requests] == [10.0]

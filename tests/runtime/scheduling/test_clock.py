@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 
 import pytest
 
-from runtime.scheduling.clock import SystemClock
+from runtime.scheduling.clock import LONGEST_WAIT, SystemClock
 
 SOON = 5.0  # seconds that an alarm which is due may take on a busy machine
 
@@ -46,4 +47,22 @@ def test_alarms_that_are_postponed_again_and_again_take_no_memory() -> None:
         clock.call_at("busy", clock.monotonic() + 60.0 + delay, lambda: None)
     assert clock.pending <= 200
     assert sounds(clock, "now")
+    clock.close()
+
+
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="Linux has a clock of its own for this")
+def test_the_time_in_which_the_machine_is_suspended_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, suspended = time.clock_gettime, 0.0
+
+    def boot_time(number: int) -> float:
+        assert number == time.CLOCK_BOOTTIME
+        return read(number) + suspended
+
+    monkeypatch.setattr(time, "clock_gettime", boot_time)
+    clock, rang = SystemClock(), threading.Event()
+    before = clock.monotonic()
+    clock.call_at("in an hour", before + 3600.0, rang.set)
+    suspended = 3600.0  # of which a lock that waits knows nothing
+    assert clock.monotonic() - before >= 3600.0
+    assert rang.wait(LONGEST_WAIT + SOON)
     clock.close()

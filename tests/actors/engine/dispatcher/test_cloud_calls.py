@@ -12,9 +12,10 @@ from actors.engine.dispatcher import Dispatcher, DispatchLimits
 from actors.engine.dispatcher.requests import request_for
 from protocols.messages.cloud import InstanceExists, ListRoutes
 from protocols.messages.commands import Command, Get, Submit
-from protocols.messages.lifecycle import Attach, Attached, LeaseHeld
+from protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost
 from protocols.messages.outcomes import Done, Outcome, Refused, Settled
 from runtime.cloud.fake import FakeCloud
+from runtime.cloud.pool import NOT_HELD
 from runtime.simulation.cloud import SimulatedCalls
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
@@ -81,6 +82,17 @@ def test_nobody_calls_without_the_lease(log: FilteringBoundLogger) -> None:
     assert len(rig.calls.made) == 1
 
 
+def test_a_call_that_waits_for_a_thread_does_not_begin_once_the_lease_is_lost(log: FilteringBoundLogger) -> None:
+    rig = DispatcherRig(log, needs_lease=True)
+    rig.system.tell("dispatcher", LeaseHeld(100.0))
+    rig.submit(*[EXISTS] * 17)
+    assert len(rig.calls.made) == 16
+    rig.system.tell("dispatcher", LeaseLost("it is given back"))
+    rig.world.run_for(20.0)
+    assert len(rig.calls.made) == 16
+    assert rig.outcomes()[16] == Refused(NOT_HELD)
+
+
 def test_without_a_cloud_a_call_is_refused(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log, cloud=False)
     rig.submit(EXISTS)
@@ -110,4 +122,4 @@ def test_what_was_called_before_the_dispatcher_failed_is_answered_all_the_same(l
 
 def test_no_request_carries_a_call_out() -> None:
     with pytest.raises(TypeError, match="InstanceExists"):
-        request_for(EXISTS, timeout=1.0)
+        request_for(EXISTS)

@@ -27,6 +27,7 @@ from protocols.messages.outcomes import (
     Refused,
     Settled,
 )
+from runtime.scheduling.permits import Tenure
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from runtime.system.ledger import Ledger
@@ -38,7 +39,7 @@ POD = b'{"metadata":{"name":"a","resourceVersion":"41"}}'
 class DispatcherRig:
     """One dispatcher, the server's end, and a sender."""
 
-    def __init__(self, log: FilteringBoundLogger, limits: DispatchLimits) -> None:
+    def __init__(self, log: FilteringBoundLogger, limits: DispatchLimits, tenure: Tenure | None = None) -> None:
         self.world = World(log=log)
         self.transport, self.ledger = ScriptedTransport(), Ledger()
         self.system = self.world.system()
@@ -46,7 +47,14 @@ class DispatcherRig:
         for name in ("me", ELECTOR):
             self.system.spawn(ActorSpec(name=name, build=partial(Probe, kept=self.kept)))
         self.spec = ActorSpec(
-            name="dispatcher", build=partial(Dispatcher, transport=self.transport, ledger=self.ledger, limits=limits)
+            name="dispatcher",
+            build=partial(
+                Dispatcher,
+                transport=self.transport,
+                ledger=self.ledger,
+                limits=limits,
+                tenure=tenure if tenure is not None else Tenure(),
+            ),
         )
         self.system.spawn(self.spec)
         self.ticket = 0
@@ -185,7 +193,34 @@ def test_no_request_may_outlive_the_lease(log: FilteringBoundLogger) -> None:
     rig.system.tell("dispatcher", LeaseHeld(rig.world.clock.monotonic() + 10.0))
     rig.world.run_for(4.0)
     rig.submit(Get("v1/pods", "d/a"))
-    assert rig.transport.sent[0][0].timeout == pytest.approx(6.0)
+    assert rig.transport.sent[0][0].permit.until == pytest.approx(10.0)
+
+
+def test_a_request_may_not_go_out_any_more_once_the_lease_is_lost_or_given_back(log: FilteringBoundLogger) -> None:
+    rig = DispatcherRig(log, DispatchLimits(needs_lease=True))
+    rig.system.tell("dispatcher", LeaseHeld(10.0))
+    rig.world.run_for(9.9)
+    rig.submit(Get("v1/pods", "d/a"))
+    rig.submit(Get("v1/pods", "d/lease"), sender=ELECTOR)
+    sent, elector = (request.permit for request, _, _ in rig.transport.sent)
+    assert sent.until == 10.0, "however little is left"
+    rig.system.tell("dispatcher", LeaseLost("it is given back"))
+    rig.world.run_for(0)
+    now = rig.world.clock.monotonic()
+    assert (sent.is_over(now), elector.is_over(now)) == (True, False)
+
+
+def test_the_lease_outlives_a_dispatcher_that_fails(log: FilteringBoundLogger) -> None:
+    tenure = Tenure()
+    rig = DispatcherRig(log, DispatchLimits(needs_lease=True), tenure=tenure)
+    rig.system.tell("dispatcher", LeaseHeld(10.0))
+    rig.submit(Get("v1/pods", "d/a"))
+    rig.system.spawn(rig.spec)
+    rig.submit(Get("v1/pods", "d/b"))
+    assert len(rig.transport.sent) == 2
+    rig.system.tell("dispatcher", LeaseLost("test"))
+    rig.world.run_for(0)
+    assert all(request.permit.is_over(0.0) for request, _, _ in rig.transport.sent), "also what the first one sent"
 
 
 def test_a_lost_lease_refuses_what_waits(log: FilteringBoundLogger) -> None:
@@ -235,7 +270,7 @@ def test_a_dispatcher_that_was_hung_sends_nothing_more_when_it_comes_to(log: Fil
 def test_the_electors_requests_end_in_time_for_another_try(log: FilteringBoundLogger) -> None:
     rig = DispatcherRig(log, DispatchLimits(needs_lease=True, timeout=30.0, lease_timeout=5.0))
     rig.submit(Get("v1/pods", "d/a"), sender=ELECTOR)
-    assert rig.transport.sent[0][0].timeout == 5.0
+    assert rig.transport.sent[0][0].permit.until == rig.world.clock.monotonic() + 5.0
 
 
 @pytest.mark.parametrize("alien", ["99999", "9" * 30, "9" * 4301])

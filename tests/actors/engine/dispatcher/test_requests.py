@@ -32,6 +32,7 @@ from protocols.messages.outcomes import (
     Unknown,
 )
 from runtime.client.api import Response
+from runtime.scheduling.permits import Permit
 
 
 @pytest.mark.parametrize(
@@ -65,20 +66,20 @@ from runtime.client.api import Response
     ],
 )
 def test_each_command_is_one_request(command: Command, method: str, path: str, query: dict[str, str]) -> None:
-    request = request_for(command, timeout=7.0)
-    assert (request.method, request.path, dict(request.query), request.timeout) == (method, path, query, 7.0)
+    request = request_for(command, permit=Permit(7.0))
+    assert (request.method, request.path, dict(request.query), request.permit) == (method, path, query, Permit(7.0))
 
 
 def test_a_deletion_says_what_it_rests_on_and_a_grace_of_zero_is_said() -> None:
     full = Delete("v1/pods", "d/a", uid="u", resource_version="5", grace_seconds=0, propagation="Orphan")
-    assert orjson.loads(request_for(full, timeout=1).body) == {
+    assert orjson.loads(request_for(full).body) == {
         "kind": "DeleteOptions",
         "apiVersion": "v1",
         "preconditions": {"uid": "u", "resourceVersion": "5"},
         "gracePeriodSeconds": 0,
         "propagationPolicy": "Orphan",
     }
-    bare = orjson.loads(request_for(Delete("v1/pods", "d/a"), timeout=1).body)
+    bare = orjson.loads(request_for(Delete("v1/pods", "d/a")).body)
     assert bare == {"kind": "DeleteOptions", "apiVersion": "v1"}
 
 

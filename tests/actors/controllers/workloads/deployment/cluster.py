@@ -51,7 +51,7 @@ class Cluster:
     # The API, as a user and other controllers use it.
 
     def answer(self, command: Command) -> Outcome:
-        return outcome_of(self.server.handle(request_for(command, timeout=30)))
+        return outcome_of(self.server.handle(request_for(command)))
 
     def must(self, command: Command) -> Object:
         outcome = self.answer(command)

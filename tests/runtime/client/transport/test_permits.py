@@ -1,0 +1,169 @@
+"""No byte of a request goes out once its permit is over, however long it was on its way to that."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from runtime.client.api import Request, Response
+from runtime.client.config import Credential
+from runtime.client.failures import TOO_LATE
+from runtime.client.transport import NO_TURN
+from runtime.scheduling.clock import SystemClock
+from runtime.scheduling.permits import Permit, Tenure
+
+PATIENCE = 10.0
+HELD_UP = 3.0  # seconds
+Connect = Callable[..., Any]
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class Arrivals:
+    """A server's handler that notes which requests arrive. at_each: called at each, before it is answered."""
+
+    def __init__(self, at_each: Callable[[], object] = lambda: None) -> None:
+        self.seen: list[str] = []
+        self._at_each = at_each
+
+    async def __call__(self, request: web.BaseRequest) -> web.Response:
+        self.seen.append(f"{request.method} {request.path}")
+        self._at_each()
+        return web.Response(body=b"{}")
+
+
+@pytest.mark.parametrize("way", ["permit", "timeout"])
+def test_a_write_with_half_a_second_left_is_not_sent_by_a_loop_that_was_held_up_for_three(
+    connect: Connect, loopback: Any, way: str
+) -> None:
+    """In real time. It was sent once, 2.9 s later: its half second began when the loop came to it."""
+    arrivals, clock = Arrivals(), SystemClock()
+    client = connect(loopback.serve(arrivals), clock=clock)
+    assert client.ask("GET", "/warm").status == 200  # so that a connection is open
+    holding, answers = threading.Event(), queue.Queue[Response]()
+
+    def hold_up(_response: Response) -> None:
+        holding.set()
+        time.sleep(HELD_UP)
+
+    client.transport.send(Request(method="GET", path="/holds"), client="tester", on_response=hold_up)
+    assert holding.wait(PATIENCE)
+    tenure, began = Tenure(), clock.monotonic()
+    tenure.extend(began + 0.5)
+    limit: dict[str, Any] = {"timeout": 0.5} if way == "timeout" else {"permit": Permit(began + 0.5, tenure)}
+    write = Request(method="POST", path="/write", body=b"{}", **limit)
+    client.transport.send(write, client="tester", on_response=answers.put)
+    response = answers.get(timeout=PATIENCE)
+    assert clock.monotonic() - began > HELD_UP - 0.5, "the loop was held up"
+    assert response == Response(status=0, error=NO_TURN, sent=False)
+    assert client.ask("GET", "/after").status == 200
+    assert arrivals.seen == ["GET /warm", "GET /holds", "GET /after"]
+    clock.close()
+
+
+def test_a_request_whose_tenure_ends_while_it_waits_for_its_turn_is_not_sent(
+    connect: Connect, loopback: Any, gate: Any
+) -> None:
+    client, tenure = connect(loopback.serve(gate), connections=1), Tenure()
+    tenure.extend(float("inf"))
+    client.send("GET", "/first")
+    assert gate.arrived.get(timeout=PATIENCE) == "/first"
+    client.send("POST", "/second", permit=Permit(tenure=tenure))
+    tenure.end()
+    gate.open()
+    assert {client.answer().status for _ in range(2)} == {200, 0}
+    assert gate.arrived.empty()
+
+
+def test_time_that_a_tls_handshake_takes_counts(
+    connect: Connect, loopback: Any, server_tls: ssl.SSLContext, hand_clock: Any
+) -> None:
+    arrivals = Arrivals()
+    server_tls.sni_callback = lambda *_: hand_clock.advance(8.0)  # type: ignore[assignment]
+    config = {"verify": False, "tls_server_name": "kubernetes"}
+    client = connect(loopback.serve(arrivals, tls=server_tls), config=config, clock=hand_clock)
+    assert client.ask("POST", "/late", permit=Permit(7.0)) == Response(status=0, error=TOO_LATE, sent=False)
+    assert client.ask("POST", "/in-time", permit=Permit(16.0)).status == 200
+    assert arrivals.seen == ["POST /in-time"], "on the connection that the first one left"
+
+
+def test_time_that_credentials_take_counts(connect: Connect, loopback: Any, hand_clock: Any) -> None:
+    class Slow:
+        def load(self) -> Credential:
+            hand_clock.advance(5.0)
+            return Credential(authorization="Bearer x")
+
+    arrivals = Arrivals()
+    client = connect(loopback.serve(arrivals), config={"credentials": Slow()}, clock=hand_clock)
+    assert client.ask("POST", permit=Permit(5.0)) == Response(status=0, error=TOO_LATE, sent=False)
+    assert arrivals.seen == []
+
+
+def test_a_retry_is_not_sent_once_the_lease_is_given_back(connect: Connect, loopback: Any, hand_clock: Any) -> None:
+    tenure, seen = Tenure(), list[str]()
+    tenure.extend(100.0)
+
+    async def busy(request: web.BaseRequest) -> web.Response:
+        seen.append(request.method)
+        return web.Response(status=429, headers={"Retry-After": "1"})
+
+    client = connect(loopback.serve(busy), clock=hand_clock)
+    client.send("POST", body=b"{}", permit=Permit(100.0, tenure))
+    hand_clock.alarms.get(timeout=PATIENCE)
+    tenure.end()
+    hand_clock.advance(1.0)
+    assert client.answer() == Response(status=0, error=NO_TURN, sent=False)
+    assert seen == ["POST"]
+
+
+def test_a_read_whose_connection_broke_is_not_repeated_once_its_permit_is_over(connect: Connect, loopback: Any) -> None:
+    tenure, seen = Tenure(), list[bytes]()
+    tenure.extend(float("inf"))
+
+    async def breaks(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        tenure.end()
+
+    client = connect(loopback.serve_raw(breaks))
+    assert client.ask("GET", permit=Permit(tenure=tenure)).error == TOO_LATE
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+def test_what_is_left_in_buffers_when_the_time_is_over_does_not_go_out_later(
+    connect: Connect, loopback: Any, server_tls: ssl.SSLContext, encrypted: bool
+) -> None:
+    """A close would send the rest as soon as the server reads on, be it after the lease was taken."""
+    read_on, total = threading.Event(), queue.Queue[int]()
+
+    async def reads_late(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        received = len(await reader.readuntil(b"\r\n\r\n"))
+        await asyncio.to_thread(read_on.wait, PATIENCE)
+        try:
+            while chunk := await reader.read(1 << 16):
+                received += len(chunk)
+        except ConnectionError:
+            pass
+        total.put(received)
+
+    url = loopback.serve_raw(reads_late, tls=server_tls if encrypted else None)
+    client = connect(url, config={"verify": False} if encrypted else None)
+    body = bytes(32_000_000)
+    response = client.ask("POST", body=body, timeout=1.0)
+    assert (response.status, response.sent) == (0, True)
+    read_on.set()
+    assert total.get(timeout=PATIENCE) < len(body)
+
+
+def test_what_is_sent_in_time_is_answered(connect: Connect, loopback: Any) -> None:
+    clock = SystemClock()
+    client = connect(loopback.serve(Arrivals()), clock=clock)
+    assert client.ask("POST", body=b"{}", permit=Permit(clock.monotonic() + PATIENCE)).status == 200
+    clock.close()

@@ -1,0 +1,148 @@
+"""When calls into a cloud begin, on virtual time: who waits, who hangs, and who may not begin any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocols.messages.cloud import CloudCall, CreateRoute, InstanceExists, ListRoutes
+from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
+from protocols.routes import Route, encode_route
+from runtime.cloud.calls import HungCall
+from runtime.cloud.pool import NOT_HELD, CallPool, PoolLimits
+from runtime.scheduling.permits import ALWAYS, Permit, Tenure
+from runtime.simulation.clock import VirtualClock
+
+EXISTS = InstanceExists(b'{"metadata":{"name":"n1"}}')
+DONE = Done(b"true")
+UNKNOWN = Unknown("the cloud did not respond within 120 s")
+
+
+class Workers:
+    """A pool, and workers that make a call when the test says so. outcomes: (when, number, outcome)."""
+
+    def __init__(self, **limits: float) -> None:
+        self.clock = VirtualClock()
+        self.started = 0
+        self.pool = CallPool(clock=self.clock, limits=PoolLimits(**limits), start=self._start)  # type: ignore[arg-type]
+        self.outcomes: list[tuple[float, Outcome]] = []
+
+    def add(self, call: CloudCall = EXISTS, *, permit: Permit = ALWAYS) -> int:
+        return self.pool.add(call, lambda out: self.outcomes.append((self.clock.monotonic(), out)), permit)
+
+    def begun(self, call: CloudCall = EXISTS) -> int:
+        number = self.add(call)
+        assert self.pool.begin(number) == call
+        return number
+
+    def wait(self, seconds: float) -> None:
+        until = self.clock.monotonic() + seconds
+        while (alarm := self.clock.next_alarm()) is not None and alarm <= until:
+            self.clock.advance_to(alarm)
+            self.clock.sound_due()
+        self.clock.advance_to(until)
+
+    def _start(self) -> None:
+        self.started += 1
+
+
+def test_workers_are_started_as_they_are_needed() -> None:
+    workers = Workers(workers=2)
+    first = workers.begun()
+    assert workers.started == 1
+    assert workers.pool.finish(first, DONE)
+    workers.begun()
+    assert workers.started == 1, "the first is free"
+    workers.add()
+    workers.add()
+    assert workers.started == 2, "no more than two"
+
+
+def test_a_call_waits_for_a_worker_no_longer_than_it_may() -> None:
+    workers = Workers(workers=1, wait=30.0)
+    workers.begun()
+    late = workers.add()
+    workers.wait(29.9)
+    assert workers.outcomes == []
+    workers.wait(0.2)
+    assert workers.outcomes == [(30.0, Refused("the cloud was busy for 30 s"))]
+    assert workers.pool.begin(late) is None, "what was refused is not made later"
+
+
+def test_a_call_whose_permit_is_over_does_not_begin() -> None:
+    workers, tenure = Workers(), Tenure()
+    tenure.extend(10.0)
+    kept = workers.add(permit=Permit(tenure=tenure))
+    renewed = workers.add(permit=Permit(tenure=tenure))
+    workers.wait(9.9)
+    assert workers.pool.begin(kept) == EXISTS
+    tenure.extend(15.0)
+    workers.wait(0.2)
+    assert workers.pool.begin(renewed) == EXISTS, "the lease was renewed meanwhile"
+    late = workers.add(permit=Permit(tenure=tenure))
+    workers.wait(10.0)
+    assert workers.pool.begin(late) is None
+    assert workers.outcomes == [(pytest.approx(20.1), Refused(NOT_HELD))]
+
+
+def test_no_call_begins_once_the_lease_is_lost_or_given_back() -> None:
+    workers, tenure = Workers(), Tenure()
+    tenure.extend(10.0)
+    number = workers.add(permit=Permit(tenure=tenure))
+    tenure.end()
+    assert workers.pool.begin(number) is None
+    assert workers.outcomes == [(0.0, Refused(NOT_HELD))]
+    assert workers.clock.next_alarm() is None
+
+
+def test_a_call_that_does_not_return_hangs_and_another_worker_takes_its_place() -> None:
+    workers = Workers(workers=2, wait=1000.0)
+    hung = [workers.begun(ListRoutes("c")), workers.begun()]
+    waiting = workers.add()
+    workers.wait(119.9)
+    assert (workers.started, workers.pool.hung()) == (2, [])
+    workers.wait(0.2)
+    assert workers.outcomes == [(120.0, UNKNOWN)] * 2
+    assert workers.started == 3, "one call waits"
+    assert workers.pool.hung() == [HungCall("ListRoutes", 0.0), HungCall("InstanceExists n1", 0.0)]
+    assert workers.pool.begin(waiting) == EXISTS
+    assert workers.pool.finish(waiting, DONE)
+    assert workers.pool.finish(hung[0], DONE), "one of two may hang on"
+    assert len(workers.outcomes) == 3, "the late outcome goes nowhere"
+    assert [call.what for call in workers.pool.hung()] == ["InstanceExists n1"]
+
+
+def test_a_worker_that_comes_back_ends_where_there_are_enough_others() -> None:
+    workers = Workers(workers=1)
+    hung = workers.begun()
+    workers.wait(120.0)
+    workers.begun()
+    assert workers.started == 2
+    assert not workers.pool.finish(hung, DONE)
+    workers.add()
+    assert workers.started == 2, "one worker is left, and at work"
+
+
+def test_hung_calls_take_no_more_workers_than_the_bound() -> None:
+    workers = Workers(workers=2, most=3, wait=30.0)
+    for _ in range(3):
+        workers.begun()
+        workers.wait(120.0)
+    assert (workers.started, len(workers.pool.hung())) == (3, 3)
+    workers.outcomes.clear()
+    route = encode_route(Route(destination="10.0.0.0/24", node="n7"))
+    workers.add(CreateRoute("c", "hint", route))
+    assert workers.started == 3
+    workers.wait(30.0)
+    assert [outcome for _, outcome in workers.outcomes] == [
+        Refused("the cloud was busy for 30 s, in which 3 calls hang")
+    ]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0, 500.0])
+def test_a_settled_call_has_no_alarm(seconds: float) -> None:
+    workers = Workers()
+    number = workers.begun()
+    workers.wait(seconds)
+    workers.pool.finish(number, DONE)
+    assert workers.clock.next_alarm() is None
+    assert len(workers.outcomes) == 1

@@ -1,0 +1,118 @@
+"""Calls into a cloud on real threads."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from protocols.messages.cloud import CreateRoute, InstanceExists, ListRoutes
+from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
+from protocols.routes import Route, encode_route
+from runtime.cloud.fake import FakeCloud, FakeRoutes
+from runtime.cloud.pool import NOT_HELD, PoolLimits
+from runtime.cloud.threads import ThreadedCalls
+from runtime.scheduling.permits import Permit, Tenure
+from runtime.simulation.clock import VirtualClock
+
+PATIENCE = 10.0  # seconds
+EXISTS = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')
+CREATE = CreateRoute("c", "hint", encode_route(Route(destination="10.0.0.0/24", node="n1")))
+
+
+class StuckRoutes(FakeRoutes):
+    """Lists nothing before it is let go. entered: released by each call that hangs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go, self.entered = threading.Event(), threading.Semaphore(0)
+
+    def list(self, cluster: str) -> Sequence[Route]:
+        self.entered.release()
+        assert self.let_go.wait(30.0)
+        return super().list(cluster)
+
+
+class Rig:
+    """A cloud whose lists of routes hang, on a clock that is moved by hand."""
+
+    def __init__(self, **limits: float) -> None:
+        self.clock, self.cloud = VirtualClock(), FakeCloud()
+        self.stuck = self.cloud.routes = StuckRoutes()
+        self.calls = ThreadedCalls(self.cloud, clock=self.clock, limits=PoolLimits(**limits))  # type: ignore[arg-type]
+        self.outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+
+    def hang(self, calls: int = 1) -> None:
+        for _ in range(calls):
+            self.calls.send(ListRoutes("c"), self.outcomes.put)
+            assert self.stuck.entered.acquire(timeout=PATIENCE)
+
+    def advance(self, seconds: float) -> None:
+        self.clock.advance_to(self.clock.monotonic() + seconds)
+        while self.clock.sound_due():
+            pass
+
+    def outcome(self) -> Outcome:
+        return self.outcomes.get(timeout=PATIENCE)
+
+
+@pytest.fixture
+def rigs() -> Iterator[list[Rig]]:
+    made: list[Rig] = []
+    yield made
+    for rig in made:
+        rig.stuck.let_go.set()
+
+
+def test_a_call_that_hangs_stalls_no_other(rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(workers=2))
+    rig.hang()
+    rig.calls.send(EXISTS, rig.outcomes.put)
+    assert rig.outcome() == Done(b"true")
+    rig.stuck.let_go.set()
+    assert rig.outcome() == Done(b"[]")
+
+
+def test_sixteen_calls_that_hang_do_not_hold_all_threads_for_good(rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig())
+    rig.hang(16)
+    rig.advance(119.0)
+    rig.calls.send(EXISTS, rig.outcomes.put)
+    assert rig.outcomes.empty()
+    rig.advance(1.0)
+    outcomes = [rig.outcome() for _ in range(17)]
+    assert outcomes.count(Unknown("the cloud did not respond within 120 s")) == 16
+    assert outcomes.count(Done(b"true")) == 1
+    assert [call.what for call in rig.calls.hung()] == ["ListRoutes"] * 16
+
+
+def test_a_call_that_gets_a_thread_too_late_is_not_made(rigs: list[Rig]) -> None:
+    """The lease ran out, or was given back, while it waited."""
+    rigs.append(rig := Rig(workers=1))
+    tenure = Tenure()
+    tenure.extend(10.0)
+    rig.hang()
+    rig.calls.send(CREATE, rig.outcomes.put, permit=Permit(tenure=tenure))
+    rig.advance(10.0)
+    rig.stuck.let_go.set()
+    assert [rig.outcome(), rig.outcome()] == [Done(b"[]"), Refused(NOT_HELD)]
+    tenure.extend(100.0)
+    rig.calls.send(CREATE, rig.outcomes.put, permit=Permit(tenure=tenure))
+    assert rig.outcome() == Done(b"null")
+    assert len(rig.cloud.routes.list("c")) == 1
+
+
+def test_what_was_refused_is_not_done_later(rigs: list[Rig]) -> None:
+    rigs.append(rig := Rig(workers=1, wait=30.0))
+    rig.hang()
+    rig.calls.send(CREATE, rig.outcomes.put)
+    rig.advance(30.0)
+    assert rig.outcome() == Refused("the cloud was busy for 30 s")
+    rig.stuck.let_go.set()
+    assert rig.outcome() == Done(b"[]")
+    rig.calls.send(EXISTS, rig.outcomes.put)
+    assert rig.outcome() == Done(b"true")
+    assert not rig.cloud.routes.list("c")
+    assert rig.clock.next_alarm() is None
