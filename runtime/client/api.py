@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from runtime.scheduling.permits import ALWAYS, Permit
 
@@ -79,3 +79,12 @@ class Transport(Protocol):
         on_end: once, at the end: status 200 after a clean close, 0 when the connection broke (error says how),
         else the status with which the server refused to begin. A line cut by the end is dropped, and error says so.
         """
+
+
+@runtime_checkable
+class Breakable(Protocol):
+    """A Transport that may break for good: what is sent from then on is refused, and the process has to end."""
+
+    @property
+    def trouble(self) -> str | None:
+        """Why it carries nothing any more; None while it does, and after it was closed. From any thread."""

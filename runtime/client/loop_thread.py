@@ -15,12 +15,26 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 
+CLOSE_WITHIN = 5.0  # seconds
+
+
 class LoopThread:
     """Runs what is posted to it, in order, on the loop's thread. What was posted before the start waits for it; what
     comes after the end runs at once, on the caller's thread, so that nothing is ever lost."""
 
-    def __init__(self, *, name: str, log: FilteringBoundLogger) -> None:
-        self._name, self._log = name, log
+    def __init__(
+        self,
+        *,
+        name: str,
+        log: FilteringBoundLogger,
+        broken: Callable[[str], Coroutine[Any, Any, None] | None] = lambda _why: None,
+    ) -> None:
+        """broken: called with why on the loop's thread, if the loop ends without stop(): by a SystemExit in a
+        callback, or because the system takes its descriptors away. What it returns is run on the loop, where that can
+        be; then what was posted meanwhile.
+        """
+        self._name, self._log, self._broken = name, log, broken
+        self._stopping = self._broke = False
         self._inbox: deque[Callable[[], None]] = deque()
         self._awake = False  # the loop is going to look into the inbox anyway
         self._over = False
@@ -61,6 +75,9 @@ class LoopThread:
             self._over = True
             self._drain()
             return
+        if self._broke:
+            thread.join(timeout + 5.0)
+            return
         try:
             asyncio.run_coroutine_threadsafe(self._close(closing, timeout), loop)
         except RuntimeError:
@@ -92,6 +109,7 @@ class LoopThread:
                 self._log.exception("call failed", thread=self._name)
 
     async def _close(self, closing: Callable[[], Coroutine[Any, Any, None]], timeout: float) -> None:
+        self._stopping = True
         try:
             await asyncio.wait_for(closing(), timeout)
         except Exception as err:
@@ -113,10 +131,27 @@ class LoopThread:
         self._loop = loop
         loop.call_soon(self._drain)
         opened.set_result(None)
+        why: BaseException | str = "it was stopped from outside"
         try:
             loop.run_forever()
-        finally:
-            self._finish(loop)
+        except BaseException as err:
+            why = err
+        if not self._stopping:
+            self._break(loop, why)
+        self._finish(loop)
+
+    def _break(self, loop: asyncio.AbstractEventLoop, why: BaseException | str) -> None:
+        self._broke = True
+        error = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
+        info = why if isinstance(why, BaseException) else None
+        self._log.error("event loop ended", thread=self._name, error=error, exc_info=info)
+        try:
+            closing = self._broken(error)
+        except Exception:
+            self._log.exception("call failed", thread=self._name)
+            return
+        if closing is not None:
+            self._run_last(loop, closing)
 
     def _take_complaint(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Errors that no caller awaits go into our log, not asyncio's. A closing connection that breaks is usual."""
@@ -128,8 +163,23 @@ class LoopThread:
         for task in tasks:
             task.cancel()
         if tasks:
-            loop.run_until_complete(asyncio.wait(tasks))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
-        self._over = True
-        self._drain()
+            self._run_last(loop, _end_of(tasks))
+        self._run_last(loop, loop.shutdown_asyncgens())
+        try:
+            loop.close()
+        finally:
+            self._over = True
+            self._drain()
+
+    def _run_last(self, loop: asyncio.AbstractEventLoop, closing: Coroutine[Any, Any, None]) -> None:
+        """What ended the loop may end this too."""
+        try:
+            loop.run_until_complete(closing)
+        except BaseException as err:
+            self._log.warning("not closed in order", thread=self._name, error=repr(err))
+        finally:
+            closing.close()  # not a thing, unless the loop could not begin it
+
+
+async def _end_of(tasks: set[asyncio.Task[Any]]) -> None:
+    await asyncio.wait(tasks, timeout=CLOSE_WITHIN)

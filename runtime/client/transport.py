@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.client.api import Request, Response
 from runtime.client.config import ClientConfig
@@ -37,6 +37,9 @@ class HttpTransport:
     503 that says when to come back is tried again, within the request's timeout (retries.py), and holds no connection
     meanwhile. Callbacks run on the loop's thread; after close() requests are refused on the caller's. Where many
     requests are under way a response may wait two milliseconds for others (handover.py).
+
+    Should the loop end by itself, all requests and watches end too, and what was under way may have been carried out;
+    `trouble` says why from then on.
     """
 
     def __init__(
@@ -58,7 +61,8 @@ class HttpTransport:
         self._clock, self._log = clock, log
         self._timeout, self._connect_timeout = timeout, connect_timeout
         self._metrics = RequestMetrics(metrics, host=host_of(config.server))
-        self._thread = LoopThread(name="http", log=log)
+        self._thread = LoopThread(name="http", log=log, broken=self._break)
+        self._trouble: str | None = None
         # From here on: the loop's thread only.
         self._session: HttpSession | None = None
         self._queue: FairQueue[_Call] = FairQueue(connections)
@@ -79,6 +83,11 @@ class HttpTransport:
         """
         self._thread.stop(partial(self._close, timeout), timeout=timeout + 1.0)
 
+    @property
+    def trouble(self) -> str | None:
+        """As Breakable has it."""
+        return self._trouble
+
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
         # The time counts from here: the loop may come to it much later.
         timeout = self._timeout if request.timeout is None else request.timeout
@@ -87,7 +96,7 @@ class HttpTransport:
 
     def request(self, request: Request, *, client: str, timeout: float) -> Response:
         """Send and wait for the response: for a command that starts up. Not for actors, and never from a callback."""
-        if self._thread.is_current or not self._thread.is_running:
+        if self._thread.is_current or not (self._thread.is_running or self._trouble):
             raise RuntimeError("request() would wait for ever: the client is not running, or this is its own thread")
         response: Future[Response] = Future()
         self.send(replace(request, timeout=timeout), client=client, on_response=response.set_result)
@@ -122,26 +131,45 @@ class HttpTransport:
 
     async def _close(self, timeout: float) -> None:
         session, self._session = self._session, None  # from here on whatever begins is refused
+        self._refuse_waiting()
+        if self._running:
+            await asyncio.wait(self._running, timeout=timeout)
+        self._fail_running()
+        if session is not None:
+            await session.close()
+
+    def _break(self, why: str) -> Coroutine[Any, Any, None] | None:
+        self._trouble = f"the client of the API server is broken: {why}"
+        session, self._session = self._session, None
+        self._refuse_waiting()
+        self._fail_running()
+        return None if session is None else session.close()
+
+    @property
+    def _closed_because(self) -> str:
+        return self._trouble or CLOSED
+
+    def _refuse_waiting(self) -> None:
+        """End the watches, and answer what is not under way."""
         for stream in list(self._watches):
-            self._end_watch(stream, Response(status=0, error=CLOSED))
+            self._end_watch(stream, Response(status=0, error=self._closed_because))
         for alarm, (call, response) in list(self._delayed.items()):
             self._clock.cancel(alarm)
             self._answer(call, response)
         self._delayed.clear()
         for call in self._queue.clear():
-            self._answer(call, _refusal(CLOSED))
-        if self._running:
-            await asyncio.wait(self._running, timeout=timeout)
+            self._answer(call, _refusal(self._closed_because))
+
+    def _fail_running(self) -> None:
+        """Answer what is under way, and may have been carried out."""
         for task, call in list(self._running.items()):
             task.cancel()
-            self._answer(call, Response(status=0, error=CLOSED))
+            self._answer(call, Response(status=0, error=self._closed_because))
         self._handover.flush()
-        if session is not None:
-            await session.close()
 
     def _admit(self, call: _Call) -> None:
         if self._session is None:
-            self._answer(call, _refusal(CLOSED))
+            self._answer(call, _refusal(self._closed_because))
         elif self._queue.admit(call.client, call):
             task = asyncio.create_task(self._work(call, self._session))
             self._running[task] = call
@@ -219,7 +247,7 @@ class HttpTransport:
 
     def _begin_watch(self, stream: WatchStream) -> None:
         if self._session is None:
-            self._end_watch(stream, _refusal(CLOSED))
+            self._end_watch(stream, _refusal(self._closed_because))
         else:
             task = asyncio.create_task(self._follow(stream, self._session))
             self._watches[stream] = task

@@ -10,7 +10,7 @@ from dataclasses import replace
 from protocols.objects import make_key
 from protocols.versions import decimal
 from protocols.watch_lines import INITIAL_EVENTS_END
-from runtime.client.api import Request, Response, Stream, Transport
+from runtime.client.api import Breakable, Request, Response, Stream, Transport
 from runtime.faults.answers import no_answer, refusal
 from runtime.faults.striking import Strikes
 from runtime.faults.vocabulary import Fault, FaultKind
@@ -38,6 +38,11 @@ class FaultyTransport:
 
     def __init__(self, inner: Transport, strikes: Strikes, *, clock: Clock) -> None:
         self._inner, self._strikes, self._clock = inner, strikes, clock
+
+    @property
+    def trouble(self) -> str | None:
+        """As Breakable has it."""
+        return self._inner.trouble if isinstance(self._inner, Breakable) else None
 
     def send(self, request: Request, *, client: str, on_response: OnResponse) -> None:
         timeout = TIMEOUT if request.timeout is None else request.timeout

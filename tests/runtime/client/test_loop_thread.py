@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
+from runtime.client import loop_thread
 from runtime.client.loop_thread import LoopThread
 
 PATIENCE = 10.0
@@ -132,3 +136,54 @@ def test_it_starts_once(thread: LoopThread) -> None:
     thread.start(nothing)
     with pytest.raises(RuntimeError, match="started twice"):
         thread.start(nothing)
+
+
+def take_descriptor(thread: LoopThread) -> None:
+    """What the loop waits on is no such thing any more."""
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, thread._loop._selector.fileno())  # type: ignore[union-attr]
+    os.close(nowhere)
+    thread.post(lambda: None)
+
+
+def leave(thread: LoopThread) -> None:
+    thread.post(sys.exit)
+
+
+@pytest.mark.parametrize(
+    "end, why",
+    [
+        (take_descriptor, "OSError: [Errno 22] Invalid argument"),
+        (leave, "SystemExit: "),
+        (lambda thread: thread.post(thread._loop.stop), "it was stopped from outside"),
+    ],
+)
+def test_a_loop_that_ends_by_itself_is_told_and_runs_all_the_same_what_is_posted(
+    log: FilteringBoundLogger, logs: LogCapture, monkeypatch: pytest.MonkeyPatch, end: Any, why: str
+) -> None:
+    monkeypatch.setattr(loop_thread, "new_event_loop", asyncio.new_event_loop)  # libuv would abort the process
+    whys: list[str] = []
+    told = threading.Event()
+
+    def broken(why: str) -> None:
+        whys.append(why)
+        thread.post(told.set)  # runs later, on the very thread that ends
+
+    thread = LoopThread(name="loop", log=log, broken=broken)
+    thread.start(nothing)
+    end(thread)
+    assert told.wait(PATIENCE)
+    assert whys == [why]
+    thread.stop(nothing, timeout=PATIENCE)
+    assert not thread.is_running
+    passed(thread)
+    (said,) = [entry for entry in logs.entries if entry["event"] == "event loop ended"]
+    assert (said["log_level"], said["thread"], said["error"]) == ("error", "loop", why)
+
+
+def test_an_end_that_was_asked_for_is_no_breakdown(log: FilteringBoundLogger) -> None:
+    whys: list[str] = []
+    thread = LoopThread(name="loop", log=log, broken=whys.append)
+    thread.start(nothing)
+    thread.stop(nothing, timeout=PATIENCE)
+    assert whys == []

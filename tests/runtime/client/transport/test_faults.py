@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from structlog.testing import LogCapture
 
 from runtime.client.api import Request, Response
 from runtime.client.config import Credential
@@ -353,6 +354,51 @@ def test_after_close_requests_are_refused_at_once(connect: Connect, loopback: An
     client.send("POST")
     assert client.answers.get_nowait() == Response(status=0, error=CLOSED, sent=False)
     assert server.seen == []
+
+
+def exits(_response: Response) -> None:
+    raise SystemExit("a callback's")
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # connections whose loop is gone
+def test_a_loop_that_ends_by_itself_answers_everything_and_says_why(
+    connect: Connect, loopback: Any, gate: Any, hand_clock: Any, logs: LogCapture
+) -> None:
+    """A callback ends its thread: that is the loop's."""
+    script, ended = Script(throttled(5)), queue.Queue[Response]()
+    watched = Request(method="GET", path="/watched")
+    client = connect(loopback.serve(gate), connections=1)
+    other = connect(loopback.serve_raw(script), clock=hand_clock)
+    client.transport.watch(watched, client="watcher", on_lines=lambda _lines: None, on_end=ended.put)
+    client.send("POST", "/under-way")
+    for _ in range(2):
+        gate.arrived.get(timeout=PATIENCE)
+    client.send("POST", "/waits")
+    other.send("POST", "/throttled")
+    hand_clock.alarms.get(timeout=PATIENCE)
+    assert (client.transport.trouble, other.transport.trouble) == (None, None)
+
+    why = "the client of the API server is broken: SystemExit: a callback's"
+    for one in (client, other):
+        one.transport.send(Request(method="GET", path="/exit", timeout=0.0), client="exiting", on_response=exits)
+    assert [client.answer() for _ in range(2)] == [
+        Response(status=0, error=why, sent=False),
+        Response(status=0, error=why, sent=True),
+    ]
+    assert ended.get(timeout=PATIENCE) == Response(status=0, error=why)
+    assert other.answer() == Response(status=429, body=b"busy", retry_after=5.0)
+    assert (client.transport.trouble, other.transport.trouble) == (why, why)
+    assert client.ask("POST", "/later") == Response(status=0, error=why, sent=False)
+    assert client.transport.request(watched, client="kcm", timeout=PATIENCE).error == why
+    client.transport.watch(watched, client="watcher", on_lines=lambda _lines: None, on_end=ended.put)
+    assert ended.get(timeout=PATIENCE) == Response(status=0, error=why, sent=False)
+    assert [entry["log_level"] for entry in logs.entries if entry["event"] == "event loop ended"] == ["error"] * 2
+
+
+def test_a_client_that_was_closed_has_no_trouble(connect: Connect, loopback: Any, gate: Any) -> None:
+    client = connect(loopback.serve(gate))
+    client.transport.close(PATIENCE)
+    assert client.transport.trouble is None
 
 
 def test_closing_what_never_started_refuses_what_was_sent(connect: Connect, refusing: str) -> None:
