@@ -19,7 +19,7 @@ from runtime.tables.table import Table
 Check = Callable[[], str | None]
 
 CRASH_LOOP = 3  # failures that are remembered, from which on a restarted actor counts as crash-looping
-STUCK_AFTER = 60.0  # seconds that the manager may say nothing
+HUNG_AFTER = 30.0  # seconds that the manager may say nothing; the watchdog waits longer
 STANDSTILL = 600.0  # seconds that keys may wait while no other is begun, and no answer comes
 SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
 NAMED = 3  # calls that hang
@@ -157,14 +157,10 @@ def cloud_check(cloud: CloudCalls, *, clock: Clock) -> Check:
     return check
 
 
-def is_manager_stuck(vitals: Vitals, clock: Clock) -> bool:
-    """It has begun, and has said nothing for too long."""
-    said = vitals.of(MANAGER, ManagerVitals)
-    return said is not None and clock.monotonic() - said.at > STUCK_AFTER
+def infrastructure_check(*, vitals: Vitals, clock: Clock, hung_after: float = HUNG_AFTER) -> Check:
+    """hung_after: seconds that an actor may say nothing.
 
-
-def infrastructure_check(*, vitals: Vitals, clock: Clock) -> Check:
-    """The actors that all controllers rest on: dispatcher, recorder, elector, informers; and the manager itself, which
+    The actors that all controllers rest on: dispatcher, recorder, elector, informers; and the manager itself, which
     has no supervisor to report that it is stuck.
     """
 
@@ -172,8 +168,9 @@ def infrastructure_check(*, vitals: Vitals, clock: Clock) -> Check:
         said = vitals.of(MANAGER, ManagerVitals)
         if said is None:
             return None
-        if is_manager_stuck(vitals, clock):
-            return f"{MANAGER} is stuck: it has said nothing for {clock.monotonic() - said.at:.0f} s"
+        silence = clock.monotonic() - said.at
+        if silence > hung_after:
+            return f"{MANAGER} hangs: it has said nothing for {silence:.0f} s"
         for name, child in said.children.items():
             if not is_controller(name):
                 trouble = child_trouble(child)

@@ -9,7 +9,7 @@ whatever pykka actors the process has of its own. See docs/embedding.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -23,12 +23,13 @@ from actors.app.health import (
     infrastructure_check,
     leader_check,
 )
+from actors.app.watchdog import Watchdog
 from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
 from actors.engine.manager import DRAINED
 from actors.options import Options
 from actors.options.controller_names import is_enabled
-from actors.reconciliation.actor_names import MANAGER
+from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER
 from actors.reconciliation.derived import MakeTable, new_table
 from actors.reconciliation.specs import ControllerSpec
 from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume
@@ -106,6 +107,15 @@ class ControllerSystem:
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
         self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)
         self._manager_failures: list[float] = []
+        self._manager_is_down = False  # it is known to be, and will be started again
+        self._manager_was_dead = False  # at the last look
+        self._watchdog = Watchdog(
+            vitals=self.vitals,
+            transport=transport,
+            clock=self.clock,
+            patience=2 * self.options.generic.actor_hang_timeout,
+        )
+        self._end_watch: Callable[[], None] = lambda: None
         self._finished = Ending()
         self._spent = False  # it was started, or stopped before it was
         self.end: str | None = None
@@ -118,6 +128,7 @@ class ControllerSystem:
         for name in self.skipped:
             self.log.info("Warning: skipping controller", controller=name)
         self._start_manager()
+        self._end_watch = self.actors.repeat(self._watchdog.every, self._look)
         return self
 
     def stop(self, timeout: float = 15.0) -> bool:
@@ -140,6 +151,7 @@ class ControllerSystem:
         Takes HALT_WITHIN seconds at most: an actor that hangs is shut out and left to its thread, a daemon.
         """
         self._spent = True
+        self._end_watch()
         deadline = self.clock.monotonic() + HALT_WITHIN
         self.clock.cancel(self)  # a manager that failed is not started again
         self._stop_actor(MANAGER, deadline)  # before anybody asks who there is: it starts others
@@ -195,7 +207,11 @@ class ControllerSystem:
         controller needs it, and one for each controller that may run.
         """
         silence = self.options.generic.watch_silence_limit
-        checks: dict[str, Check] = {"infrastructure": infrastructure_check(vitals=self.vitals, clock=self.clock)}
+        checks: dict[str, Check] = {
+            "infrastructure": infrastructure_check(
+                vitals=self.vitals, clock=self.clock, hung_after=self.options.generic.actor_hang_timeout
+            )
+        }
         if self._assembly.election is not None:
             checks["leaderElection"] = leader_check(
                 vitals=self.vitals, election=self._assembly.election, clock=self.clock
@@ -228,13 +244,51 @@ class ControllerSystem:
     def _manager_failed(self, failure: ActorFailed) -> None:
         """The supervisor itself failed: its children live on, and the next one finds them."""
         now = self.clock.monotonic()
+        self._manager_is_down = True
         self._manager_failures.append(now)
         self.log.error("controller manager failed", error=failure.error, traceback=failure.traceback)
         delay = restart_delay(self._manager_failures, now=now, policy=self._plan.policy, chance=0.0)
         if delay is None:
-            self._end(f"the controller manager failed too often: {failure.error}")
+            self._give_up(f"the controller manager failed too often: {failure.error}")
         else:
             self.clock.call_at(self, now + delay, self._start_manager)
+
+    # What the watchdog finds.
+
+    def _look(self) -> None:
+        if self.end is not None:
+            return
+        try:
+            trouble = self._watchdog.look()
+            if trouble is not None:
+                self._give_up(trouble)
+            self._look_after_manager()
+        except Exception:
+            self.log.exception("watchdog failed")
+
+    def _look_after_manager(self) -> None:
+        """One that is dead at two looks did not report it."""
+        dead = not self.actors.is_alive(MANAGER) and not self._manager_is_down and self.end is None
+        if dead and self._manager_was_dead:
+            incarnation = self.actors.incarnation(MANAGER)
+            self._manager_failed(ActorFailed(MANAGER, incarnation, "it died without a word"))
+        self._manager_was_dead = dead
+
+    def _give_up(self, why: str) -> None:
+        """Write nothing more, keep the lease no longer, and say that this is the end.
+
+        The lease is not given back but runs out: nobody can tell any more which writes are still on their way, and none
+        of them outlives it.
+        """
+        if self.end is not None:
+            return
+        self.actors.seal()
+        self.clock.cancel(self)
+        stack = self.actors.stack(MANAGER)
+        for name in (MANAGER, ELECTOR, DISPATCHER):
+            self.actors.fence(name)
+        self.log.error("controller manager gives up", error=why, stack=stack)
+        self._end(why)
 
     def _stop_actor(self, name: str, deadline: float) -> None:
         left = max(0.0, deadline - self.clock.monotonic())
@@ -242,4 +296,5 @@ class ControllerSystem:
             self.log.warning("actor did not stop in time", actor=name)
 
     def _start_manager(self) -> None:
+        self._manager_is_down = False
         self.actors.spawn(self._spec)

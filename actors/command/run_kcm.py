@@ -37,7 +37,7 @@ from runtime.flags.declaration import FlagError
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.metrics.meters import report_build
 from runtime.metrics.registry import Metrics
-from runtime.process.ending import on_signals
+from runtime.process.ending import ending_within, on_signals
 from runtime.process.standard_streams import write_or_forget
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
@@ -46,6 +46,7 @@ from runtime.serving.server import ServingError
 from runtime.serving.tls_names import TlsError
 from runtime.system.journal import JournalError
 
+LAST_RESORT = 30.0  # seconds in which the process has to end once its system has
 GLANCE = 0.2  # seconds between two looks at whether it is over
 REFUSALS = (
     ConfigError,
@@ -155,7 +156,7 @@ def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None) -
     for name in chosen:
         if name not in built and name != "*" and not name.startswith("-"):
             log.warning("this controller is not part of this release yet", controller=name)
-    with _live_line(local) as show:
+    with _live_line(local) as show, ending_within(LAST_RESORT, system.wait, code=1):
         system.start()
         while system.wait(timeout=GLANCE) is None:
             if local is not None:

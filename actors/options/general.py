@@ -73,6 +73,12 @@ class Generic:
     watch_silence_limit: float = flag(
         120.0, "A watch without an event or a bookmark for so long is cut and renewed.", kind=DURATION
     )
+    actor_hang_timeout: float = flag(
+        30.0,
+        "An actor that does not respond for so long, as one whose reconciler waits for something, is replaced; the "
+        "supervisor of all, after twice as long, ends the process.",
+        kind=DURATION,
+    )
     feature_gate_settings: tuple[tuple[str, str], ...] = flag(
         (),
         "Switch features on and off: Name=true or Name=false, with commas between.",

@@ -119,5 +119,7 @@ def _own(options: Options) -> Iterator[str]:
         yield f"--journal-file-size must be greater than 0, but got {options.diagnosis.journal_file_size}"
     if options.diagnosis.journal_files < 1:
         yield f"--journal-files must be greater than 0, but got {options.diagnosis.journal_files}"
+    if options.generic.actor_hang_timeout < 1:
+        yield "--actor-hang-timeout must not be less than 1s"
     if options.generic.watch_silence_limit <= 0:
         yield "--watch-silence-limit must be greater than zero"

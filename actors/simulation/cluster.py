@@ -116,8 +116,8 @@ class SimulatedCluster:
     ) -> ControllerSystem:
         """Start a manager; a second one of the same cluster needs an election, as in life.
 
-        Its process is called "manager", the next one "manager-2". keep: when it ends by itself, as after a lost lease,
-        or says that its manager is stuck, it is started again, as a kubelet would; `processes` then has the new one.
+        Its process is called "manager", the next one "manager-2". keep: when it ends by itself, as after a lost lease
+        or by its watchdog, it is started again, as a kubelet would; `processes` then has the new one.
         """
         return self._processes.start(
             "manager", tuple(controllers), options=options, election=election, seed=self._seed, keep=keep

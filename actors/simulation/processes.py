@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.app.health import is_manager_stuck
 from actors.app.system import ControllerSystem
 from actors.engine.elector import Election
 from actors.options import Options
@@ -87,10 +86,10 @@ class Processes:
         self._run(name, was.specs, was.options, was.election, seed=was.seed, keep=was.keep, starts=was.starts + 1)
 
     def revive(self) -> None:
-        """Start again those that are to be kept and have ended, or are stuck."""
+        """Start again those that are to be kept and have ended."""
         for name, running in list(self.running.items()):
             if running.keep and running.process.alive:
-                if running.system.end is not None or _is_stuck(running.system):
+                if running.system.end is not None:
                     self.start_again(name)
 
     def note(self, process: str, text: str) -> None:
@@ -126,8 +125,3 @@ class Processes:
         for observe in self.started:
             observe(name, system)
         return system.start()
-
-
-def _is_stuck(system: ControllerSystem) -> bool:
-    """What a liveness probe goes by."""
-    return is_manager_stuck(system.vitals, system.clock)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import os
 import signal
 import socket
 import threading
 import uuid
+from collections.abc import Callable, Iterator
 
-STDIN = 0  # file descriptor
+STDIN, STDERR = 0, 2  # file descriptors
 
 
 class Ending:
@@ -27,6 +30,27 @@ class Ending:
     def wait(self, seconds: float | None = None) -> bool:
         """Waits at most so many seconds; returns whether it is set."""
         return self._set.wait(seconds)
+
+
+@contextlib.contextmanager
+def ending_within(seconds: float, due: Callable[[], object], *, code: int) -> Iterator[None]:
+    """Once `due` returns, which may take for ever, the block has so many seconds to end; else the process is ended.
+
+    For a main thread that may be held up itself, by a terminal that takes nothing. The stacks go to standard error.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        due()
+        if not over.wait(seconds):
+            faulthandler.dump_traceback(STDERR)
+            os._exit(code)
+
+    threading.Thread(target=watch, name="last resort", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def on_signals() -> Ending:

@@ -8,6 +8,7 @@ jumps to the next alarm. The same seed gives the same run. Faults are part of th
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import threading
 from collections import deque
@@ -46,6 +47,7 @@ class Process:
         self.world, self.name = world, name
         self.clock = ProcessClock(world.clock)
         self.alive = True
+        self.paused_until = 0.0  # monotonic seconds
         self._held: dict[tuple[str, Actor], deque[bytes]] = {}  # delayed: (sender, receiver) → in order
 
     def start(self, actor: Actor) -> None:
@@ -73,6 +75,26 @@ class Process:
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
         return self.world.end(actor, timeout)
+
+    def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
+        ended = False
+
+        def again() -> None:
+            if ended or not self.alive:
+                return
+            if self.world.clock.monotonic() >= self.paused_until:
+                what()
+            self.world.clock.call_after(every, again)
+
+        def end() -> None:
+            nonlocal ended
+            ended = True
+
+        self.world.clock.call_after(every, again)
+        return end
+
+    def stack(self, actor: Actor) -> str:  # noqa: ARG002 - it has no thread
+        return ""
 
     def crash(self) -> None:
         """Every actor is gone, and none of them gets to clean up."""
@@ -128,6 +150,12 @@ class World:
 
     def post(self, actor: Actor, frame: bytes, sender: str) -> None:
         self._outside.post(actor, frame, sender)
+
+    def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
+        return self._outside.repeat(every, what)
+
+    def stack(self, actor: Actor) -> str:
+        return self._outside.stack(actor)
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
         """With a timeout it ends at once, its mailbox unread; without one it first finishes what is in there."""
@@ -192,7 +220,8 @@ class World:
                 self._hang(actor, seconds)
 
     def pause(self, process: Process, seconds: float) -> None:
-        """None of its actors does anything for so long."""
+        """None of its actors does anything for so long; for ever if that is 0."""
+        process.paused_until = self.clock.monotonic() + (seconds or math.inf)
         for actor in [actor for actor, home in self._actors.items() if home is process]:
             self._hang(actor, seconds)
 

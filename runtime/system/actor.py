@@ -8,6 +8,7 @@ sent ActorFailed, and the other actors go on.
 from __future__ import annotations
 
 import queue
+import threading
 import traceback
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,7 @@ class Actor(pykka.ThreadingActor):
         self.clock = context.clock
         self.log = context.log
         self.is_last = True  # whether the mailbox was empty when the handler of the current message began
+        self.thread: int | None = None  # its ident, where it has one
         self._wake_asked: float | None = None
 
     def receive(self, message: Any) -> Any:
@@ -149,6 +151,7 @@ class Actor(pykka.ThreadingActor):
             raise CrashedError(f"{type(err).__name__}: {err}") from err
 
     def on_start(self) -> None:
+        self.thread = threading.get_ident()
         try:
             self.started()
         except BaseException as err:

@@ -6,6 +6,9 @@ starts it as pykka does, the simulator's world builds the same object and emptie
 
 from __future__ import annotations
 
+import sys
+import threading
+import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -64,6 +67,15 @@ class Spawner(Protocol):
         Returns False if it did not end in time.
         """
 
+    def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
+        """Call `what` every so many seconds, with none of the actors' threads nor the clock's having a part in it.
+
+        Returns how to end that. `what` must not raise.
+        """
+
+    def stack(self, actor: Actor) -> str:
+        """Where its thread is now, as in a traceback; "" if it has none."""
+
 
 class ThreadSpawner:
     """Runs each actor on a daemon thread of its own, as pykka does."""
@@ -80,6 +92,20 @@ class ThreadSpawner:
         except pykka.Timeout:
             return False
         return True
+
+    def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.wait(every):
+                what()
+
+        threading.Thread(target=run, name="watchdog", daemon=True).start()
+        return ended.set
+
+    def stack(self, actor: Actor) -> str:
+        frame = sys._current_frames().get(actor.thread) if actor.thread is not None else None
+        return "".join(traceback.format_stack(frame)) if frame is not None else ""
 
 
 class _Resident:
@@ -115,13 +141,20 @@ class ActorSystem:
         self.mishaps: list[Mishap] = []
         self.journal: Journal | None = None
         self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
+        self._sealed = False
         self._spawner = spawner if spawner is not None else ThreadSpawner()
         self.decoder = Decoder()
         self._residents: dict[str, _Resident] = {}
+        self._stragglers: dict[str, list[Actor]] = {}
         self._incarnations: dict[str, int] = {}
 
     def spawn(self, spec: ActorSpec) -> int:
-        """Start it under its name; an earlier incarnation is fenced. Returns the incarnation."""
+        """Start it under its name; an earlier incarnation is fenced. Returns the incarnation.
+
+        Raises RuntimeError once the system is sealed.
+        """
+        if self._sealed:
+            raise RuntimeError(f"{spec.name} is not started: the system is at its end")
         self.fence(spec.name)
         incarnation = self._incarnations.get(spec.name, 0) + 1
         self._incarnations[spec.name] = incarnation
@@ -134,6 +167,14 @@ class ActorSystem:
         self._spawner.start(actor)
         return incarnation
 
+    def seal(self) -> None:
+        """Start no actor any more, whoever asks: a hung manager may come to and try."""
+        self._sealed = True
+
+    def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
+        """As Spawner has it."""
+        return self._spawner.repeat(every, what)
+
     def fence(self, name: str) -> None:
         """Fence the incarnation: stop delivering to it, drop what it sends.
 
@@ -144,7 +185,17 @@ class ActorSystem:
             resident.context.fenced = True
             self.clock.cancel(resident.context)
             if resident.ref.is_alive():
+                self._stragglers[name] = [*self.stragglers(name), resident.actor]
                 self._spawner.end(resident.actor, None)
+
+    def stack(self, name: str) -> str:
+        """Where the thread of its incarnation is now, as in a traceback; "" if there is none."""
+        resident = self._residents.get(name)
+        return self._spawner.stack(resident.actor) if resident is not None else ""
+
+    def stragglers(self, name: str) -> list[Actor]:
+        """Its fenced incarnations whose threads have not ended: those that hang, and perhaps one that is ending."""
+        return [actor for actor in self._stragglers.get(name, ()) if not actor.actor_stopped.is_set()]
 
     def stop(self, name: str, *, timeout: float | None = None) -> bool:
         """Let it finish what is in its mailbox and end. timeout: seconds to wait for that; None does not wait.

@@ -66,6 +66,12 @@ class NoSpawner:
     def end(self, actor: Actor, timeout: float | None) -> bool:  # noqa: ARG002
         return True
 
+    def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
+        return lambda: None
+
+    def stack(self, actor: Actor) -> str:  # noqa: ARG002
+        return ""
+
 
 class NoTransport:
     """Implements Transport: what the server answered is in the journal."""

@@ -160,7 +160,7 @@ def test_a_manager_that_says_nothing_and_infrastructure_that_is_down_are_named()
     vitals.say(MANAGER, manager_says({"dispatcher": CHILD, "controller:one": down}))
     assert check() is None, "a controller has a check of its own"
     clock.advance_to(61.0)
-    assert check() == "controller-manager is stuck: it has said nothing for 61 s"
+    assert check() == "controller-manager hangs: it has said nothing for 61 s"
 
 
 def test_all_is_well_from_the_first_second_of_a_sound_cluster_on(log: FilteringBoundLogger) -> None:

@@ -1,0 +1,172 @@
+"""Who watches over the supervisor: what ends a process that is of no use any more, and what becomes of its lease."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from actors.app.watchdog import Watchdog
+from actors.engine.elector import Election
+from actors.engine.vitals import ChildVitals, ManagerVitals
+from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, RECORDER, informer_name
+from actors.simulation.cluster import SimulatedCluster
+from protocols.resources import LEASES, PODS, REPLICASETS
+from runtime.faults.vocabulary import parse_faults
+from runtime.simulation.clock import VirtualClock
+from runtime.system.vitals import Vitals
+from tests.support.objects import replica_set
+
+CHILD = ChildVitals(alive=True, incarnation=1, failures=0, last_error="", gave_up=False, started_at=0.0)
+
+
+class Transport:
+    trouble: str | None = None
+
+    def send(self, *_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    watch = send
+
+
+class Rig:
+    """A watchdog with 60 s of patience, and what it watches."""
+
+    def __init__(self) -> None:
+        self.clock, self.vitals, self.transport = VirtualClock(), Vitals(), Transport()
+        self.watchdog = Watchdog(vitals=self.vitals, transport=self.transport, clock=self.clock, patience=60.0)  # type: ignore[arg-type]
+
+    def says(self, **children: ChildVitals) -> None:
+        self.vitals.say(
+            MANAGER,
+            ManagerVitals(leading=True, leader="", draining=False, children=children, at=self.clock.monotonic()),
+        )
+
+    def look(self, *, after: float = 5.0) -> str | None:
+        self.clock.advance_to(self.clock.monotonic() + after)
+        return self.watchdog.look()
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_manager_that_says_nothing_for_too_long_hangs(begun: bool) -> None:
+    rig = Rig()
+    if begun:
+        rig.says()
+    assert [rig.look() for _ in range(12)] == [None] * 12
+    rig.look()
+    assert rig.look() == f"controller-manager hangs: it has said nothing for {65 if begun else 70} s"
+
+
+def test_what_it_says_ends_the_silence() -> None:
+    rig = Rig()
+    for _ in range(100):
+        rig.says()
+        assert rig.look() is None
+
+
+def test_time_in_which_nobody_ran_is_no_silence() -> None:
+    rig = Rig()
+    rig.says()
+    for _ in range(3):
+        assert rig.look() is None
+    assert rig.look(after=10_000.0) is None
+    assert rig.look() is None
+
+
+@pytest.mark.parametrize("name", [DISPATCHER, ELECTOR])
+def test_without_what_all_writes_rest_on_the_process_is_of_no_use(name: str) -> None:
+    rig = Rig()
+    rig.says(**{name: replace(CHILD, alive=False, failures=9, last_error="no")})
+    assert rig.look() is None
+    rig.says(**{name: replace(CHILD, alive=False, failures=9, last_error="no", gave_up=True)})
+    assert rig.look() == f"{name} failed too often: no"
+
+
+@pytest.mark.parametrize("name", [RECORDER, informer_name(PODS.id), "controller:one"])
+def test_without_a_part_the_rest_goes_on(name: str) -> None:
+    rig = Rig()
+    rig.says(**{name: replace(CHILD, alive=False, failures=9, last_error="no", gave_up=True)})
+    assert rig.look() is None
+
+
+def test_a_transport_that_is_broken_for_good_is_the_end() -> None:
+    rig = Rig()
+    rig.says()
+    assert rig.look() is None
+    rig.transport.trouble = "it broke"
+    assert rig.look() == "it broke"
+
+
+def test_a_manager_that_hangs_is_replaced_by_a_standby_and_writes_nothing_more(
+    log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    cluster = SimulatedCluster(log=log)
+    first = cluster.manager(election=Election(identity="one"))
+    cluster.run_for(5.0)
+    second = cluster.manager(election=Election(identity="two"))
+    cluster.run_for(5.0)
+    cluster.world.hang(first.actors, MANAGER)
+    cluster.run_for(35.0)
+    hung = {name: why for name, check in first.checks().items() if (why := check()) is not None}
+    assert list(hung) == ["infrastructure"]
+    assert hung["infrastructure"].startswith("controller-manager hangs: it has said nothing for 3")
+    assert cluster.run_until(lambda: first.end is not None, within=40.0)
+    assert str(first.end).startswith("controller-manager hangs: it has said nothing for 6")
+    ended_at = cluster.world.clock.monotonic()
+
+    cluster.create(REPLICASETS, replica_set(replicas=3))
+    cluster.run_for(5.0)
+    assert cluster.list(PODS) == [], "the lease has not run out, and its holder is fenced"
+    assert cluster.run_until(lambda: len(cluster.list(PODS)) == 3, within=20.0)
+    assert cluster.world.clock.monotonic() - ended_at < 25.0, "the lease ran out"
+    lease = cluster.get(LEASES, "kube-system/kube-controller-manager")
+    assert lease is not None
+    assert lease["spec"]["holderIdentity"] == "two"
+    assert second.end is None
+    (said,) = [entry for entry in logs.entries if entry["event"] == "controller manager gives up"]
+    assert said["log_level"] == "error"
+    first.halt()
+
+
+def test_a_hung_manager_that_comes_to_starts_nothing_again(log: FilteringBoundLogger) -> None:
+    cluster = SimulatedCluster(log=log)
+    first = cluster.manager(election=Election(identity="one"))
+    cluster.run_for(5.0)
+    cluster.world.hang(first.actors, MANAGER, seconds=90.0)
+    cluster.run_for(80.0)
+    assert first.end is not None
+    cluster.run_for(60.0)
+    assert not {MANAGER, ELECTOR, DISPATCHER} & set(first.actors.names())
+    with pytest.raises(RuntimeError, match="dispatcher is not started: the system is at its end"):
+        first.actors.spawn(first._plan.infrastructure[0])
+
+
+def test_a_process_that_stood_still_is_not_ended_by_its_watchdog(log: FilteringBoundLogger) -> None:
+    cluster = SimulatedCluster(log=log, faults=parse_faults("process-paused 10..310 process=manager"))
+    manager = cluster.manager()
+    cluster.run_for(400.0)
+    assert manager.end is None
+
+
+def test_a_dispatcher_that_fails_too_often_ends_the_process(log: FilteringBoundLogger) -> None:
+    cluster = SimulatedCluster(log=log, faults=parse_faults("actor-crashed 5.. actor=dispatcher process=manager"))
+    manager = cluster.manager()
+    cluster.create(REPLICASETS, replica_set(replicas=3))
+    assert cluster.run_until(lambda: manager.end is not None, within=300.0)
+    assert manager.end == "dispatcher failed too often: InjectedError: crashed"
+
+
+def test_a_manager_that_dies_without_a_word_is_started_again(log: FilteringBoundLogger) -> None:
+    faults = parse_faults("actor-vanished 5.. actor=controller-manager process=manager most=1")
+    cluster = SimulatedCluster(log=log, faults=faults)
+    manager = cluster.manager()
+    cluster.run_for(6.0)
+    assert not manager.actors.is_alive(MANAGER)
+    cluster.run_for(20.0)
+    assert manager.actors.is_alive(MANAGER)
+    assert manager.end is None
+    cluster.create(REPLICASETS, replica_set(replicas=3))
+    assert cluster.run_until(lambda: len(cluster.list(PODS)) == 3, within=20.0)

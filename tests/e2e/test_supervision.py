@@ -1,0 +1,56 @@
+"""run-kcm as a process: what becomes of one that cannot do its work any more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.e2e.running import ending, run_kcm, spawn, until
+
+HANGS = """
+faults:
+  - {kind: actor-hung, actor: controller-manager, start: 3s, most: 1}
+"""
+# A manager of which the loop of HTTP ends by itself: a callback raises what is no Exception.
+BREAKS = """
+import sys, threading
+from actors.command import run_kcm
+from runtime.client.api import Request
+
+plain = run_kcm.build_system
+
+def build_system(launch, closing, *, transport, **more):
+    system = plain(launch, closing, transport=transport, **more)
+    request = Request(method="GET", path="/version")
+    threading.Timer(2.0, transport.send, (request,), {"client": "kcm", "on_response": sys.exit}).start()
+    return system
+
+run_kcm.build_system = build_system
+sys.exit(run_kcm.main(sys.argv[1:]))
+"""
+
+
+def test_a_manager_that_hangs_ends_its_process(tmp_path: Path) -> None:
+    (tmp_path / "plan.yml").write_text(HANGS)
+    manager = run_kcm(
+        tmp_path / "output",
+        f"--embedded-dir={tmp_path / 'kcm'}",
+        f"--fault-plan={tmp_path / 'plan.yml'}",
+        "--actor-hang-timeout=1s",
+        "--hollow-nodes=0",
+    )
+    with ending(manager.program):
+        assert manager.program.process.wait(60.0) == 1
+    (line,) = [line for line in manager.program.text().splitlines() if "controller manager gives up" in line]
+    assert "controller-manager hangs: it has said nothing for" in line
+    assert "runtime/faults/actors.py" in manager.program.text(), "its stack is shown"
+
+
+def test_a_process_whose_http_has_ended_ends_and_says_why(tmp_path: Path) -> None:
+    flags = (f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", "--hollow-nodes=0")
+    program = spawn([sys.executable, "-P", "-c", BREAKS, *flags], tmp_path / "output")
+    with ending(program):
+        assert program.process.wait(60.0) == 1
+    until(lambda: not program.descendants(), "its children have ended as well")
+    assert "the client of the API server is broken: SystemExit: " in program.text()
+    assert '"event loop ended"' in program.text()
