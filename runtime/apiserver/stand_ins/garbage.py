@@ -118,7 +118,18 @@ class GarbageCollector:
         # Without a policy the object's own finalizers decide.
         propagation = FOREGROUND if waiting and has_dependents else BACKGROUND
         undecided = ORPHAN_FINALIZER in finalizers or FOREGROUND_FINALIZER in finalizers
+        if propagation == FOREGROUND and self._is_in_a_circle(obj["metadata"]["uid"]):
+            for reference in obj["metadata"]["ownerReferences"]:
+                reference.pop("blockOwnerDeletion", None)
+            self._store(place, obj)
         self._delete(place, None if undecided else propagation)
+
+    def _is_in_a_circle(self, uid: str) -> bool:
+        """Whether a dependent waits for its own dependents already: it may be an owner of this object's owners.
+
+        As upstream, it may also be none: then an owner does not wait for this object.
+        """
+        return any(_waits_for_dependents(self._object(place) or {"metadata": {}}) for place in self._dependents_of(uid))
 
     def _finalize(self, place: _Place) -> None:
         """Carry out the propagation policy of a deleted owner as far as its dependents allow it now."""

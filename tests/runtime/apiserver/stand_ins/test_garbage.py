@@ -119,3 +119,22 @@ def test_a_cluster_with_a_garbage_collector_of_its_own_is_left_to_it(make_api: t
     assert api.exists("deployments", "d")
     api.delete("namespaces", "kube-node-lease")
     assert api.get("namespaces", "kube-node-lease").obj["status"]["phase"] == "Terminating"
+
+
+def test_a_circle_of_owners_goes_in_the_foreground(api: Api) -> None:
+    first = api.create("configmaps", {"metadata": {"name": "first"}}).obj
+    second = api.create("configmaps", api.owned({"metadata": {"name": "second"}}, first)).obj
+    third = api.create("configmaps", api.owned({"metadata": {"name": "third"}}, second)).obj
+    api.patch("configmaps", "first", api.owned({"metadata": {}}, third))
+    api.delete("configmaps", "first", {"propagationPolicy": "Foreground"})
+    assert api.list("configmaps").names == []
+
+
+def test_a_circle_waits_for_a_finalizer(api: Api) -> None:
+    first = api.create("configmaps", {"metadata": {"name": "first", "finalizers": ["example.com/wait"]}}).obj
+    second = api.create("configmaps", api.owned({"metadata": {"name": "second"}}, first)).obj
+    api.patch("configmaps", "first", api.owned({"metadata": {}}, second))
+    api.delete("configmaps", "first", {"propagationPolicy": "Foreground"})
+    assert api.list("configmaps").names == ["first", "second"]
+    api.patch("configmaps", "first", {"metadata": {"finalizers": None}})
+    assert api.list("configmaps").names == []
