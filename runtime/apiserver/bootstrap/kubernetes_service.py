@@ -13,7 +13,7 @@ from typing import Any
 
 from protocols.objects import Object, decode_object, make_key
 from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.kinds.core.service import SERVICE_RANGE
+from runtime.apiserver.kinds.shared.service_allocation import SERVICE_RANGE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.verbs.create import create_object
 

@@ -40,6 +40,10 @@ def _allocate_nothing(_stored: StoredObjects, _obj: Object) -> None:
     return None
 
 
+def _reallocate_nothing(_stored: StoredObjects, _new: Object, _old: Object) -> None:
+    return None
+
+
 def _accept(_obj: Object) -> list[FieldError]:
     return []
 
@@ -79,6 +83,8 @@ class Strategy:
     Update
     allow_unconditional_update: an update without a resourceVersion overwrites.
     update_keeps: fields of spec that an update takes from the stored object.
+    reallocate: gives a changed object, after its defaults, what it now needs of a shared range and takes away what it
+    does not; upstream's BeginUpdate and PrepareForUpdate.
     validate_update: everything that is wrong with a change.
 
     Status
@@ -113,6 +119,7 @@ class Strategy:
 
     allow_unconditional_update: bool = True
     update_keeps: tuple[str, ...] = ()
+    reallocate: Callable[[StoredObjects, Object, Object], None] = _reallocate_nothing
     validate_update: Callable[[Object, Object], list[FieldError]] = _accept_update
 
     has_status: bool = False

@@ -67,6 +67,7 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
         _keep_status(definition, new, old, finalizing=call.route.subresource == "finalize")
         strategy.set_defaults(new)
         chain.admit_update(definition, new, old)
+        strategy.reallocate(cluster.state, new, old)
         if strategy.has_generation and _counts_as_generation(definition, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         errors += [*strategy.validate(new), *strategy.validate_update(new, old)]

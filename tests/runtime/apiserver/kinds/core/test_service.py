@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.runtime.apiserver.conftest import Api
@@ -52,3 +54,41 @@ def test_a_node_port_that_cannot_be_had_is_refused(api: Api, number: int, why: s
     refused = api.create("services", service("second", spec={"type": "NodePort", "ports": ports}))
     assert refused.status == 422
     assert refused.causes == {"spec.ports[1].nodePort": why}
+
+
+def ports_of(spec: dict[str, Any]) -> list[int | None]:
+    return [port.get("nodePort") for port in spec.get("ports", ())]
+
+
+def test_a_service_is_given_what_its_new_type_needs_and_loses_what_it_does_not(api: Api) -> None:
+    web = api.create("services", service("s", spec={"type": "ExternalName", "externalName": "example.com"}))
+    assert "clusterIP" not in web.obj["spec"]
+
+    change = {"type": "NodePort", "externalName": None, "ports": [{"port": 80}]}
+    spec = api.patch("services", "s", {"spec": change}).obj["spec"]
+    address, (port,) = spec["clusterIP"], ports_of(spec)
+    assert spec["clusterIPs"] == [address]
+    assert port in range(30000, 32768)
+    assert (spec["ipFamilies"], spec["externalTrafficPolicy"]) == (["IPv4"], "Cluster")
+
+    spec = api.patch("services", "s", {"spec": {"type": "ClusterIP"}}).obj["spec"]
+    assert (spec["clusterIP"], ports_of(spec), "externalTrafficPolicy" in spec) == (address, [None], False)
+    other = api.create("services", service("o", spec={"type": "NodePort", "ports": [{"port": 1, "nodePort": port}]}))
+    assert other.status == 201  # the port is free again
+
+    spec = api.patch("services", "s", {"spec": {"type": "ExternalName", "externalName": "example.com"}}).obj["spec"]
+    assert not {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} & {*spec}
+    assert api.create("services", service("p", spec={"clusterIP": address})).status == 201  # and so is the address
+    refused = api.patch("services", "s", {"spec": {"type": "ClusterIP", "clusterIP": address, "externalName": None}})
+    assert "provided IP is already allocated" in refused.message
+
+
+def test_who_replaces_a_service_need_not_repeat_what_it_was_given(api: Api) -> None:
+    given = {"type": "NodePort", "ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}
+    before = api.create("services", service("s", spec=given)).obj["spec"]
+    after = api.put("services", service("s", spec={**given, "ports": [{"name": "b", "port": 3}]})).obj["spec"]
+    assert after["clusterIP"] == before["clusterIP"]
+    assert ports_of(after) == ports_of(before)[1:]
+    more = [{"name": "b", "port": 3}, {"name": "c", "port": 4, "nodePort": 80}]
+    refused = api.put("services", service("s", spec={**given, "ports": more}))
+    assert "not in the valid range" in refused.causes["spec.ports[1].nodePort"]
