@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,8 +41,19 @@ def connect(config: ClientConfig, *, clock: Clock, metrics: Metrics, log: Filter
     return transport
 
 
-def wait_for_server(transport: HttpTransport, config: ClientConfig, *, clock: Clock, stopping: Ending) -> None:
-    """Raises ServerUnavailableError if the server does not answer in time, or does not know us."""
+def wait_for_server(
+    transport: HttpTransport,
+    config: ClientConfig,
+    *,
+    clock: Clock,
+    stopping: Ending,
+    waiting: Callable[[str, float], None] = lambda _why, _left: None,
+) -> None:
+    """Raises ServerUnavailableError if the server does not answer in time, or does not know us.
+
+    waiting: called whenever it does not answer, with the reason, and for how many seconds it is asked again.
+    """
+    patience = SERVER_WAIT
     deadline = clock.monotonic() + SERVER_WAIT
     while True:
         # Discovery is for those whom the server knows; its health and version may be for anybody.
@@ -54,6 +65,8 @@ def wait_for_server(transport: HttpTransport, config: ClientConfig, *, clock: Cl
                 f"{config.server} does not let us in ({response.status}): check the credentials in {config.origin}"
             )
         why = response.error or f"it answered {response.status}"
+        waiting(why, patience)
+        patience = max(0.0, deadline - clock.monotonic())
         if clock.monotonic() >= deadline or stopping.wait(POLL):
             raise ServerUnavailableError(f"failed to wait for apiserver being healthy at {config.server}: {why}")
 

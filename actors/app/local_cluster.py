@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from actors.app.kept_child import KeptChild
-from runtime.apiserver.process.launch import EmbeddedServer, launch
+from runtime.apiserver.process.launch import CONTEXT, EmbeddedServer, launch
 from runtime.process.children import start_module
 from runtime.process.ending import ended_by
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 STOPPED_WITHIN = 5.0  # seconds
+__all__ = ["CONTEXT", "LocalCluster", "start_local_cluster"]
 NODES = "hollow-cluster"  # in the log and among the health checks
 
 
@@ -75,16 +76,25 @@ class LocalCluster:
 
 
 def start_local_cluster(
-    directory: Path, *, port: int, nodes: int, zones: int, log_format: str = "text"
+    directory: Path,
+    *,
+    port: int,
+    nodes: int,
+    zones: int,
+    log_format: str = "text",
+    quiet: bool = False,
+    patience: float = 0.0,
 ) -> LocalCluster:
-    """Wait until the API server serves; the nodes come when they come. log_format: "text" or "json".
+    """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
 
-    Raises LaunchError.
+    log_format: "text" or "json"; quiet: no information. patience: seconds for another server to leave the directory.
     """
-    server = launch(directory, port=port, log_format=log_format)
+    server = launch(directory, port=port, log_format=log_format, quiet=quiet, patience=patience)
     fleet = None
     if nodes > 0:
-        told = [f"--kubeconfig={server.kubeconfig}", f"--nodes={nodes}", f"--zones={zones}"]
+        told = [f"--kubeconfig={server.kubeconfig}", f"--context={CONTEXT}", f"--nodes={nodes}", f"--zones={zones}"]
         told.append(f"--logging-format={log_format}")
+        if quiet:
+            told.append("--quiet")
         fleet = KeptChild(lambda: start_module("actors.hollow.process", told), what=NODES)
     return LocalCluster(server, fleet)

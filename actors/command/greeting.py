@@ -1,16 +1,23 @@
-"""What run-kcm tells people: how to reach the embedded cluster, and a live line on how it is doing."""
+"""What run-kcm tells people: how to reach the embedded cluster once it can be used, and a live line on how it does."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
+import orjson
+
+from actors.engine.vitals import ElectorVitals
+from protocols.nodes import node_facts
+from protocols.objects import Object
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
-from runtime.process.standard_streams import write_or_forget
+from runtime.client.api import Request, Response
+from runtime.process.standard_streams import ERASE, is_terminal, write_or_forget
 from runtime.tables.table import Table
 
+Ask = Callable[[Request], Response]
 SHOWN: tuple[tuple[Resource, str], ...] = (
     (DEPLOYMENTS, "deployment"),
     (REPLICASETS, "replica set"),
@@ -55,24 +62,86 @@ def summary(tables: Mapping[str, Table]) -> str:
     return " · ".join(parts)
 
 
+def standing_by(elector: ElectorVitals | None, *, now: float) -> str:
+    """For whom we wait, and how long at most; "" while we lead, or know of nobody who does. now: monotonic."""
+    if elector is None or elector.leading:
+        return ""
+    if not elector.holder:
+        return "waiting for the Lease"
+    left = max(0.0, elector.free_at - now)
+    return f"standing by: {left:.0f} s left, unless renewed, of the Lease of {elector.holder}"
+
+
+class Welcome:
+    """Says the greeting once: when so many nodes are ready, or have not been for long."""
+
+    ASK_EVERY = 0.5  # seconds
+    PATIENCE = 60.0
+
+    def __init__(
+        self, text: str, *, nodes: int, ask: Callable[[Request], Response], say: Callable[[str], None]
+    ) -> None:
+        self._text, self._nodes, self._ask, self._say = text, nodes, ask, say
+        self._begun: float | None = None
+        self._ready, self._next = 0, 0.0
+        self._said = False
+
+    def look(self, now: float) -> str:
+        """To be called again and again; what is still waited for, "" for nothing. now: monotonic."""
+        if self._said:
+            return ""
+        self._begun = now if self._begun is None else self._begun
+        if self._nodes and now >= self._next:
+            self._next = now + self.ASK_EVERY
+            self._ready = ready_nodes(self._ask)
+        waiting = "" if self._ready >= self._nodes else f"{self._ready} of {counted(self._nodes, 'node')} ready"
+        if waiting and now < self._begun + self.PATIENCE:
+            return waiting
+        self._said = True
+        self._say(self._text)
+        return ""
+
+
+def ready_nodes(ask: Ask) -> int:
+    """How many nodes say that they are ready; 0 as well while the server does not say."""
+    response = ask(Request(method="GET", path="/api/v1/nodes"))
+    if response.status != 200:
+        return 0
+    return sum(is_ready(node) for node in orjson.loads(response.body)["items"])
+
+
+def is_ready(node: Object) -> bool:
+    try:
+        return node_facts(node).ready == "True"
+    except ValueError:  # somebody else's; the controllers say what is wrong with it
+        return False
+
+
 class LiveLine:
-    """A line at the bottom of a terminal that is drawn anew in place.
+    """A line at the bottom of a terminal that is drawn anew in place; elsewhere only what is said is written.
 
     The cursor waits at its beginning, so that what anybody logs goes over it, and it is drawn again below that.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._live = is_terminal(stream)
         self._shown = False
 
     def show(self, text: str) -> None:
         """To be called again and again, whether or not the text has changed: what was logged has taken its place."""
-        columns = shutil.get_terminal_size().columns
-        write_or_forget(self._stream, f"\x1b[K{text[: columns - 1]}\r")
-        self._shown = True
+        if self._live:
+            columns = shutil.get_terminal_size().columns
+            write_or_forget(self._stream, f"{ERASE}{text[: columns - 1]}\r")
+            self._shown = True
+
+    def say(self, text: str) -> None:
+        """Lines that stay."""
+        self.end()
+        write_or_forget(self._stream, f"{text}\n")
 
     def end(self) -> None:
         """Leave nothing of it."""
         if self._shown:
-            write_or_forget(self._stream, "\x1b[K")
+            write_or_forget(self._stream, ERASE)
             self._shown = False

@@ -1,32 +1,44 @@
 """`run-kcm`: the command line of the controller manager.
 
-Without a cluster given it starts one of its own (app/local_cluster.py). Exit codes: 0 after a drained shutdown, 1
-after anything else, with one line that says what was wrong.
+Without a cluster given it starts one of its own (app/local_cluster.py). Exit codes: 0 after a drained shutdown, 130
+after Ctrl-C before the work began, 1 after anything else, with one line that says what was wrong.
+
+On a terminal people are shown a greeting, a live line and what goes wrong; information is logged there with --v.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from actors.app.arguments import read_options
-from actors.app.connection import ServerUnavailableError, connect, wait_for_server
+from actors.app.connection import SERVER_WAIT, ServerUnavailableError, connect, wait_for_server
 from actors.app.installed import installed_controllers
-from actors.app.local_cluster import LocalCluster
+from actors.app.local_cluster import CONTEXT, LocalCluster
 from actors.app.system import ControllerSystem
-from actors.command.greeting import LiveLine, greeting, summary
+from actors.command.greeting import LiveLine, Welcome, greeting, standing_by, summary
 from actors.command.journal import command as journal_command
 from actors.command.manifests import ManifestError, apply, read_manifest
 from actors.command.serving import build_server
-from actors.command.starting import Launch, StartError, build_system, check_journal, fault_plan, local_cluster
+from actors.command.starting import (
+    Interrupted,
+    Launch,
+    StartError,
+    build_system,
+    check_journal,
+    fault_plan,
+    local_cluster,
+)
 from actors.controllers.built_in import BUILT_IN
+from actors.engine.vitals import ElectorVitals
 from actors.options import InvalidOptions, Options, help_text
+from actors.reconciliation.actor_names import ELECTOR
 from runtime.apiserver.process.launch import LaunchError
 from runtime.client.config import ConfigError
 from runtime.client.loading import load_config
@@ -37,8 +49,8 @@ from runtime.flags.declaration import FlagError
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.metrics.meters import report_build
 from runtime.metrics.registry import Metrics
-from runtime.process.ending import ending_within, on_signals
-from runtime.process.standard_streams import write_or_forget
+from runtime.process.ending import SIGINT, Ending, ending_within, on_signals, unique_identity
+from runtime.process.standard_streams import is_terminal
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
 from runtime.serving.health import HealthChecks
@@ -82,21 +94,52 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(this_version().describe(options.process.version))
         return 0
     clock = SystemClock()
+    quiet = is_quiet(options)
     try:
-        control = configure_logging(options.logging.settings, now=clock.now)
+        control = configure_logging(replace(options.logging.settings, quiet=quiet), now=clock.now)
     except OSError as err:
         print(f"Error: cannot write logs: {err}", file=sys.stderr)
         return 1
     log = logger_for("kcm")
+    stopping = on_signals()
     try:
-        stopping = on_signals()
-        return run(Launch(tuple(arguments), options, clock, os.environ, control, log, stopping, installed))
+        return run(
+            Launch(
+                arguments=tuple(arguments),
+                options=options,
+                clock=clock,
+                environ=os.environ,
+                control=control,
+                log=log,
+                stopping=stopping,
+                installed=installed,
+                identity=unique_identity(),
+                quiet=quiet,
+                line=LiveLine(sys.stdout),
+            )
+        )
+    except Interrupted:
+        return ended_before_the_work(stopping)
     except (StartError, *REFUSALS) as err:
+        if stopping.is_set():  # what fails then fails for that
+            return ended_before_the_work(stopping)
         log.error("command failed", error=str(err))
         return 1
     finally:
         control.close()
         clock.close()
+
+
+def is_quiet(options: Options) -> bool:
+    """On a terminal, unless something was said about logs."""
+    said = options.given & {"v", "vmodule", "logging-format"}
+    return not said and is_terminal(sys.stdout) and is_terminal(sys.stderr)
+
+
+def ended_before_the_work(stopping: Ending) -> int:
+    """Nothing had begun that would have to be drained."""
+    print("kcm: interrupted", file=sys.stderr)
+    return 128 + stopping.signal if stopping.signal == SIGINT else 0
 
 
 def run(launch: Launch) -> int:
@@ -115,6 +158,7 @@ def run(launch: Launch) -> int:
     metrics, health = Metrics(), HealthChecks(log=log)
     report_build(metrics, version)
     with ExitStack() as closing:
+        closing.callback(launch.line.end)
         server = build_server(
             options,
             health=health,
@@ -128,43 +172,86 @@ def run(launch: Launch) -> int:
             server.start()
             closing.callback(server.stop)
         local = local_cluster(launch, closing)
+        go_on(launch)
         config = load_config(
             kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig,
             master=options.client.master,
+            context=CONTEXT if local is not None else "",
             environ=launch.environ,
             clock=launch.clock,
             metrics=metrics,
         )
         transport = connect(config, clock=launch.clock, metrics=metrics, log=log)
         closing.callback(transport.close, timeout=2.0)
-        wait_for_server(transport, config, clock=launch.clock, stopping=launch.stopping)
+        wait_for_server(
+            transport,
+            config,
+            clock=launch.clock,
+            stopping=launch.stopping,
+            waiting=partial(tell_of_waiting, launch, config.server),
+        )
+        ask = partial(transport.request, client="kcm", timeout=30.0)
         applied = []
         for path, objects in manifests:
-            applied += apply(objects, partial(transport.request, client="kcm", timeout=30.0), where=path)
+            go_on(launch)
+            applied += apply(objects, ask, where=path)
         calls = None if cloud is None else ThreadedCalls(cloud, clock=launch.clock)
         system = build_system(launch, closing, transport=transport, metrics=metrics, cloud=calls, plan=plan)
         health.set({**system.checks(), **(local.checks() if local is not None else {})})
-        if local is not None:
-            write_or_forget(sys.stdout, _greeting(local, options, applied) + "\n")
-        return work(system, launch, local)
+        welcome = Welcome(
+            greeting_of(launch, local, config.server, applied),
+            nodes=options.embedded.hollow_nodes if local is not None else 0,
+            ask=partial(transport.request, client="kcm", timeout=5.0),
+            say=launch.line.say if local is not None or launch.quiet else lambda _: None,
+        )
+        go_on(launch)
+        return work(system, launch, local, welcome)
 
 
-def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None) -> int:
+def go_on(launch: Launch) -> None:
+    """Raises Interrupted once a signal has come."""
+    if launch.stopping.is_set():
+        raise Interrupted
+
+
+def tell_of_waiting(launch: Launch, server: str, why: str, left: float) -> None:
+    launch.line.show(f"waiting for {server}, {left:.0f} s more: {why}")
+    if left == SERVER_WAIT:
+        launch.log.warning("waiting for the API server", server=server, seconds=SERVER_WAIT, error=why)
+
+
+def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied: list[str]) -> str:
+    embedded = launch.options.embedded
+    if local is None:
+        return f"Working on {server}. Ctrl-C ends it."
+    return greeting(
+        url=local.server.url,
+        kubeconfig=local.server.kubeconfig,
+        nodes=embedded.hollow_nodes,
+        zones=embedded.hollow_zones,
+        applied=applied,
+    )
+
+
+def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None, welcome: Welcome) -> int:
     """Run the system until it ends, or somebody wants it to, or its own cluster is gone."""
     log, chosen = launch.log, system.options.generic.controllers
     built = {spec.name for spec in system.controllers}
     for name in chosen:
         if name not in built and name != "*" and not name.startswith("-"):
             log.warning("this controller is not part of this release yet", controller=name)
-    with _live_line(local) as show, ending_within(LAST_RESORT, system.wait, code=1):
+    with ending_within(LAST_RESORT, system.wait, code=1):
         system.start()
         while system.wait(timeout=GLANCE) is None:
+            now = launch.clock.monotonic()
+            notices = [standing_by(system.vitals.of(ELECTOR, ElectorVitals), now=now)]
             if local is not None:
-                local.look(now=launch.clock.monotonic(), log=log)
-            if show is not None and local is not None:
-                show(" · ".join(filter(None, (local.notice(), summary(system.tables)))))
+                local.look(now=now, log=log)
+                notices.append(local.notice())
+            launch.line.show(" · ".join(filter(None, (*notices, welcome.look(now), summary(system.tables)))))
             if launch.stopping.is_set():
                 log.info("shutting down, asked by a signal")
+                launch.line.show("ending what is under way …")
                 drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)
                 return 0 if drained else 1
             trouble = local.trouble() if local is not None else None
@@ -174,26 +261,3 @@ def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None) -
     log.error(system.end or "ended")
     system.halt()
     return 1
-
-
-def _greeting(local: LocalCluster, options: Options, applied: list[str]) -> str:
-    return greeting(
-        url=local.server.url,
-        kubeconfig=local.server.kubeconfig,
-        nodes=options.embedded.hollow_nodes,
-        zones=options.embedded.hollow_zones,
-        applied=applied,
-    )
-
-
-@contextlib.contextmanager
-def _live_line(local: LocalCluster | None) -> Iterator[Callable[[str], None] | None]:
-    """Shows a line on a terminal; None where there is none."""
-    if local is None or not sys.stdout.isatty():
-        yield None
-        return
-    line = LiveLine(sys.stdout)
-    try:
-        yield line.show
-    finally:
-        line.end()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actors.app.installed import Installed
 from actors.app.local_cluster import LocalCluster, start_local_cluster
 from actors.app.system import ControllerSystem
+from actors.command.greeting import LiveLine
 from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
 from actors.faults.live import LiveFaults
@@ -25,7 +26,9 @@ from runtime.faults.plan_file import FaultPlan, read_plan
 from runtime.logs.configuration import LogControl
 from runtime.metrics.families import JOURNAL_WRITING
 from runtime.metrics.registry import Metrics
-from runtime.process.ending import Ending, unique_identity
+from runtime.process.ending import Ending
+from runtime.process.files import DirectoryInUse
+from runtime.process.succession import succeed
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
 from runtime.system.journal import JournalWriter, Run, check_place
@@ -34,13 +37,23 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 
+ORPHANED = 10.0  # seconds for an API server to end whose manager was killed
+
+
 class StartError(Exception):
     """The command cannot begin its work; the text is one line for the operator."""
 
 
-@dataclass(frozen=True, slots=True)
+class Interrupted(Exception):
+    """A signal came before the work began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What the process gives the command."""
+    """What the process gives the command.
+
+    identity: who we are in the Lease. quiet: people look on, and are shown no information in the log.
+    """
 
     arguments: tuple[str, ...]
     options: Options
@@ -50,6 +63,10 @@ class Launch:
     log: FilteringBoundLogger
     stopping: Ending
     installed: Installed
+    identity: str
+    quiet: bool
+    line: LiveLine
+    ended: list[str] = field(default_factory=list)  # identities of processes that are proven to have ended
 
     @property
     def embeds_cluster(self) -> bool:
@@ -66,12 +83,24 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
             )
         return None
     embedded = options.embedded
+    directory = Path(embedded.directory)
+    launch.line.show(f"starting an API server in {directory}")
+    try:
+        launch.ended.extend(closing.enter_context(succeed(directory, launch.identity)))
+    except DirectoryInUse as err:
+        raise StartError(
+            f"{err}: --embedded-dir names another, --kubeconfig={directory / 'kubeconfig'} joins it"
+        ) from err
+    except OSError as err:
+        raise StartError(f"cannot use {directory}: {err.strerror or err}") from err
     local = start_local_cluster(
-        Path(embedded.directory),
+        directory,
         port=embedded.port,
         nodes=embedded.hollow_nodes,
         zones=embedded.hollow_zones,
         log_format=options.logging.format,
+        quiet=launch.quiet,
+        patience=ORPHANED,
     )
     closing.callback(local.stop)
     return local
@@ -121,7 +150,7 @@ def build_system(
         log=log,
         controllers=controllers,
         options=options,
-        election=_election(options),
+        election=_election(launch),
         clock=faults.clock if faults is not None else launch.clock,
         metrics=metrics,
         cloud=calls,
@@ -168,14 +197,15 @@ def _journal(
     return journal
 
 
-def _election(options: Options) -> Election | None:
+def _election(launch: Launch) -> Election | None:
     """Raises StartError on timings that cannot work."""
-    chosen = options.leader_election
+    chosen = launch.options.leader_election
     if not chosen.enabled:
         return None
     try:
         return Election(
-            identity=unique_identity(),
+            identity=launch.identity,
+            ended=frozenset(launch.ended),
             lease_duration=chosen.lease_duration,
             renew_deadline=chosen.renew_deadline,
             retry_period=chosen.retry_period,

@@ -58,10 +58,15 @@ class ManagerVitals(ManagerDescription):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectorVitals:
-    """renewed_at: when the last successful renewal was sent."""
+    """renewed_at: when the last successful renewal was sent. holder: of the Lease, as last seen; "" for nobody.
+
+    free_at: when it runs out unless its holder renews it.
+    """
 
     leading: bool
     renewed_at: float
+    holder: str = ""
+    free_at: float = 0.0
 
 
 # Discovery.

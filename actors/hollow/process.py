@@ -28,20 +28,27 @@ from runtime.scheduling.clock import SystemClock
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hollow-cluster", description="Nodes that run pods in appearance only.")
     parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--context", default="", help="of the kubeconfig, in place of its current one")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--zones", type=int, default=2)
     parser.add_argument("--pods-per-node", type=int, default=110)
     parser.add_argument("--logging-format", choices=("text", "json"), default="text")
+    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     arguments = parser.parse_args(argv)
     clock = SystemClock()
-    configure_logging(LogSettings(format=arguments.logging_format, verbosity=-1), now=clock.now)
+    configure_logging(LogSettings(format=arguments.logging_format, verbosity=-1, quiet=arguments.quiet), now=clock.now)
     log = logger_for("hollow")
     ended = with_parent()
     metrics = Metrics()
     try:
         specs = hollow_specs(nodes=arguments.nodes, zones=arguments.zones, pods_per_node=arguments.pods_per_node)
         config = load_config(
-            kubeconfig=arguments.kubeconfig, master=None, environ=os.environ, clock=clock, metrics=metrics
+            kubeconfig=arguments.kubeconfig,
+            master=None,
+            context=arguments.context,
+            environ=os.environ,
+            clock=clock,
+            metrics=metrics,
         )
     except (ConfigError, ValueError) as err:
         log.error("hollow cluster cannot start", error=str(err))

@@ -33,27 +33,25 @@ class Surroundings:
     metrics: Metrics
 
 
-def read_kubeconfig(path: str, *, master: str, around: Surroundings) -> ClientConfig:
-    """The current context of this file. master: server URL that goes before the file's; "" for none.
+def read_kubeconfig(path: str, *, master: str, around: Surroundings, context: str = "") -> ClientConfig:
+    """This context of the file, "" for its current one. master: server URL that goes before the file's; "" for none.
 
     Raises ConfigError.
     """
     file = read_fields(path)
-    name = file.text("current-context")
+    name = context or file.text("current-context")
     if not name and not master:
         raise ConfigError(f"{path}: current-context is not set")
-    context = file.named("contexts", name, "context", asked_by="current-context") if name else file.empty("contexts")
-    cluster_name, user_name = context.text("cluster"), context.text("user")
+    chosen = file.named("contexts", name, "context", asked_by="current-context") if name else file.empty("contexts")
+    cluster_name, user_name = chosen.text("cluster"), chosen.text("user")
     if not cluster_name and not master:
-        raise ConfigError(f"{context.where}.cluster is not set")
+        raise ConfigError(f"{chosen.where}.cluster is not set")
     cluster = (
-        file.named("clusters", cluster_name, "cluster", asked_by=f"{context.field}.cluster")
+        file.named("clusters", cluster_name, "cluster", asked_by=f"{chosen.field}.cluster")
         if cluster_name
         else file.empty("clusters")
     )
-    user = (
-        file.named("users", user_name, "user", asked_by=f"{context.field}.user") if user_name else file.empty("users")
-    )
+    user = file.named("users", user_name, "user", asked_by=f"{chosen.field}.user") if user_name else file.empty("users")
     ca, verify = _authority(cluster)
     certificate, key = _client_certificate(user)
     secure = ca is not None or certificate is not None or not verify

@@ -21,16 +21,20 @@ def load_config(
     environ: Mapping[str, str],
     clock: Clock,
     metrics: Metrics,
+    context: str = "",
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClientConfig:
     """The file of --kubeconfig, with --master's URL before the file's; --master alone, anonymously; else the pod's own.
 
-    "" is the same as None. Like kube-controller-manager, and unlike kubectl, this does not look at KUBECONFIG or in
-    the home directory. Raises ConfigError, one line.
+    "" is the same as None. context: of the file, in place of its current one. Like kube-controller-manager, and unlike
+    kubectl, this does not look at KUBECONFIG or in the home directory. Raises ConfigError, one line.
     """
     if kubeconfig:
         return read_kubeconfig(
-            kubeconfig, master=master or "", around=Surroundings(environ=environ, clock=clock, metrics=metrics)
+            kubeconfig,
+            master=master or "",
+            context=context,
+            around=Surroundings(environ=environ, clock=clock, metrics=metrics),
         )
     if master:
         server = server_url(master, origin="--master", tls=False)

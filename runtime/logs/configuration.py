@@ -30,7 +30,7 @@ from structlog.typing import FilteringBoundLogger
 from runtime.logs.lines import DEBUG_VERBOSITY, JsonLines, TextLines, stack
 from runtime.logs.settings import LogSettings
 from runtime.process.files import create_private
-from runtime.process.standard_streams import write_or_forget
+from runtime.process.standard_streams import ERASE, is_terminal, write_or_forget
 
 __all__ = ["LogControl", "LogSettings", "Sink", "configure_logging", "logger_for"]
 
@@ -52,11 +52,15 @@ class Sink:
 
     Lines that cannot be written later are dropped: logging never fails for the lack of a reader. The files are their
     owner's alone: they name objects, and the directory may be /tmp. troubles: what is missing, to be logged.
+    quiet: standard error gets warnings and errors only.
     """
 
-    def __init__(self, *, stderr: TextIO | None, directory: str, now: Callable[[], float]) -> None:
+    def __init__(self, *, stderr: TextIO | None, directory: str, now: Callable[[], float], quiet: bool = False) -> None:
         self._lock = threading.Lock()
         self._stderr = stderr
+        # On a terminal a line may go over a live line, which may be longer.
+        self._before = ERASE if stderr is not None and is_terminal(stderr) else ""
+        self.quiet = quiet
         self._directory = Path(directory) if directory else None
         self._files: list[TextIO] = []
         self._now = now
@@ -65,11 +69,15 @@ class Sink:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._files = [self._open(severity) for severity in FILE_SEVERITIES]
 
+    def takes(self, level: str) -> bool:
+        """Whether a line of this level goes anywhere."""
+        return bool(self._files) or (self._stderr is not None and not (self.quiet and RANKS[level] == 0))
+
     def write(self, level: str, line: str) -> None:
         text = line + "\n"
         with self._lock:
-            if self._stderr is not None:
-                write_or_forget(self._stderr, text)
+            if self._stderr is not None and not (self.quiet and RANKS[level] == 0):
+                write_or_forget(self._stderr, self._before + text)
             for file in self._files[: RANKS[level] + 1]:
                 with contextlib.suppress(OSError):  # a disk that is full now may have room for a later line
                     file.write(text)
@@ -115,9 +123,13 @@ class LogControl:
         self._by_source: dict[str, int] = {}  # verbosity of the sources that vmodule matches, as they are met
         self.verbosity = settings.verbosity
         self.debugs = False  # whether any debug line may be shown; asked first, because most are not
-        self.set_verbosity(settings.verbosity)
+        self._set_verbosity(settings.verbosity)
 
     def set_verbosity(self, verbosity: int) -> None:
+        self._sink.quiet = False
+        self._set_verbosity(verbosity)
+
+    def _set_verbosity(self, verbosity: int) -> None:
         self.verbosity = verbosity
         self._by_source.clear()
         most = max([verbosity, *(level for _, level in self._vmodule)])
@@ -137,7 +149,7 @@ class LogControl:
 
     def write(self, level: str, source: str, message: str, facts: MutableMapping[str, Any]) -> None:
         """facts: exc_info among them becomes err and stacktrace."""
-        if level == "debug" and not self.shows_debug(source):
+        if not self._sink.takes(level) or (level == "debug" and not self.shows_debug(source)):
             return
         if info := facts.pop("exc_info", None):
             facts["stacktrace"] = stack(info)
@@ -205,7 +217,7 @@ def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr
     now: Unix seconds. stderr: for sys.stderr. Raises OSError when the log directory cannot be written.
     """
     shown = (stderr if stderr is not None else sys.stderr) if settings.to_stderr else None
-    sink = Sink(stderr=shown, directory=settings.directory, now=now)
+    sink = Sink(stderr=shown, directory=settings.directory, now=now, quiet=settings.quiet)
     control = LogControl(settings, sink=sink, now=now)
     everything = structlog.make_filtering_bound_logger(logging.DEBUG)
 

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """format: "text" or "json". vmodule: (pattern over sources, verbosity). directory: of log files; "" for none."""
+    """format: "text" or "json". vmodule: (pattern over sources, verbosity). directory: of log files; "" for none.
+
+    quiet: only warnings and errors go to standard error, until another verbosity is asked for.
+    """
 
     format: str = "text"
     verbosity: int = 0
     vmodule: tuple[tuple[str, int], ...] = ()
     directory: str = ""
     to_stderr: bool = True
+    quiet: bool = False

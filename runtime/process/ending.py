@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 
+SIGINT = int(signal.SIGINT)
 STDIN, STDERR = 0, 2  # file descriptors
 
 

@@ -6,8 +6,11 @@ import contextlib
 import fcntl
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+
+GLANCE = 0.1  # seconds between two looks at whether a lock is free
 
 
 class DirectoryInUse(Exception):
@@ -71,25 +74,35 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 @contextlib.contextmanager
-def sole_use(directory: Path) -> Iterator[None]:
+def sole_use(directory: Path, *, patience: float = 0.0) -> Iterator[None]:
     """Create the directory, mode 0700, unless it exists, and lock it against other processes.
 
-    The kernel releases the lock when the process ends, however it ends. Raises DirectoryInUse, and OSError if the
-    directory cannot be created or written.
+    patience: seconds to wait for who has it. The kernel releases the lock when the process ends, however it ends.
+    Raises DirectoryInUse, and OSError if the directory cannot be created or written.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as err:
-            holder = os.read(descriptor, 32).decode(errors="replace").strip()
-            raise DirectoryInUse(f"{directory} is in use by process {holder or '(unknown)'}") from err
+        lock_file(descriptor, directory, patience=patience)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(descriptor)
+
+
+def lock_file(descriptor: int, directory: Path, *, patience: float = 0.0) -> None:
+    """Raises DirectoryInUse if another process holds the lock. Its id is the file's first line."""
+    waiting = threading.Event()
+    for left in range(round(patience / GLANCE), -1, -1):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as err:
+            if left == 0:
+                holder = os.pread(descriptor, 32, 0).decode(errors="replace").partition("\n")[0].strip()
+                raise DirectoryInUse(f"{directory} is in use by process {holder or '(unknown)'}") from err
+        waiting.wait(GLANCE)
 
 
 def refuse_foreign(directory: Path, *trusted: str) -> None:

@@ -6,6 +6,16 @@ import os
 import sys
 from typing import TextIO
 
+ERASE = "\x1b[K"  # from the cursor to the end of its line, on a terminal
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether somebody looks at it who can be shown a line that changes."""
+    try:
+        return stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    except ValueError:  # closed
+        return False
+
 
 def open_closed_streams() -> None:
     """Put /dev/null where one of them is closed. To be called before anything is opened.

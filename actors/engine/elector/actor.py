@@ -203,4 +203,12 @@ class Elector(Actor):
 
     def _say_vitals(self) -> None:
         self._status.set(1.0 if self._leading else 0.0)
-        self._vitals.say(self.name, ElectorVitals(leading=self._leading, renewed_at=self._renewed_at))
+        self._vitals.say(
+            self.name,
+            ElectorVitals(
+                leading=self._leading,
+                renewed_at=self._renewed_at,
+                holder=self._lease.holder,
+                free_at=self._lease.free_at,
+            ),
+        )

@@ -11,6 +11,7 @@ JITTER = 1.2  # of the retry period, while acquiring
 class Election:
     """The --leader-elect-* flags; durations in seconds. identity: who we are in holderIdentity.
 
+    ended: identities of processes that are proven to have ended; a lease that one of them holds is free.
     Raises ValueError as upstream's constructor does on timings that cannot work.
     """
 
@@ -21,6 +22,7 @@ class Election:
     namespace: str = "kube-system"
     name: str = "kube-controller-manager"
     component: str = "kube-controller-manager"
+    ended: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.identity:

@@ -64,6 +64,16 @@ class ObservedLease:
     def is_known(self) -> bool:
         return self._observed is not None
 
+    @property
+    def holder(self) -> str:
+        """As last seen; "" for nobody."""
+        return _spec(self._observed).get("holderIdentity") or ""
+
+    @property
+    def free_at(self) -> float:
+        """When it runs out unless it is renewed; of our monotonic clock."""
+        return self._observed_at + seconds_of(_spec(self._observed))
+
     def acquire_or_renew(self, *, leading: bool) -> Try:
         """leading: we believe to hold it."""
         if self._observed is not None and leading and self._is_ours() and self._is_fresh():
@@ -78,8 +88,7 @@ class ObservedLease:
             case _:
                 return False
         assert self._observed is not None
-        holder = _spec(self._observed).get("holderIdentity") or ""
-        if holder not in ("", self._election.identity) and self._is_fresh():
+        if self._is_anothers():
             return False
         return (yield from self._write(self._observed))
 
@@ -120,9 +129,14 @@ class ObservedLease:
         """As last seen: it may be another's although we still believe to lead."""
         return _spec(self._observed).get("holderIdentity") == self._election.identity
 
+    def _is_anothers(self) -> bool:
+        """Held by somebody who may be alive."""
+        holder = self.holder
+        return holder not in ("", self._election.identity) and holder not in self._election.ended and self._is_fresh()
+
     def _is_fresh(self) -> bool:
         """It has not run out, by our clock."""
-        return self._observed_at + seconds_of(_spec(self._observed)) > self._clock.monotonic()
+        return self.free_at > self._clock.monotonic()
 
     def _create(self) -> Try:
         election = self._election

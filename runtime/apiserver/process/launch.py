@@ -11,6 +11,7 @@ from runtime.process.children import Child, start_module
 from runtime.process.files import identity
 
 MODULE = "runtime.apiserver.process"
+CONTEXT = "kcm"  # the name of the cluster, the user and the context in the kubeconfig
 STORE = "cluster.db"  # in the directory
 READY_WITHIN = 30.0  # seconds
 STOPPED_WITHIN = 15.0  # seconds
@@ -39,10 +40,22 @@ class EmbeddedServer:
 
 
 def launch(
-    directory: Path, *, port: int = 0, log_format: str = "text", ready_within: float = READY_WITHIN
+    directory: Path,
+    *,
+    port: int = 0,
+    log_format: str = "text",
+    quiet: bool = False,
+    patience: float = 0.0,
+    ready_within: float = READY_WITHIN,
 ) -> EmbeddedServer:
-    """Starts a server on a directory and waits until it serves. log_format: "text" or "json". Raises LaunchError."""
-    arguments = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}"]
+    """Starts a server on a directory and waits until it serves. Raises LaunchError.
+
+    port 0: the one of the last time if it is free, else any. log_format: "text" or "json"; quiet: no information.
+    patience: seconds for another server to leave the directory.
+    """
+    arguments = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}", f"--patience={patience}"]
+    if quiet:
+        arguments.append("--quiet")
     child = start_module(MODULE, ["--until-stdin-closes", *arguments], read=True)
     words = _first_line(child, ready_within)
     if "url" in words:

@@ -30,7 +30,7 @@ from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
-from runtime.apiserver.process.kubeconfig import admin_token, write_kubeconfig
+from runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, admin_token, last_port, update_kubeconfig
 from runtime.apiserver.process.launch import STORE
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.sqlite_store import SqliteStore
@@ -68,15 +68,17 @@ class Arguments:
     port: int
     log_format: str
     until_stdin_closes: bool
+    quiet: bool
+    patience: float
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse_arguments(argv)
     clock = SystemClock()
-    configure_logging(LogSettings(format=arguments.log_format), now=clock.now)
+    configure_logging(LogSettings(format=arguments.log_format, quiet=arguments.quiet), now=clock.now)
     log = logger_for("embedded-apiserver")
     try:
-        with sole_use(arguments.directory):
+        with sole_use(arguments.directory, patience=arguments.patience):
             refuse_foreign(arguments.directory, *TRUSTED)
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 return runner.run(serve(arguments, clock=clock, log=log))
@@ -93,13 +95,17 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
     parser.add_argument("--dir", type=Path, default=Path(".kcm"), help="where all of its files are kept")
     parser.add_argument("--port", type=int, default=0, help="port on loopback; 0 for a free one")
     parser.add_argument("--logging-format", choices=("text", "json"), default="text", help="of log lines")
+    parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input does")
+    parser.add_argument("--patience", type=float, default=0.0, help="seconds for another to leave the directory")
     parsed = parser.parse_args(argv)
     return Arguments(
         directory=parsed.dir,
         port=parsed.port,
         log_format=parsed.logging_format,
         until_stdin_closes=parsed.until_stdin_closes,
+        quiet=parsed.quiet,
+        patience=parsed.patience,
     )
 
 
@@ -130,11 +136,12 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         runner = web.ServerRunner(front.server(), shutdown_timeout=DRAIN)
         await runner.setup()
         try:
-            port = await _listen(runner, arguments.port, _tls(certificates))
-            url, kubeconfig = f"https://{LOOPBACK}:{port}", directory / "kubeconfig"
+            kubeconfig = directory / "kubeconfig"
+            port = await _listen(runner, arguments.port, _tls(certificates), rather=last_port(kubeconfig))
+            url = f"https://{LOOPBACK}:{port}"
             api.reached_at(LOOPBACK, port)
             authority = certificates.authority.certificate.read_bytes()
-            write_kubeconfig(kubeconfig, url=url, authority=authority, token=token)
+            _update_kubeconfig(kubeconfig, url=url, authority=authority, token=token, log=log)
             gc.freeze()
             gc.enable()
             gc.set_threshold(*COLLECT_AFTER)
@@ -198,14 +205,31 @@ def _tls(certificates: Certificates) -> ssl.SSLContext:
     return context
 
 
-async def _listen(runner: web.ServerRunner, port: int, tls: ssl.SSLContext) -> int:
-    """Returns the port. Raises CannotServeError."""
-    try:
-        await web.TCPSite(runner, LOOPBACK, port, ssl_context=tls, backlog=1024).start()
-    except OSError as err:
-        reason = os.strerror(err.errno) if err.errno else err
-        raise CannotServeError(f"cannot listen on {LOOPBACK}:{port}: {reason}") from err
+async def _listen(runner: web.ServerRunner, port: int, tls: ssl.SSLContext, *, rather: int) -> int:
+    """Returns the port. rather: the one to take, if it is free, where any will do. Raises CannotServeError."""
+    for wanted in (port,) if port or not rather else (rather, 0):
+        try:
+            await web.TCPSite(runner, LOOPBACK, wanted, ssl_context=tls, backlog=1024).start()
+        except OSError as err:
+            if wanted != port:
+                continue
+            reason = os.strerror(err.errno) if err.errno else err
+            raise CannotServeError(
+                f"cannot listen on {LOOPBACK}:{port}: {reason} (--embedded-port=0 takes a free one)"
+            ) from err
+        break
     return int(runner.addresses[0][1])
+
+
+def _update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str, log: FilteringBoundLogger) -> None:
+    """One that cannot be read is kept beside. Raises OSError."""
+    try:
+        update_kubeconfig(path, url=url, authority=authority, token=token)
+    except KubeconfigUnreadableError as err:
+        kept = path.with_name(f"{path.name}.unreadable")
+        log.warning("kubeconfig is written anew, as it could not be read", kept_as=str(kept), error=str(err))
+        path.replace(kept)
+        update_kubeconfig(path, url=url, authority=authority, token=token)
 
 
 def _end_on_signals(ending: asyncio.Future[None], *, until_stdin_closes: bool) -> None:

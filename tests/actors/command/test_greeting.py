@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
 
-from actors.command.greeting import LiveLine, greeting
+from actors.command.greeting import LiveLine, Welcome, greeting, standing_by
+from actors.engine.vitals import ElectorVitals
+from runtime.client.api import Request, Response
 
 
 class Screen(io.StringIO):
     """What a terminal shows of what was written to it, as far as carriage returns and `erase to the right` go."""
+
+    def isatty(self) -> bool:
+        return True
 
     def lines(self) -> list[str]:
         shown, column = [""], 0
@@ -24,6 +30,11 @@ class Screen(io.StringIO):
                 shown[-1] = shown[-1][:column] + part + shown[-1][column + 1 :]
                 column += 1
         return shown
+
+
+@pytest.fixture(autouse=True)
+def a_good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
 
 
 def test_what_is_logged_takes_the_place_of_the_live_line_which_comes_again_below() -> None:
@@ -57,3 +68,85 @@ def test_a_live_line_fits_into_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_greeting_counts_nodes_and_the_zones_that_they_are_in(nodes: int, zones: int, says: str) -> None:
     text = greeting(url="https://x", kubeconfig=Path("k"), nodes=nodes, zones=zones, applied=[])
     assert text.splitlines()[0].endswith(says)
+
+
+def test_only_a_terminal_is_shown_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    line = LiveLine(log)
+    line.show("2 pods")
+    line.say("hello")
+    line.end()
+    assert log.getvalue() == "hello\n"
+    monkeypatch.setenv("TERM", "dumb")
+    screen = Screen()
+    LiveLine(screen).show("2 pods")
+    assert screen.getvalue() == ""
+
+
+def test_what_is_said_leaves_no_tail_of_the_live_line() -> None:
+    screen = Screen()
+    line = LiveLine(screen)
+    line.show("standing by for long, and for longer")
+    line.say("hello")
+    assert screen.lines() == ["hello", ""]
+
+
+class Nodes:
+    """A server whose nodes have these states of readiness."""
+
+    def __init__(self, *ready: str) -> None:
+        self.ready, self.asked = ready, 0
+
+    def __call__(self, request: Request) -> Response:
+        assert request.path == "/api/v1/nodes"
+        self.asked += 1
+        items = [
+            {"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": one}] if one else []}}
+            for one in self.ready
+        ]
+        return Response(status=200, body=json.dumps({"items": items}).encode())
+
+
+def test_the_greeting_comes_once_when_the_nodes_are_ready() -> None:
+    said: list[str] = []
+    nodes = Nodes()
+    welcome = Welcome("hello", nodes=2, ask=nodes, say=said.append)
+    assert welcome.look(100.0) == "0 of 2 nodes ready"
+    nodes.ready = ("True", "Unknown", "")
+    assert welcome.look(100.2) == "0 of 2 nodes ready"
+    assert nodes.asked == 1, "not at every look"
+    assert welcome.look(100.6) == "1 of 2 nodes ready"
+    assert said == []
+    nodes.ready = ("True", "True", "False")
+    assert [welcome.look(100.0 + more) for more in (1.2, 2.0, 3.0)] == ["", "", ""]
+    assert (said, nodes.asked) == (["hello"], 3)
+
+
+def test_the_greeting_does_not_wait_for_ever_nor_for_nodes_that_are_not_wanted() -> None:
+    said: list[str] = []
+    Welcome("none", nodes=0, ask=Nodes(), say=said.append).look(5.0)
+    late = Welcome("late", nodes=1, ask=lambda _: Response(status=0, error="refused"), say=said.append)
+    late.look(5.0)
+    assert said == ["none"]
+    late.look(5.0 + Welcome.PATIENCE)
+    assert said == ["none", "late"]
+
+
+@pytest.mark.parametrize(
+    "elector, says",
+    [
+        (None, ""),
+        (ElectorVitals(leading=True, renewed_at=9.0, holder="me", free_at=24.0), ""),
+        (ElectorVitals(leading=False, renewed_at=0.0), "waiting for the Lease"),
+        (
+            ElectorVitals(leading=False, renewed_at=0.0, holder="host_1", free_at=22.4),
+            "standing by: 12 s left, unless renewed, of the Lease of host_1",
+        ),
+        (
+            ElectorVitals(leading=False, renewed_at=0.0, holder="host_1", free_at=9.0),
+            "standing by: 0 s left, unless renewed, of the Lease of host_1",
+        ),
+    ],
+)
+def test_the_live_line_says_for_whom_it_waits_and_how_long(elector: ElectorVitals | None, says: str) -> None:
+    assert standing_by(elector, now=10.0) == says

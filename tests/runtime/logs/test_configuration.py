@@ -204,3 +204,35 @@ def test_a_directory_that_cannot_be_written_is_an_error_at_the_start(start: Star
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="file"):
         start(directory=str(tmp_path / "file" / "logs"))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_where_people_look_on_information_stays_away_until_it_is_asked_for(start: Start, tmp_path: Path) -> None:
+    control, stderr = start(quiet=True, directory=str(tmp_path))
+    log = logger_for("kcm")
+    log.info("one")
+    log.warning("two")
+    log.error("three")
+    assert [line.split("] ")[1] for line in lines(stderr)] == ['"two"', '"three"']
+    control.set_verbosity(0)
+    log.info("four")
+    assert lines(stderr)[-1].endswith('"four"')
+    assert len((tmp_path / "kcm.INFO").read_text().splitlines()) == 4, "files have all"
+
+
+def test_a_line_on_a_terminal_leaves_nothing_of_what_was_there(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start()  # what it puts back, it has found here
+    for term, head in (("xterm", "\x1b[KE1121"), ("dumb", "E1121")):
+        monkeypatch.setenv("TERM", term)
+        stderr = Terminal()
+        control = configure_logging(LogSettings(directory=str(tmp_path)), now=lambda: NOON, stderr=stderr)
+        logger_for("kcm").error("broken")
+        control.close()
+        assert stderr.getvalue().startswith(head)
+    assert "\x1b" not in (tmp_path / "kcm.ERROR").read_text()

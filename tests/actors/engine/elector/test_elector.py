@@ -12,6 +12,8 @@ from structlog.typing import FilteringBoundLogger
 from actors.app.system import ControllerSystem
 from actors.engine.elector import Election, Elector
 from actors.engine.elector.lease import renewed
+from actors.engine.vitals import ElectorVitals
+from actors.reconciliation.actor_names import ELECTOR
 from actors.simulation import SimulatedCluster
 from protocols.messages.commands import Create, Get, Submit, Update
 from protocols.messages.lifecycle import Drain, Drained, LeaseHeld, LeaseLost
@@ -95,6 +97,28 @@ def test_a_second_one_stands_by_with_warm_tables_and_writes_nothing(cluster: Sim
     assert all(table.synced for table in second.tables.values())
     assert len(second.tables[PODS.id]) == 3
     assert len(cluster.list(PODS, "default")) == 3
+
+
+def test_the_lease_of_a_process_that_has_ended_is_taken_at_once(cluster: SimulatedCluster) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    crash(cluster, first)
+    second = cluster.manager(election=Election(identity="two", ended=frozenset({"zero", "one"})))
+    cluster.run_for(1.0)
+    assert leads(cluster, second)
+    assert lease(cluster)["leaseTransitions"] == 1
+
+
+def test_the_lease_of_anybody_else_is_waited_for(cluster: SimulatedCluster) -> None:
+    cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    second = cluster.manager(election=Election(identity="two", ended=frozenset({"zero"})))
+    cluster.run_for(60.0)
+    assert not leads(cluster, second)
+    said = second.vitals.of(ELECTOR, ElectorVitals)
+    assert said is not None
+    assert said.holder == "one"
+    assert 10.0 < said.free_at - cluster.world.clock.monotonic() <= 15.0
 
 
 def test_when_the_leader_dies_the_other_takes_over_once_the_lease_has_run_out(cluster: SimulatedCluster) -> None:

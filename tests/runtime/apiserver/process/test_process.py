@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import ssl
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +94,46 @@ def test_what_was_acknowledged_is_there_after_a_kill(mortal: EmbeddedServer) -> 
         again.stop()
 
 
+def test_the_next_one_serves_where_it_was_if_nobody_else_does(mortal: EmbeddedServer) -> None:
+    mortal.stop()
+    directory = mortal.kubeconfig.parent
+    again = launch(directory)
+    again.stop()
+    assert again.url == mortal.url
+    config = yaml.safe_load(mortal.kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = "mine"
+    mortal.kubeconfig.write_text(yaml.safe_dump(config))
+    with socket.create_server(("127.0.0.1", int(mortal.url.rpartition(":")[2]))):
+        elsewhere = launch(directory)
+    try:
+        assert elsewhere.url != mortal.url
+        assert ask(mortal.kubeconfig, "GET", "/api/v1/pods")[0] == 200
+        assert yaml.safe_load(mortal.kubeconfig.read_text())["contexts"][0]["context"]["namespace"] == "mine"
+    finally:
+        elsewhere.stop()
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_put_aside(tmp_path: Path) -> None:
+    (tmp_path / "kcm").mkdir(mode=0o700)
+    kubeconfig = tmp_path / "kcm" / "kubeconfig"
+    kubeconfig.write_text("a: [")
+    server = launch(tmp_path / "kcm")
+    try:
+        assert ask(kubeconfig, "GET", "/api/v1/pods")[0] == 200
+        assert kubeconfig.with_name("kubeconfig.unreadable").read_text() == "a: ["
+    finally:
+        server.stop()
+
+
+def test_one_that_has_patience_waits_for_the_directory(mortal: EmbeddedServer) -> None:
+    threading.Timer(0.3, mortal.stop).start()
+    again = launch(mortal.kubeconfig.parent, patience=20.0)
+    try:
+        assert ask(again.kubeconfig, "GET", "/api/v1/pods")[0] == 200
+    finally:
+        again.stop()
+
+
 def test_a_full_disk_fails_the_waiting_requests_and_ends_the_server(mortal: EmbeddedServer) -> None:
     with socket.create_connection(("127.0.0.1", int(mortal.url.rpartition(":")[2]))):  # one that stays open
         written = max(path.stat().st_size for path in mortal.kubeconfig.parent.iterdir())
@@ -147,7 +188,10 @@ def test_a_directory_serves_one_server(server: EmbeddedServer) -> None:
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(LaunchError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use$"):
+        complaint = (
+            rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use \(--embedded-port=0 takes a free one\)$"
+        )
+        with pytest.raises(LaunchError, match=complaint):
             launch(tmp_path / "kcm", port=port)
 
 

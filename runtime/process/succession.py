@@ -1,0 +1,38 @@
+"""Who used a directory before us, and has ended: proven by a lock that the kernel releases with its process.
+
+A process that leads by a lease is dead, and writes no more, once its successor has the lock; so the successor need not
+wait for the lease to run out. Any other holder of the lease may be alive, and is waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from runtime.process.files import lock_file
+
+FILE = "managers"  # in the directory: our process id, then names, ours first
+REMEMBERED = 16  # a predecessor that never led has not taken the lease from the one before it
+
+
+@contextlib.contextmanager
+def succeed(directory: Path, name: str) -> Iterator[frozenset[str]]:
+    """Holds the lock under this name, which no other process may have; yields the names of earlier holders.
+
+    The directory is created, mode 0700, unless it exists. The lock is not inherited by children. Raises DirectoryInUse,
+    and OSError if the directory cannot be created or written.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(directory / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock_file(descriptor, directory)
+        earlier = os.pread(descriptor, 1 << 16, 0).decode(errors="replace").splitlines()[1 : REMEMBERED + 1]
+        # In one piece, before the name is used anywhere: who reads it next knows that we are dead.
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, "\n".join([str(os.getpid()), name, *earlier, ""]).encode(), 0)
+        os.fsync(descriptor)
+        yield frozenset(filter(None, earlier))
+    finally:
+        os.close(descriptor)
