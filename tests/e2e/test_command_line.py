@@ -108,11 +108,11 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
     ),
     "an embedded directory in use": (
         lambda around: [SERVING, f"--embedded-dir={around.embedded_directory}"],
-        "the embedded API server did not start: ",
+        " is in use by process ",
     ),
     "an embedded directory that is a file": (
         lambda around: [SERVING, f"--embedded-dir={around.file('file', '')}"],
-        "the embedded API server did not start: ",
+        "/file: File exists",
     ),
     "no manifest": (
         lambda around: [SERVING, f"--apply={around.directory / 'none.yml'}"],
