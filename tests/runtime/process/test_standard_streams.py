@@ -43,7 +43,7 @@ def test_a_full_disk_costs_lines_of_a_log_file_and_no_more(tmp_path: Path) -> No
     os.close(full)
     sink.write("info", "there is room again")
     sink.close()
-    assert Path(info.name).read_text(encoding="utf-8").endswith("there is room again\n")
+    assert (tmp_path / "kcm.INFO").read_text(encoding="utf-8").endswith("there is room again\n")
 
 
 def test_closed_streams_lead_nowhere_and_not_into_the_next_socket(tmp_path: Path) -> None:
