@@ -49,6 +49,7 @@ from runtime.flags.declaration import FlagError
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.metrics.meters import report_build
 from runtime.metrics.registry import Metrics
+from runtime.process.descriptors import FEW, raise_limit
 from runtime.process.ending import SIGINT, Ending, ending_within, on_signals, unique_identity
 from runtime.process.standard_streams import is_terminal
 from runtime.process.version import this_version
@@ -151,6 +152,9 @@ def run(launch: Launch) -> int:
         log.warning(warning)
     for trouble in launch.installed.troubles:
         log.error("installed controller left out", error=trouble)
+    descriptors = raise_limit()
+    if descriptors < FEW:
+        log.warning("few files and connections may be open at once (ulimit -n)", limit=descriptors)
     manifests = [(path, read_manifest(Path(path))) for path in options.embedded.apply]
     cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
     plan = fault_plan(launch)
@@ -167,6 +171,8 @@ def run(launch: Launch) -> int:
             version=version,
             clock=launch.clock,
             log=log,
+            descriptors=descriptors,
+            embeds_cluster=launch.embeds_cluster,
         )
         if server is not None:
             server.start()

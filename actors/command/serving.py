@@ -9,17 +9,20 @@ from actors.options import Options
 from actors.options.configz import CONFIGZ_KEY, configuration, flag_values
 from runtime.logs.configuration import LogControl
 from runtime.metrics.registry import Metrics
+from runtime.process.bounded_connections import Bounds
 from runtime.process.version import Version
 from runtime.scheduling.clock import Clock
 from runtime.serving.authentication import ByCertificate, ProxyHeaders
 from runtime.serving.authorization import EverythingAllowed, PathsAllowed
 from runtime.serving.health import HealthChecks
-from runtime.serving.server import Listener, ServerThread
+from runtime.serving.server import Listener, ServerThread, connections_of
 from runtime.serving.site import Site, build_application
 from runtime.serving.tls import NamedPair, ServingTls, TlsSettings
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+LOOPBACK = "127.0.0.1"
 
 
 def build_server(
@@ -31,8 +34,14 @@ def build_server(
     version: Version,
     clock: Clock,
     log: FilteringBoundLogger,
+    descriptors: int,
+    embeds_cluster: bool,
 ) -> ServerThread | None:
-    """A server to start and stop; None when nothing is to be served. Raises TlsError."""
+    """A server to start and stop; None when nothing is to be served. Raises TlsError.
+
+    descriptors: how many this process may have. embeds_cluster: then HTTPS is for this host alone, and on another port
+    where its own is taken, unless the command line says where.
+    """
     site = Site(
         health=health,
         metrics=metrics,
@@ -54,10 +63,10 @@ def build_server(
         listeners.append(
             Listener(
                 application=build_application(site, allowed, authenticator=known),
-                host=secure.bind_address,
+                host=LOOPBACK if embeds_cluster and "bind-address" not in options.given else secure.bind_address,
                 port=secure.port,
+                or_free_port=embeds_cluster and "secure-port" not in options.given,
                 tls=tls.context,
-                share_address=secure.permit_address_sharing,
                 share_port=secure.permit_port_sharing,
             )
         )
@@ -66,7 +75,9 @@ def build_server(
         local = ipaddress.ip_address(host).is_loopback
         application = build_application(site, EverythingAllowed(), local=local)
         listeners.append(Listener(application=application, host=host, port=port))
-    return ServerThread(listeners, log=log) if listeners else None
+    if not listeners:
+        return None
+    return ServerThread(listeners, log=log, bounds=Bounds(most=connections_of(descriptors)))
 
 
 def _tls_settings(options: Options) -> TlsSettings:

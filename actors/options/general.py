@@ -223,7 +223,7 @@ class SecureServing:
     http2_max_streams_per_connection: int = flag(
         0, "Streams in one HTTP/2 connection.", kind=INT, retired="kcm serves HTTP/1.1 only"
     )
-    permit_address_sharing: bool = flag(False, "Listen with SO_REUSEADDR.")
+    permit_address_sharing: bool = flag(False, "Listen with SO_REUSEADDR.", retired="kcm always does")
     permit_port_sharing: bool = flag(False, "Listen with SO_REUSEPORT, so that several processes may share the port.")
 
 

@@ -1,8 +1,10 @@
-"""Serving: applications on addresses, on a loop of their own in a thread of their own, or on a loop that is there."""
+"""Serving: applications on addresses, on a loop of their own in a thread of their own."""
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +13,18 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from runtime.client.loop_thread import LoopThread
+from runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 GRACE = 2.0  # seconds that requests under way have at the end
+MOST_CONNECTIONS = 256
+
+
+def connections_of(descriptors: int) -> int:
+    """How many of so many descriptors may be taken by those who look at pages; the others are for the API client."""
+    return max(4, min(MOST_CONNECTIONS, descriptors // 4))
 
 
 class ServingError(Exception):
@@ -24,68 +33,41 @@ class ServingError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """An application and where to serve it. port 0: any free one. tls None: plain HTTP."""
+    """An application and where to serve it. port 0: any free one. tls None: plain HTTP.
+
+    or_free_port: where the port is taken, serve on a free one and log it.
+    """
 
     application: web.Application
     host: str
     port: int
     tls: ssl.SSLContext | None = None
-    share_address: bool = False
     share_port: bool = False
-
-
-class RunningListener:
-    """A Listener on the current loop. address: (host, port) that it got; port 0 before open()."""
-
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
-        self._runner = web.AppRunner(
-            listener.application,
-            handle_signals=False,
-            handler_cancellation=True,  # else a profile would go on after its client has left
-            access_log=None,
-            shutdown_timeout=GRACE,
-        )
-        self.address: tuple[str, int] = (listener.host, 0)
-
-    async def open(self) -> None:
-        """Raises ServingError."""
-        listener = self._listener
-        await self._runner.setup()
-        site = web.TCPSite(
-            self._runner,
-            listener.host,
-            listener.port,
-            ssl_context=listener.tls,
-            reuse_address=listener.share_address or None,
-            reuse_port=listener.share_port or None,
-        )
-        try:
-            await site.start()
-        except OSError as error:
-            await self._runner.cleanup()
-            # asyncio's own text would repeat the address.
-            reason = os.strerror(error.errno) if error.errno else error
-            raise ServingError(f"cannot listen on {_shown(listener.host, listener.port)}: {reason}") from error
-        self.address = self._runner.addresses[0][:2]
-
-    async def close(self) -> None:
-        await self._runner.cleanup()
+    or_free_port: bool = False
 
 
 class ServerThread:
     """Serves listeners from a thread of its own, so that health and metrics respond whatever else is busy."""
 
-    def __init__(self, listeners: Sequence[Listener], *, log: FilteringBoundLogger) -> None:
-        self._listeners = listeners
-        self._running: list[RunningListener] = []
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        *,
+        log: FilteringBoundLogger,
+        bounds: Bounds = Bounds(most=MOST_CONNECTIONS),  # noqa: B008 it is frozen
+    ) -> None:
+        """bounds: over all listeners."""
+        self._listeners, self._bounds = listeners, bounds
+        self._connections: BoundedConnections | None = None
+        self._runners: list[web.AppRunner] = []
+        self._addresses: list[tuple[str, int]] = []
         self._thread = LoopThread(name="serving", log=log)
         self._log = log
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """(host, port) of each listener, once started."""
-        return [running.address for running in self._running]
+        return list(self._addresses)
 
     def start(self) -> None:
         """Returns when all listen. Raises ServingError; then none listens."""
@@ -98,19 +80,53 @@ class ServerThread:
         self._thread.stop(self._close, timeout=GRACE + 1.0)
 
     async def _open(self) -> None:
-        for listener in self._listeners:
-            running = RunningListener(listener)
-            try:
-                await running.open()
-            except ServingError:
-                await self._close()
-                raise
-            self._running.append(running)
+        self._connections = BoundedConnections(self._bounds, log=self._log)
+        try:
+            for listener in self._listeners:
+                await self._serve(listener, self._connections)
+        except ServingError:
+            await self._close()
+            raise
+
+    async def _serve(self, listener: Listener, connections: BoundedConnections) -> None:
+        listening = self._listen(listener)
+        runner = web.AppRunner(
+            listener.application,
+            handle_signals=False,
+            handler_cancellation=True,  # else a profile would go on after its client has left
+            access_log=None,
+            shutdown_timeout=GRACE,
+        )
+        await runner.setup()
+        assert runner.server is not None
+        runner.server.request_handler = connections.counting(runner.server.request_handler)
+        self._runners.append(runner)
+        self._addresses.append(listening.getsockname()[:2])
+        connections.accept(listening, runner.server, tls=listener.tls)
+
+    def _listen(self, listener: Listener) -> socket.socket:
+        try:
+            return _listening(listener, listener.port)
+        except OSError as error:
+            # The error's own text would repeat the address.
+            reason = os.strerror(error.errno) if error.errno else error
+            where = _shown(listener.host, listener.port)
+            if error.errno == errno.EADDRINUSE and listener.or_free_port:
+                self._log.warning("port is taken, so a free one serves in its place", address=where)
+                return _listening(listener, 0)
+            raise ServingError(f"cannot listen on {where}: {reason}") from error
 
     async def _close(self) -> None:
-        for running in reversed(self._running):
-            await running.close()
-        self._running = []
+        if self._connections is not None:
+            await self._connections.stop_accepting()
+        for runner in reversed(self._runners):
+            await runner.cleanup()
+        self._runners, self._addresses = [], []
+
+
+def _listening(listener: Listener, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
+    return socket.create_server((listener.host, port), family=family, backlog=BACKLOG, reuse_port=listener.share_port)
 
 
 def _shown(host: str, port: int) -> str:

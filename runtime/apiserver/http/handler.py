@@ -42,6 +42,7 @@ from runtime.apiserver.schema.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, V
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
 from runtime.apiserver.server import ApiServer
 from runtime.client.api import Request, Response
+from runtime.process.bounded_connections import BoundedConnections
 from runtime.process.version import Version
 
 if TYPE_CHECKING:
@@ -87,9 +88,11 @@ class ApiHttp:
         )
         self._ending = False
         self._failure: StatusError | None = None
+        self._connections: BoundedConnections | None = None
 
-    def server(self) -> web.Server:
-        """For a web.ServerRunner; to be called on the event loop."""
+    def server(self, connections: BoundedConnections | None = None) -> web.Server:
+        """For a web.ServerRunner; to be called on the event loop. connections: those that it will have, if bounded."""
+        self._connections = connections
         loop = asyncio.get_running_loop()
         web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]  # else it names the versions of both
 
@@ -97,7 +100,7 @@ class ApiHttp:
             return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
 
         return web.Server(
-            self.handle,
+            self.handle if connections is None else connections.counting(self.handle),
             request_factory=request_factory,
             handler_cancellation=True,  # else a watch without events would outlive its client
             access_log=None,
@@ -142,6 +145,8 @@ class ApiHttp:
         user = self._authenticator.user(authorization, certificate)
         if user is None and (authorization or path.rstrip("/") not in _WITHOUT_USER):
             raise _UNAUTHORIZED
+        if user is not None and self._connections is not None:
+            self._connections.mark_known(request.protocol)
         if any(name[: len(_IMPERSONATE)].lower() == _IMPERSONATE for name, _ in request.raw_headers):
             raise status_errors.no_impersonation(user or "system:anonymous")
         parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}

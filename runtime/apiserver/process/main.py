@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import os
 import signal
+import socket
 import ssl
 import sys
 from collections.abc import Callable, Sequence
@@ -28,7 +30,7 @@ from aiohttp import web
 
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.authentication import Authenticator
-from runtime.apiserver.http.handler import ApiHttp
+from runtime.apiserver.http.handler import KEEP_ALIVE, ApiHttp
 from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
 from runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, admin_token, last_port, update_kubeconfig
 from runtime.apiserver.process.launch import STORE
@@ -37,6 +39,8 @@ from runtime.apiserver.storage.sqlite_store import SqliteStore
 from runtime.apiserver.storage.store import StoreLostError, StoreUnusableError
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.logs.settings import LogSettings
+from runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
+from runtime.process.descriptors import raise_limit
 from runtime.process.event_loop import new_event_loop
 from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use
 from runtime.process.version import this_version
@@ -49,6 +53,10 @@ LOOPBACK = "127.0.0.1"
 STDIN = 0  # file descriptor
 TICK = 1.0  # seconds between calls of ApiServer.tick
 DRAIN = 5.0  # seconds for open connections to finish
+RENEW_EVERY = 3600.0  # seconds between two looks at the certificates
+# Connections at once, as many as descriptors allow. Each informer of each client has one.
+MOST_CONNECTIONS, FEWEST_CONNECTIONS = 2048, 16
+KEPT_BACK = 128  # descriptors
 TRUSTED = ("token", "certificates", "certificates/*", "cluster.db*")  # in the directory: who writes them is let in
 # Most objects in this process live long: frequent collections are wasted.
 COLLECT_AFTER = (50_000, 20, 50)
@@ -133,11 +141,16 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     try:
         api = ApiServer(store=store, clock=clock)
         front = _front(api, token, clock=clock, log=log)
-        runner = web.ServerRunner(front.server(), shutdown_timeout=DRAIN)
+        connections = BoundedConnections(_bounds(raise_limit()), log=log)
+        server, tls = front.server(connections), _tls(certificates)
+        runner = web.ServerRunner(server, shutdown_timeout=DRAIN)
         await runner.setup()
+        renewing = asyncio.create_task(_renew(tls, certificates_in, clock.now, log))
         try:
             kubeconfig = directory / "kubeconfig"
-            port = await _listen(runner, arguments.port, _tls(certificates), rather=last_port(kubeconfig))
+            listening = _listening(arguments.port, rather=last_port(kubeconfig))
+            port = int(listening.getsockname()[1])
+            connections.accept(listening, server, tls=tls)
             url = f"https://{LOOPBACK}:{port}"
             api.reached_at(LOOPBACK, port)
             authority = certificates.authority.certificate.read_bytes()
@@ -157,7 +170,9 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             front.fail(status_errors.internal(f"the store cannot be written: {err}"))
             return 1
         finally:
+            renewing.cancel()
             front.end_watches()
+            await connections.stop_accepting()
             await runner.cleanup()
     finally:
         store.close()
@@ -199,26 +214,44 @@ def _tls(certificates: Certificates) -> ssl.SSLContext:
     """A client certificate of our authority is accepted; a client without one needs a token."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificates.serving.certificate, certificates.serving.key)
+    serve_with(context, certificates)
     context.load_verify_locations(certificates.authority.certificate)
     context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
-async def _listen(runner: web.ServerRunner, port: int, tls: ssl.SSLContext, *, rather: int) -> int:
-    """Returns the port. rather: the one to take, if it is free, where any will do. Raises CannotServeError."""
-    for wanted in (port,) if port or not rather else (rather, 0):
+def serve_with(context: ssl.SSLContext, certificates: Certificates) -> None:
+    context.load_cert_chain(certificates.serving.certificate, certificates.serving.key)
+
+
+async def _renew(tls: ssl.SSLContext, directory: Path, now: Callable[[], float], log: FilteringBoundLogger) -> None:
+    """Serve with a new certificate before the present one ends, for those that connect from then on."""
+    while True:
+        await asyncio.sleep(RENEW_EVERY)
         try:
-            await web.TCPSite(runner, LOOPBACK, wanted, ssl_context=tls, backlog=1024).start()
+            serve_with(tls, ensure_certificates(directory, now=now()))
         except OSError as err:
-            if wanted != port:
-                continue
-            reason = os.strerror(err.errno) if err.errno else err
-            raise CannotServeError(
-                f"cannot listen on {LOOPBACK}:{port}: {reason} (--embedded-port=0 takes a free one)"
-            ) from err
-        break
-    return int(runner.addresses[0][1])
+            log.warning("certificates not looked at", directory=str(directory), error=str(err))
+
+
+def _bounds(descriptors: int) -> Bounds:
+    """Of so many descriptors some are for the store, logs and files."""
+    most = max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, descriptors - KEPT_BACK))
+    return Bounds(most=most, idle_known=KEEP_ALIVE)
+
+
+def _listening(port: int, *, rather: int) -> socket.socket:
+    """rather: the one to take, if it is free, where any will do. Raises CannotServeError."""
+    if rather and not port:
+        with contextlib.suppress(OSError):
+            return socket.create_server((LOOPBACK, rather), backlog=BACKLOG)
+    try:
+        return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
+    except OSError as err:
+        reason = os.strerror(err.errno) if err.errno else err
+        raise CannotServeError(
+            f"cannot listen on {LOOPBACK}:{port}: {reason} (--embedded-port=0 takes a free one)"
+        ) from err
 
 
 def _update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str, log: FilteringBoundLogger) -> None:

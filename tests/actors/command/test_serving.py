@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
@@ -21,16 +22,16 @@ from runtime.metrics.registry import Metrics
 from runtime.process.version import Version
 from runtime.scheduling.clock import SystemClock
 from runtime.serving.health import HealthChecks
-from runtime.serving.server import ServerThread
+from runtime.serving.server import ServerThread, ServingError
 from runtime.serving.tls_names import TlsError
 from tests.support.certificates import Authority, client_context
 
 LOOPBACK = "127.0.0.1"
 
 
-def server_for(*argv: str) -> ServerThread | None:
+def server_for(*argv: str, embeds_cluster: bool = False, logged: LogCapture | None = None) -> ServerThread | None:
     log: Any = structlog.wrap_logger(
-        None, processors=[LogCapture()], wrapper_class=structlog.make_filtering_bound_logger(0)
+        None, processors=[logged or LogCapture()], wrapper_class=structlog.make_filtering_bound_logger(0)
     )
     clock = SystemClock()
     sink = Sink(stderr=io.StringIO(), directory="", now=clock.now)
@@ -42,6 +43,8 @@ def server_for(*argv: str) -> ServerThread | None:
         version=Version(kubernetes="1.36.2", kcm="0.1.0"),
         clock=clock,
         log=log,
+        descriptors=1024,
+        embeds_cluster=embeds_cluster,
     )
 
 
@@ -55,8 +58,8 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def running(*argv: str) -> Iterator[list[tuple[str, int]]]:
-    server = server_for(*argv)
+def running(*argv: str, **more: Any) -> Iterator[list[tuple[str, int]]]:
+    server = server_for(*argv, **more)
     assert server is not None
     server.start()
     try:
@@ -114,6 +117,30 @@ def test_plain_http_is_for_this_host_unless_told_otherwise() -> None:
 def test_who_gets_plain_http_on_loopback_by_default_is_told(argv: tuple[str, ...], told: bool) -> None:
     line = "Plain HTTP is served on 127.0.0.1 alone; --address=0.0.0.0 opens it to everybody"
     assert (line in parse_options(argv).warnings) is told
+
+
+def test_with_an_embedded_cluster_https_is_for_this_host_and_takes_another_port_where_its_own_is_taken() -> None:
+    logged = LogCapture()
+    with contextlib.ExitStack() as closing:
+        with contextlib.suppress(OSError):  # somebody else has it
+            closing.enter_context(socket.create_server((LOOPBACK, 10257)))
+        (address,) = closing.enter_context(running(embeds_cluster=True, logged=logged))
+        assert address[0] == LOOPBACK
+        assert address[1] != 10257
+        assert over_https(address, "/healthz") == (200, "ok")
+        (told,) = [entry for entry in logged.entries if entry["log_level"] == "warning"]
+        assert told["event"] == "port is taken, so a free one serves in its place"
+        assert told["address"] == f"{LOOPBACK}:10257"
+
+
+def test_what_was_asked_for_is_not_replaced() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        for flags in ((f"--secure-port={port}",), (f"--secure-port={port}", f"--bind-address={LOOPBACK}")):
+            with pytest.raises(ServingError, match="Address already in use"), running(*flags, embeds_cluster=True):
+                pass
+    with running(f"--secure-port={port}", embeds_cluster=False) as (address,):
+        assert address == ("0.0.0.0", port)
 
 
 def test_profiling_can_be_switched_off() -> None:

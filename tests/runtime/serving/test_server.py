@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from runtime.scheduling.clock import SystemClock
-from runtime.serving.server import Listener, ServerThread, ServingError
+from runtime.serving.server import Listener, ServerThread, ServingError, connections_of
 from runtime.serving.tls import ServingTls, TlsSettings
 
 
@@ -83,3 +83,8 @@ def test_a_stopped_server_listens_no_more(log: Any) -> None:
         pass
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address, timeout=10)
+
+
+@pytest.mark.parametrize("descriptors, connections", [(65_536, 256), (1024, 256), (256, 64), (8, 4)])
+def test_three_quarters_of_all_descriptors_are_left_to_others(descriptors: int, connections: int) -> None:
+    assert connections_of(descriptors) == connections
