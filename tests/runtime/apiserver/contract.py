@@ -114,6 +114,24 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("POST", "pods", pod()),
         Step("POST", "pods", pod()),
     ],
+    "refused before there is a name": [
+        Step("POST", "pods", {**pod(priorityClassName="none-such"), "metadata": {"generateName": "web-"}}),
+        Step("POST", "pods", {**pod(priority=5), "metadata": {"generateName": "web-"}}),
+        Step("POST", "pods", {**pod(priority=5), "metadata": {}}),
+    ],
+    "a service changes its type": [
+        Step("POST", "services", {"metadata": {"name": "s"}, "spec": {"type": "ExternalName", "externalName": "a.b"}}),
+        Step(
+            "PATCH", "services/s", {"spec": {"type": "NodePort", "externalName": None, "ports": [{"port": 1}]}}, MERGE
+        ),
+        Step("PUT", "services/s", {"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 2}]}}),
+        Step("PATCH", "services/s", {"spec": {"type": "ClusterIP"}}, MERGE),
+        Step("PATCH", "services/s", {"spec": {"type": "LoadBalancer", "loadBalancerClass": "a.b/c"}}, MERGE),
+        Step("PATCH", "services/s/status", {"status": {"loadBalancer": {"ingress": [{"ip": "9.9.9.9"}]}}}, MERGE),
+        Step("PATCH", "services/s", {"spec": {"type": "NodePort", "externalTrafficPolicy": "Local"}}, MERGE),
+        Step("PATCH", "services/s", {"spec": {"type": "ExternalName", "externalName": "a.b"}}, MERGE),
+        Step("PATCH", "services/s", {"spec": {"type": "ClusterIP", "clusterIP": "None"}}, MERGE),
+    ],
     "updates": [
         Step("POST", "replicasets", replicaset()),
         Step("PUT", "replicasets/web", replicaset()),
@@ -235,6 +253,7 @@ def _learn(answer: dict[str, Any], words: dict[str, str]) -> None:
 
 
 _DROPPED = {"managedFields", "serviceAccount", "serviceAccountName", "lastProbeTime"}
+_ALLOCATED = {"clusterIP", "clusterIPs", "nodePort"}  # of another range in each cluster
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
@@ -243,6 +262,8 @@ def _plain(value: Any, words: dict[str, str], field: str = "") -> Any:
         if field == "metadata" and "resourceVersion" in value and "name" not in value:
             return {}  # a list's: other writers move it
         return {name: _plain(inner, words, name) for name, inner in value.items() if name not in _DROPPED}
+    if field in _ALLOCATED and value and value not in ("None", ["None"]):
+        return "<allocated>"
     if isinstance(value, list):
         return [_bare(_plain(inner, words)) if field == "items" else _plain(inner, words) for inner in value]
     if isinstance(value, str):

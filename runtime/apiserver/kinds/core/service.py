@@ -44,12 +44,17 @@ def set_defaults(service: Object) -> None:
             port["protocol"] = "TCP"
         if not port.get("targetPort"):
             port["targetPort"] = port.get("port", 0)
-    if spec["type"] != "ExternalName":
+    if spec["type"] == "ExternalName":
+        spec.pop("internalTrafficPolicy", None)
+    else:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["type"] in ("NodePort", "LoadBalancer"):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for ingress in part(part(service, "status"), "loadBalancer").get("ingress") or ():
+            if ingress.get("ip"):
+                ingress.setdefault("ipMode", "VIP")
 
 
 def validate(service: Object) -> list[FieldError]:

@@ -114,8 +114,9 @@ def _allocate(stored: StoredObjects, service: Object, had: Mapping[str, Any]) ->
     ):
         raise status_errors.invalid("", "Service", meta.get("name", ""), [error])
     spec["clusterIP"], spec["clusterIPs"] = address, [address]
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    anywhere = address == "None" and not spec.get("selector")  # its endpoints are written by hand, of either family
+    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if anywhere else ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if anywhere else "SingleStack")
     if spec["type"] in _WITH_NODE_PORTS:
         taken_ports = {port.get("nodePort") for other in others for port in other.get("ports") or ()}
         ports = spec.get("ports") or ()
