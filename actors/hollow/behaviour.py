@@ -3,9 +3,18 @@
 On a pod:
     hollow.kcm.dev/reject: "true"               its kubelet does not take it: Failed, reason OutOfcpu
     hollow.kcm.dev/ready-after-seconds: "5"     its containers are ready only so long after they have started
+    hollow.kcm.dev/unready-after-seconds: "60"  … and no more from then on
+    hollow.kcm.dev/flap-seconds: "30"           they are ready for so long, then not ready for as long, by turns
+    hollow.kcm.dev/ready: "false"               they are not ready
+    hollow.kcm.dev/start-seconds: "20"          they pass none of their probes before
+    hollow.kcm.dev/hang-after-seconds: "60"     … and none from then on: a liveness probe has them killed
     hollow.kcm.dev/run-seconds: "30"            its containers end after so long
     hollow.kcm.dev/exit-code: "1"               … with this code; without run-seconds they end at once
     hollow.kcm.dev/terminate-after-seconds      how long its containers take to stop, bounded by its grace period
+    hollow.kcm.dev/unpullable-images: "a:2,b*"  images that cannot be pulled, beside those that never can (images.py)
+
+All but reject, terminate-after-seconds and unpullable-images may be for one container: NAME.hollow.kcm.dev/run-seconds.
+Those without a name are for all containers but the init containers.
 
 On a node:
     hollow.kcm.dev/silent: "true"               its kubelet neither says nor does anything, as if the machine were gone
@@ -13,6 +22,7 @@ On a node:
     hollow.kcm.dev/heartbeat-seconds: "60"      its heartbeats come so far apart (from 1 on), instead of every 10 s
     hollow.kcm.dev/ready: "false"               from its next heartbeat on its kubelet says that it is not ready
     hollow.kcm.dev/terminate-after-seconds      for all of its pods that do not say it themselves
+    hollow.kcm.dev/unpullable-images            for all of its pods, beside what they say themselves
 
 All nodes of a zone fall silent with
 `kubectl annotate nodes -l topology.kubernetes.io/zone=zone-a hollow.kcm.dev/silent=true`, and come back with `silent-`.
@@ -26,6 +36,7 @@ from typing import NamedTuple
 from protocols.objects import Object, annotations_of
 from protocols.versions import decimal
 
+DOMAIN = "hollow.kcm.dev/"
 REJECT = "hollow.kcm.dev/reject"
 READY_AFTER = "hollow.kcm.dev/ready-after-seconds"
 RUN_SECONDS = "hollow.kcm.dev/run-seconds"
@@ -35,6 +46,10 @@ SILENT = "hollow.kcm.dev/silent"
 FLAP = "hollow.kcm.dev/flap-seconds"
 HEARTBEAT = "hollow.kcm.dev/heartbeat-seconds"
 READY = "hollow.kcm.dev/ready"
+UNREADY_AFTER = "hollow.kcm.dev/unready-after-seconds"
+START_SECONDS = "hollow.kcm.dev/start-seconds"
+HANG_AFTER = "hollow.kcm.dev/hang-after-seconds"
+UNPULLABLE = "hollow.kcm.dev/unpullable-images"
 
 
 def is_set(obj: Object, name: str) -> bool:
@@ -76,9 +91,33 @@ def says_ready(node: Object) -> bool:
     return annotations_of(node).get(READY) != "false"
 
 
+def is_asked(pod: Object) -> bool:
+    """Any annotation of ours is there."""
+    annotations = annotations_of(pod)
+    return bool(annotations) and any(DOMAIN in name for name in annotations)
+
+
+def unpullable(*asked: Object) -> tuple[str, ...]:
+    """Patterns of images, of all these objects."""
+    lists = [text for one in asked if (text := annotations_of(one).get(UNPULLABLE))]
+    return (
+        () if not lists else tuple(pattern.strip() for text in lists for pattern in text.split(",") if pattern.strip())
+    )
+
+
+def said_of(pod: Object, name: str, *, container: str, main: bool) -> str | None:
+    """What an annotation says of a container: the one with its name goes before the pod's, which is for main ones."""
+    annotations = annotations_of(pod)
+    of_its_own = annotations.get(f"{container}.{name}")
+    return annotations.get(name) if of_its_own is None and main else of_its_own
+
+
 def seconds(obj: Object, name: str) -> float | None:
     """None where the annotation is missing or says no finite number from 0 on."""
-    text = annotations_of(obj).get(name)
+    return as_seconds(annotations_of(obj).get(name))
+
+
+def as_seconds(text: str | None) -> float | None:
     if text is None:
         return None
     try:
@@ -88,6 +127,6 @@ def seconds(obj: Object, name: str) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def exit_code(pod: Object) -> int | None:
+def as_exit_code(text: str | None) -> int | None:
     """0 to 255; None where the annotation is missing or says anything else."""
-    return decimal(annotations_of(pod).get(EXIT_CODE), at_most=255)
+    return decimal(text, at_most=255)

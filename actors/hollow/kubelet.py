@@ -15,7 +15,8 @@ from typing import NamedTuple
 from actors.hollow import behaviour, pod_status
 from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from actors.hollow.fleet import HollowNode
-from actors.hollow.pod_status import PodPlan, status_patch
+from actors.hollow.images import Said
+from actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, status_patch
 from actors.hollow.timing import look_again, many
 from actors.reconciliation import (
     Change,
@@ -80,13 +81,28 @@ class _Stopping(NamedTuple):
     since: float
 
 
+class _Remembered(NamedTuple):
+    """Of the containers of the pod with this uid."""
+
+    uid: str
+    memories: Memories
+
+
+_NOTHING = _Remembered("", NO_MEMORIES)
+
+
 class HollowKubelet:
-    """Key: "namespace/name" of a pod. It remembers addresses, and since when pods are stopping."""
+    """Key: "namespace/name" of a pod.
+
+    It remembers addresses, since when pods are stopping, and of containers what a real kubelet keeps in memory as well:
+    pulls that failed, and failures that are forgiven.
+    """
 
     def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
         self._pods, self._nodes, self._clock, self._fleet = tables[PODS], tables[NODES], clock, fleet
         self._addresses = AddressBook()
         self._stopping: dict[Key, _Stopping] = {}
+        self._remembered: dict[Key, _Remembered] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
         entry = self._pods.entry(key)
@@ -110,12 +126,29 @@ class HollowKubelet:
             return None
         if behaviour.is_set(pod, behaviour.REJECT) and not pod_status.has_started(pod):
             plan = pod_status.rejected(pod, capacity_milli_cpu=milli_value(hollow.cpu), now=now)
-            yield record(PODS, pod, "Warning", plan.status["reason"], plan.status["message"])
         else:
-            host_ips = [hollow.address]
-            plan = pod_status.running(pod, host_ips=host_ips, pod_ips=self._pod_ips(entry, pod, node), now=now)
+            plan = self._running(entry, pod, node, now=now)
+        for said in plan.said:
+            path = _field_path(pod, said)
+            yield record(PODS, pod, said.type, said.reason, said.message, field_path=path)
         yield from self._write(key, pod, plan)
         return None if plan.due is None else look_again(due=plan.due, now=now)
+
+    def _running(self, entry: Entry, pod: Object, node: Object, *, now: float) -> PodPlan:
+        remembered = self._remembered.get(entry.key, _NOTHING)
+        plan = pod_status.running(
+            pod,
+            host_ips=[self._fleet[name_of(node)].address],
+            pod_ips=self._pod_ips(entry, pod, node),
+            now=now,
+            memories=remembered.memories if remembered.uid == entry.uid else NO_MEMORIES,
+            unpullable=behaviour.unpullable(node, pod),
+        )
+        if plan.memories:
+            self._remembered[entry.key] = _Remembered(entry.uid, plan.memories)
+        else:
+            self._remembered.pop(entry.key, None)
+        return plan
 
     def _write(self, key: Key, pod: Object, plan: PodPlan) -> Step[None]:
         changes = status_patch(pod, plan.status)
@@ -130,7 +163,7 @@ class HollowKubelet:
             stopping = self._stopping.get(key)
             if stopping is None or stopping.uid != uid:
                 stopping = self._stopping[key] = _Stopping(uid, now)
-            needed = _seconds_to_stop(pod, node)
+            needed = _seconds_to_stop(pod, node) if pod_status.has_running(pod) else 0.0
             due = stopping.since + min(needed, grace)
             if now < due:
                 return look_again(due=due, now=now)
@@ -168,6 +201,15 @@ class HollowKubelet:
     def _forget(self, key: Key) -> None:
         self._addresses.release(key)
         self._stopping.pop(key, None)
+        self._remembered.pop(key, None)
+
+
+def _field_path(pod: Object, said: Said) -> str:
+    """Of the container that an event is about."""
+    if not said.container:
+        return ""
+    init = any(one["name"] == said.container for one in pod["spec"].get("initContainers") or ())
+    return f"spec.{'initContainers' if init else 'containers'}{{{said.container}}}"
 
 
 def _ips_of(pod: Object) -> list[str]:

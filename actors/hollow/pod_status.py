@@ -1,22 +1,40 @@
 """The status that a hollow kubelet reports of a pod at a moment, as a function of the pod.
 
-Source: kubernetes v1.36 pkg/kubelet/kubelet_pods.go (getPhase, generateAPIPodStatus), status/generate.go and
-status/status_manager.go.
+Source: kubernetes v1.36 pkg/kubelet/kubelet_pods.go (getPhase, generateAPIPodStatus), status/generate.go,
+status/status_manager.go, kuberuntime/kuberuntime_container.go (computeInitContainerActions), active_deadline.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from actors.hollow import behaviour
-from actors.hollow.containers import FOR_EVER, KILLED, Script, completed, live, stopped
+from actors.hollow.containers import (
+    KILLED,
+    NOTHING,
+    Life,
+    Memory,
+    Surroundings,
+    initialising,
+    live,
+    stopped,
+    surroundings,
+)
+from actors.hollow.images import Said
+from actors.hollow.scripts import scripts_of
 from protocols.conditions import find_condition
 from protocols.objects import Object, metadata, uid_of
-from protocols.times import format_time
+from protocols.times import format_time, parse_time
 
 INITIALIZED, READY, CONTAINERS_READY = "Initialized", "Ready", "ContainersReady"
 SCHEDULED, READY_TO_START = "PodScheduled", "PodReadyToStartContainers"
+OVERDUE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+
+Memories = Mapping[str, Memory]
+"""By container, of those of which there is something to remember."""
+NO_MEMORIES: Memories = MappingProxyType({})
 
 
 class PodPlan(NamedTuple):
@@ -24,6 +42,8 @@ class PodPlan(NamedTuple):
 
     status: Object
     due: float | None = None
+    memories: Memories = NO_MEMORIES
+    said: Sequence[Said] = ()
 
 
 def has_started(pod: Object) -> bool:
@@ -31,15 +51,11 @@ def has_started(pod: Object) -> bool:
     return bool((pod.get("status") or {}).get("startTime"))
 
 
-def script_of(pod: Object) -> Script:
-    """What the pod's annotations have its containers do."""
-    run_seconds, code = behaviour.seconds(pod, behaviour.RUN_SECONDS), behaviour.exit_code(pod)
-    ready_after = behaviour.seconds(pod, behaviour.READY_AFTER) or 0.0
-    if run_seconds is None and code is not None:
-        run_seconds = 0.0
-    if run_seconds is None and not ready_after:
-        return FOR_EVER
-    return Script(run_seconds=run_seconds, exit_code=code or 0, ready_after=ready_after)
+def has_running(pod: Object) -> bool:
+    """One of its containers runs, so that there is something to stop."""
+    status = pod.get("status") or {}
+    lists = (status.get("containerStatuses"), status.get("initContainerStatuses"))
+    return any((one.get("state") or {}).get("running") for statuses in lists for one in statuses or ())
 
 
 def rejected(pod: Object, *, capacity_milli_cpu: int, now: float) -> PodPlan:
@@ -47,47 +63,173 @@ def rejected(pod: Object, *, capacity_milli_cpu: int, now: float) -> PodPlan:
     lacking = f"requested: {capacity_milli_cpu + 1}, used: 0, capacity: {capacity_milli_cpu}"
     message = f"Pod was rejected: Node didn't have enough resource: cpu, {lacking}"
     status = {"phase": "Failed", "reason": "OutOfcpu", "message": message}
-    return PodPlan({**status, "startTime": _start_time(pod, now=now)})
+    said = (Said("Warning", status["reason"], message),)
+    return PodPlan({**status, "startTime": _start_time(pod, now=now)}, said=said)
 
 
-def running(pod: Object, *, host_ips: Sequence[str], pod_ips: Sequence[str], now: float) -> PodPlan:
-    """A pod that is bound to the node and not being deleted."""
-    spec, status, uid = pod["spec"], pod.get("status") or {}, uid_of(pod)
-    script = script_of(pod)
-    before = {one["name"]: one for one in status.get("containerStatuses") or ()}
-    policy = spec.get("restartPolicy") or "Always"
-    lives = [
-        live(container, before.get(container["name"]), script, uid=uid, restart_policy=policy, now=now)
-        for container in spec["containers"]
-    ]
-    containers = [life.status for life in lives]
-    phase = _phase(containers)
-    plan: Object = {
-        "phase": phase,
-        "startTime": _start_time(pod, now=now),
-        "containerStatuses": containers,
+def running(
+    pod: Object,
+    *,
+    host_ips: Sequence[str],
+    pod_ips: Sequence[str],
+    now: float,
+    memories: Memories = NO_MEMORIES,
+    unpullable: tuple[str, ...] = (),
+) -> PodPlan:
+    """A pod that is bound to the node and not being deleted. unpullable: patterns of images."""
+    start_time = _start_time(pod, now=now)
+    addresses: Object = {
+        "startTime": start_time,
         "hostIP": host_ips[0],
         "hostIPs": [{"ip": ip} for ip in host_ips],
         "podIP": pod_ips[0],
         "podIPs": [{"ip": ip} for ip in pod_ips],
     }
-    if spec.get("initContainers"):
-        plan["initContainerStatuses"] = _init_containers(pod, ended=phase != "Running", now=now)
-    plan["conditions"] = _conditions(pod, containers, phase, now=now)
-    return PodPlan(plan | _observed(pod), min((life.due for life in lives if life.due is not None), default=None))
+    deadline = _deadline(pod, start_time)
+    if deadline is not None and now >= deadline:
+        return _overdue(pod, addresses, now=now)
+    around = surroundings(pod, unpullable=unpullable, now=now)
+    cast = _Cast(pod, around, memories)
+    init = cast.init_containers()
+    containers = cast.containers()
+    phase = _phase(init, containers, initialised=cast.initialised, failed=cast.failed)
+    if phase in ("Succeeded", "Failed"):
+        init = [stopped(one, exit_code=0, now=now, initialised=False) for one in init]
+    plan = _plan(pod, init, containers, phase, now=now)
+    due = min((at for at in (deadline, cast.due) if at is not None), default=None)
+    if phase in ("Succeeded", "Failed"):
+        due = None
+    return PodPlan({**addresses, **plan}, due, cast.memories, cast.said)
+
+
+class _Cast:
+    """The containers of a pod, one after the other. failed: an init container has ended so, for good."""
+
+    __slots__ = ("_around", "_asked", "_before", "_pod", "due", "failed", "initialised", "memories", "said")
+
+    def __init__(self, pod: Object, around: Surroundings, memories: Memories) -> None:
+        self._pod, self._around, self._before = pod, around, memories
+        self._asked = behaviour.is_asked(pod)
+        self.initialised, self.failed = True, False
+        self.due: float | None = None
+        self.memories: dict[str, Memory] = {}
+        self.said: list[Said] = []
+
+    def init_containers(self) -> list[Object]:
+        """In their order: each waits for those before it, and sidecars only have to start up."""
+        spec, status = self._pod["spec"], self._pod.get("status") or {}
+        if not spec.get("initContainers"):
+            return []
+        before = _by_name(status.get("initContainerStatuses"))
+        begun = any(one.get("containerID") for one in status.get("containerStatuses") or ())
+        around = self._around
+        if around.restart_policy == "Always":
+            around = around._replace(restart_policy="OnFailure")
+        statuses = []
+        for container in spec["initContainers"]:
+            known = before.get(container["name"])
+            sidecar = _is_sidecar(container)
+            if not self.initialised or self.failed or (begun and not sidecar):
+                statuses.append(initialising(container, known))
+                continue
+            life = self._live(container, known, around, init=True)
+            statuses.append(life)
+            if sidecar:
+                self.initialised = begun or life["started"]
+                continue
+            over = life["state"].get("terminated")
+            self.initialised = life["ready"] = over is not None and not over.get("exitCode")
+            self.failed = over is not None and not self.initialised
+        return statuses
+
+    def containers(self) -> list[Object]:
+        """Ordered by name, as the kubelet reports them."""
+        before = _by_name((self._pod.get("status") or {}).get("containerStatuses"))
+        statuses = []
+        for container in self._pod["spec"]["containers"]:
+            known = before.get(container["name"])
+            if self.initialised:
+                statuses.append(self._live(container, known, self._around, init=False))
+            else:
+                statuses.append(initialising(container, known))
+        return statuses if len(statuses) == 1 else sorted(statuses, key=_name)
+
+    def _live(
+        self, container: Mapping[str, Any], known: Mapping[str, Any] | None, around: Surroundings, *, init: bool
+    ) -> Object:
+        name = container["name"]
+        scripts = scripts_of(self._pod, container, asked=self._asked, init=init)
+        life: Life = live(container, known, scripts, around, self._before.get(name, NOTHING))
+        if life.due is not None and (self.due is None or life.due < self.due):
+            self.due = life.due
+        if life.memory is not NOTHING:
+            self.memories[name] = life.memory
+        self.said += life.said
+        return life.status
+
+
+def _name(status: Mapping[str, Any]) -> str:
+    name: str = status["name"]
+    return name
+
+
+def _by_name(statuses: Sequence[Object] | None) -> dict[str, Object]:
+    return {one["name"]: one for one in statuses or ()}
+
+
+def _is_sidecar(container: Mapping[str, Any]) -> bool:
+    return container.get("restartPolicy") == "Always"
+
+
+def _deadline(pod: Object, start_time: str) -> float | None:
+    seconds = pod["spec"].get("activeDeadlineSeconds")
+    return None if seconds is None else parse_time(start_time) + seconds
+
+
+def _overdue(pod: Object, addresses: Object, *, now: float) -> PodPlan:
+    reason, message = OVERDUE
+    init, containers = _halted(pod, exit_code=KILLED, now=now)
+    plan = _plan(pod, init, containers, "Failed", now=now)
+    said = (Said("Normal", reason, message),)
+    return PodPlan({**addresses, **plan, "reason": reason, "message": message}, said=said)
 
 
 def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
     """A pod whose containers have been stopped. killed: its grace period was too short for them."""
+    init, containers = _halted(pod, exit_code=KILLED if killed else 0, now=now)
+    codes = [one["state"].get("terminated", {}).get("exitCode", KILLED) for one in containers]
+    phase = "Failed" if any(codes) else "Succeeded"
+    return PodPlan(_plan(pod, init, containers, phase, now=now))
+
+
+def _halted(pod: Object, *, exit_code: int, now: float) -> tuple[list[Object], list[Object]]:
+    """Its init containers and its containers, all stopped."""
     status = pod.get("status") or {}
-    code = KILLED if killed else 0
-    containers = [stopped(one, exit_code=code, now=now) for one in status.get("containerStatuses") or ()]
-    phase = _phase(containers)
+    begun = [_has_begun(one) for one in status.get("initContainerStatuses") or ()]
+    last = max((index for index, one in enumerate(begun) if one), default=0)
+    init = [
+        stopped(one, exit_code=exit_code if index == last else 0, now=now, initialised=index <= last)
+        for index, one in enumerate(status.get("initContainerStatuses") or ())
+    ]
+    initialised = not begun or any(map(_has_begun, status.get("containerStatuses") or ()))
+    containers = [
+        stopped(one, exit_code=exit_code, now=now, initialised=initialised)
+        for one in status.get("containerStatuses") or ()
+    ]
+    return init, containers
+
+
+def _has_begun(status: Mapping[str, Any]) -> bool:
+    return "waiting" not in (status.get("state") or {}) or bool(status.get("lastState"))
+
+
+def _plan(pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str, *, now: float) -> Object:
     plan: Object = {"phase": phase, "containerStatuses": containers}
-    if status.get("initContainerStatuses"):
-        plan["initContainerStatuses"] = [stopped(one, exit_code=0, now=now) for one in status["initContainerStatuses"]]
-    plan["conditions"] = _conditions(pod, containers, phase, now=now)
-    return PodPlan(plan | _observed(pod))
+    if init:
+        plan["initContainerStatuses"] = init
+    plan["conditions"] = _conditions(pod, init, containers, phase, now=now)
+    generation = metadata(pod).get("generation")
+    return {**plan, "observedGeneration": generation} if generation else plan
 
 
 def status_patch(pod: Object, desired: Mapping[str, Any]) -> Object | None:
@@ -108,48 +250,43 @@ def _differing(current: Any, desired: Sequence[Object]) -> list[Object]:
     return [condition for condition in desired if find_condition(current, condition["type"]) != condition]
 
 
-def _phase(containers: Sequence[Mapping[str, Any]]) -> str:
-    """Of a pod whose containers have started: it is over when none of them will run again."""
-    codes = [_exit_code(status) for status in containers]
-    if any(code is None for code in codes):
+def _phase(init: Sequence[Object], containers: Sequence[Object], *, initialised: bool, failed: bool) -> str:
+    """Source: kubernetes v1.36 pkg/kubelet/kubelet_pods.go, getPhase."""
+    if failed:
+        return "Failed"
+    if not initialised and init:
+        return "Pending"
+    states = [status["state"] for status in containers]
+    if any("waiting" in status["state"] and not status.get("lastState") for status in containers):
+        return "Pending"
+    if any("running" in state for state in states):
         return "Running"
+    codes = []
+    for status in containers:
+        over = status["state"].get("terminated")
+        if over is None:
+            return "Running"  # it is to be started again
+        codes.append(over.get("exitCode", 0))
     return "Failed" if any(codes) else "Succeeded"
 
 
-def _exit_code(status: Mapping[str, Any]) -> int | None:
-    """None while it has not ended for good."""
-    ended = (status.get("state") or {}).get("terminated")
-    return None if ended is None else ended.get("exitCode", 0)
-
-
-def _init_containers(pod: Object, *, ended: bool, now: float) -> list[Object]:
-    """Those that prepare the pod are done at once; sidecars run as long as it does."""
-    before = {one["name"]: one for one in (pod.get("status") or {}).get("initContainerStatuses") or ()}
-    statuses = []
-    for container in pod["spec"]["initContainers"]:
-        known, uid = before.get(container["name"]), uid_of(pod)
-        if container.get("restartPolicy") == "Always":
-            status = live(container, known, FOR_EVER, uid=uid, restart_policy="Always", now=now).status
-            statuses.append(stopped(status, exit_code=0, now=now) if ended else status)
-        else:
-            statuses.append(completed(container, known, uid=uid, now=now))
-    return statuses
-
-
-def _conditions(pod: Object, containers: Sequence[Mapping[str, Any]], phase: str, *, now: float) -> list[Object]:
+def _conditions(
+    pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str, *, now: float
+) -> list[Object]:
     """Source: pkg/kubelet/status/generate.go."""
-    unready = [status["name"] for status in containers if not status["ready"]]
+    over = phase in ("Succeeded", "Failed")
     why: Object = {}
-    if phase != "Running":
+    if over:
         why = {"reason": "PodCompleted" if phase == "Succeeded" else "PodFailed"}
-    elif unready:
-        why = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{' '.join(unready)}]"}
+    else:
+        unready = _unready(pod, init, containers)
+        if unready:
+            why = {"reason": "ContainersNotReady", "message": f"containers with unready status: [{' '.join(unready)}]"}
     missing = "" if why else _missing_gates(pod)
     gates = {"reason": "ReadinessGatesNotReady", "message": missing} if missing else why
-    initialized = {"reason": "PodCompleted"} if phase == "Succeeded" else {}
     desired = [
-        {"type": READY_TO_START, "status": _truth(phase == "Running")},
-        {"type": INITIALIZED, "status": "True", **initialized},
+        {"type": READY_TO_START, "status": _truth(not over)},
+        {"type": INITIALIZED, **_initialized(pod, init, containers, phase)},
         {"type": READY, "status": _truth(not gates), **gates},
         {"type": CONTAINERS_READY, "status": _truth(not why), **why},
         {"type": SCHEDULED, "status": "True"},
@@ -157,6 +294,31 @@ def _conditions(pod: Object, containers: Sequence[Mapping[str, Any]], phase: str
     current = (pod.get("status") or {}).get("conditions")
     stamp = format_time(now)
     return [_since(find_condition(current, condition["type"]), condition, stamp) for condition in desired]
+
+
+def _unready(pod: Object, init: Sequence[Object], containers: Sequence[Object]) -> list[str]:
+    """The names of sidecars and containers that are not ready, as their pod has them."""
+    spec = pod["spec"]
+    ready = {status["name"] for status in (*init, *containers) if status.get("ready")}
+    sidecars = [one["name"] for one in spec.get("initContainers") or () if _is_sidecar(one)] if init else []
+    return [name for name in (*sidecars, *(one["name"] for one in spec["containers"])) if name not in ready]
+
+
+def _initialized(pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str) -> Object:
+    if phase == "Succeeded":
+        return {"status": "True", "reason": "PodCompleted"}
+    if not init or any(status.get("started") or _has_begun(status) for status in containers):
+        return {"status": "True"}
+    done = {
+        status["name"]
+        for container, status in zip(pod["spec"]["initContainers"], init, strict=False)
+        if status.get("started" if _is_sidecar(container) else "ready")
+    }
+    incomplete = [one["name"] for one in pod["spec"]["initContainers"] if one["name"] not in done]
+    if not incomplete:
+        return {"status": "True"}
+    message = f"containers with incomplete status: [{' '.join(incomplete)}]"
+    return {"status": "False", "reason": "ContainersNotInitialized", "message": message}
 
 
 def _since(known: Mapping[str, Any] | None, condition: Object, stamp: str) -> Object:
@@ -190,8 +352,3 @@ def _truth(value: bool) -> str:
 def _start_time(pod: Object, *, now: float) -> str:
     known: str | None = (pod.get("status") or {}).get("startTime")
     return known or format_time(now)
-
-
-def _observed(pod: Object) -> Object:
-    generation = metadata(pod).get("generation")
-    return {"observedGeneration": generation} if generation else {}

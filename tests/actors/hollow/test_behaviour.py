@@ -3,17 +3,20 @@ from __future__ import annotations
 import pytest
 
 from actors.hollow.behaviour import (
-    EXIT_CODE,
     FLAP,
     HEARTBEAT,
     READY,
     RUN_SECONDS,
     SILENT,
-    exit_code,
+    UNPULLABLE,
+    as_exit_code,
     heartbeat_interval,
+    is_asked,
+    said_of,
     says_ready,
     seconds,
     silence,
+    unpullable,
 )
 from protocols.objects import Object
 
@@ -39,7 +42,7 @@ def test_seconds_that_are_not_there_are_not_said() -> None:
     [("0", 0), ("1", 1), ("255", 255), ("256", None), ("-1", None), ("one", None), ("", None), ("7" * 4301, None)],
 )
 def test_exit_codes_are_those_of_a_process(text: str, expected: int | None) -> None:
-    assert exit_code(annotated(EXIT_CODE, text)) == expected
+    assert as_exit_code(text) == expected
 
 
 @pytest.mark.parametrize("text, silent", [("true", True), ("True", False), ("false", False), ("", False)])
@@ -77,3 +80,22 @@ def test_heartbeats_come_as_far_apart_as_the_node_says(text: str, expected: floa
 @pytest.mark.parametrize("text, ready", [("false", False), ("true", True), ("", True)])
 def test_a_kubelet_says_that_it_is_ready_unless_it_is_told_not_to(text: str, ready: bool) -> None:
     assert says_ready(annotated(READY, text)) is ready
+
+
+def test_what_is_said_of_one_container_goes_before_what_is_said_of_all() -> None:
+    pod = {"metadata": {"annotations": {RUN_SECONDS: "5", f"web.{RUN_SECONDS}": "7"}}}
+    assert said_of(pod, RUN_SECONDS, container="web", main=True) == "7"
+    assert said_of(pod, RUN_SECONDS, container="log", main=True) == "5"
+    assert said_of(pod, RUN_SECONDS, container="web", main=False) == "7"
+    assert said_of(pod, RUN_SECONDS, container="init", main=False) is None
+
+
+@pytest.mark.parametrize("name, asked", [(RUN_SECONDS, True), (f"web.{RUN_SECONDS}", True), ("example.com/a", False)])
+def test_a_pod_is_asked_for_something_by_annotations_of_ours(name: str, asked: bool) -> None:
+    assert is_asked(annotated(name, "1")) is asked
+
+
+def test_images_are_listed_by_the_node_and_by_the_pod() -> None:
+    node, pod = annotated(UNPULLABLE, "a:1, b/* ,"), annotated(UNPULLABLE, "c")
+    assert unpullable(node, pod) == ("a:1", "b/*", "c")
+    assert unpullable({"metadata": {}}, {"metadata": {}}) == ()

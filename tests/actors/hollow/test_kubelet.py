@@ -17,6 +17,7 @@ from tests.actors.hollow.objects import FLEET, bench, bound, deleted, hollow_nod
 
 KEY = "default/web"
 SILENT = {behaviour.SILENT: "true"}
+NAMESAKE = {"name": "web", "namespace": "default", "uid": "another", "resourceVersion": "9000"}
 
 
 class World:
@@ -123,6 +124,65 @@ def test_a_running_pod_is_not_rejected_any_more() -> None:
         PODS, {**world.pod(), "metadata": {**world.pod()["metadata"], "annotations": {behaviour.REJECT: "true"}}}
     )
     assert world.drive().commands == []
+
+
+UNPULLABLE = [{"name": "web", "image": "web:404"}]
+
+
+def test_an_image_that_cannot_be_pulled_is_told_by_events_about_its_container() -> None:
+    world = World(bound(containers=UNPULLABLE))
+    driven = world.drive()
+    assert driven.result.seconds == 5
+    assert [event[1] for event in driven.events] == ["Pulling", "Failed", "Failed"]
+    assert {one.field_path for one in driven.records} == {"spec.containers{web}"}
+    assert world.pod()["status"]["phase"] == "Pending"
+    for seconds, reason in (
+        (5, "ImagePullBackOff"),
+        (5, "ErrImagePull"),
+        (5, "ImagePullBackOff"),
+        (15, "ErrImagePull"),
+    ):
+        world.bench.clock.advance(seconds)
+        world.drive()
+        assert world.pod()["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
+    assert world.drive().commands == []
+
+
+def test_a_namesake_is_pulled_for_anew() -> None:
+    world = World(bound(containers=UNPULLABLE))
+    world.drive()
+    world.bench.clock.advance(7)
+    world.bench.show(PODS, {**bound(containers=UNPULLABLE), "metadata": NAMESAKE})
+    driven = world.drive()
+    assert ([event[1] for event in driven.events], driven.result.seconds) == (["Pulling", "Failed", "Failed"], 5)
+
+
+def test_a_nodes_list_of_images_is_looked_at_when_a_container_starts() -> None:
+    world = World(bound(), on=[hollow_node(annotations={behaviour.UNPULLABLE: "nginx"})])
+    world.drive()
+    assert world.pod()["status"]["phase"] == "Pending"
+    world.bench.show(NODES, hollow_node())
+    world.bench.clock.advance(10)
+    world.drive()
+    assert world.pod()["status"]["phase"] == "Running"
+
+
+def test_a_kubelet_that_restarts_forgets_its_pulls_and_no_more() -> None:
+    world = World(bound(containers=UNPULLABLE))
+    world.drive()
+    world.kubelet = HollowKubelet(tables=world.bench.tables, clock=world.bench.clock, fleet=FLEET)
+    assert [event[1] for event in world.drive().events] == ["Pulling", "Failed", "Failed"]
+
+
+def test_a_pod_in_a_crash_loop_is_deleted_without_a_wait() -> None:
+    slow = {behaviour.TERMINATE_AFTER: "20"}
+    world = World(bound(annotations=slow, containers=[{"name": "web", "image": "web", "command": ["false"]}]))
+    ((type, reason, message),) = world.drive().events
+    assert (type, reason) == ("Warning", "BackOff")
+    assert message.startswith("Back-off restarting failed container web in pod web_default(")
+    world.ask_to_delete()
+    world.drive()
+    assert world.pod() is None
 
 
 # Addresses.

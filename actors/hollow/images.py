@@ -1,0 +1,133 @@
+"""Images that a hollow node cannot pull, and what its kubelet says of a container that waits for one.
+
+Source: kubernetes v1.36 pkg/kubelet/images/image_manager.go (EnsureImageExists, pullImage), pkg/kubelet/kubelet.go
+(imageBackOffPeriod, MaxImageBackOff). Unlike there, an image that can be pulled is there at once and without an event.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from protocols.objects import Object
+from runtime.scheduling.backoff import Backoff
+
+BACKOFF = Backoff(first=10.0, most=300.0)
+SHOWN = 5.0  # seconds that ErrImagePull stays, before the kubelet looks again and backs off
+MISSING_TAGS = {"404", "nonexistent", "non-existent"}
+# Repositories are of lower case; a tag may follow, and a digest.
+_REFERENCE = re.compile(
+    r"(?:(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::\d+)?)/)?"
+    r"(?P<path>[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*)*)"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?"
+)
+
+
+class Pull(NamedTuple):
+    """What a kubelet remembers of a container's image. attempts: that have failed; at: the last one, Unix seconds."""
+
+    attempts: int
+    at: float
+
+
+class Said(NamedTuple):
+    """An event about a container, "" for one about its pod."""
+
+    type: str
+    reason: str
+    message: str
+    container: str = ""
+
+
+class Waiting(NamedTuple):
+    """state: of a container that has no image. due: Unix seconds at which it is tried again or said otherwise."""
+
+    state: Object
+    due: float | None
+    pull: Pull | None
+    said: Sequence[Said] = ()
+
+
+def is_reference(image: str) -> bool:
+    return _REFERENCE.fullmatch(image) is not None
+
+
+@lru_cache(maxsize=4096)
+def _is_there(image: str, patterns: tuple[str, ...]) -> bool:
+    return not image or (is_reference(image) and not missing(image, patterns))
+
+
+def missing(image: str, patterns: tuple[str, ...] = ()) -> str:
+    """Why it cannot be pulled, "" if it can. patterns: of shells, of images that are missing beside the usual ones."""
+    found = _REFERENCE.fullmatch(image)
+    if found is None:
+        return ""
+    host = (found["host"] or "").partition(":")[0]
+    labels = host.split(".")
+    if len(labels) > 1 and "invalid" in (labels[0], labels[-1]):
+        return f'failed to resolve reference "{image}": lookup {host}: no such host'
+    if found["tag"] in MISSING_TAGS or any(fnmatchcase(image, pattern) for pattern in patterns):
+        return f'failed to resolve reference "{image}": {image}: not found'
+    return ""
+
+
+def hindrance(
+    container: Mapping[str, Any],
+    patterns: tuple[str, ...],
+    pull: Pull | None,
+    *,
+    shown: str,
+    now: float,
+) -> Waiting | None:
+    """What keeps this container from its image; None if nothing does. shown: the reason for which it waits so far."""
+    image = container.get("image") or ""
+    if _is_there(image, patterns):
+        return None
+    if not is_reference(image):
+        unparsed = f'couldn\'t parse image name "{image}": invalid reference format'
+        why = f'Failed to apply default image tag "{image}": {unparsed}'
+        return _for_good("InvalidImageName", why, "InspectFailed", container, shown)
+    why = missing(image, patterns)
+    if container.get("imagePullPolicy") == "Never":
+        absent = f'Container image "{image}" is not present with pull policy of Never'
+        return _for_good("ErrImageNeverPull", absent, "ErrImageNeverPull", container, shown)
+    return _pulling(container, image, why, pull, shown=shown, now=now)
+
+
+def _for_good(reason: str, message: str, event: str, container: Mapping[str, Any], shown: str) -> Waiting:
+    name = container["name"]
+    said = (Said("Warning", event, message, name), Said("Warning", "Failed", f"Error: {reason}", name))
+    return Waiting(_state(reason, message), None, None, () if shown == reason else said)
+
+
+def _pulling(
+    container: Mapping[str, Any], image: str, why: str, pull: Pull | None, *, shown: str, now: float
+) -> Waiting:
+    name = container["name"]
+    again = 0.0 if pull is None else pull.at + BACKOFF.delay(pull.attempts - 1)
+    if pull is None or now >= again:
+        pull = Pull(1 if pull is None else pull.attempts + 1, now)
+        said = (
+            Said("Normal", "Pulling", f'Pulling image "{image}"', name),
+            Said("Warning", "Failed", f'Failed to pull image "{image}": {why}', name),
+            Said("Warning", "Failed", "Error: ErrImagePull", name),
+        )
+        return Waiting(_state("ErrImagePull", why), now + SHOWN, pull, said)
+    if now < pull.at + SHOWN:
+        return Waiting(_state("ErrImagePull", why), pull.at + SHOWN, pull)
+    back_off = f'Back-off pulling image "{image}"'
+    state = _state("ImagePullBackOff", f"{back_off}: ErrImagePull: {why}")
+    if shown == "ImagePullBackOff":
+        return Waiting(state, again, pull)
+    backing_off = (
+        Said("Normal", "BackOff", back_off, name),
+        Said("Warning", "Failed", "Error: ImagePullBackOff", name),
+    )
+    return Waiting(state, again, pull, backing_off)
+
+
+def _state(reason: str, message: str) -> Object:
+    return {"waiting": {"reason": reason, "message": message}}
