@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from actors.engine.controller import Controller, ControllerSettings, PassSettings, QueueSettings
+from actors.engine.controller import Controller, ControllerSettings, InHand, PassSettings, QueueSettings, task_log
 from actors.engine.discovery import Discovery
 from actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.engine.elector import Election, Elector
@@ -27,6 +27,7 @@ from actors.reconciliation.actor_names import (
     informer_name,
 )
 from actors.reconciliation.derived import MakeTable, check_interests, indexes_of, new_table
+from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
 from protocols.messages.discovery import ServedResource
 from runtime.client.api import Transport
@@ -243,21 +244,25 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
     tables: Mapping[str, Table] = {resource.id: assembly.tables[resource.id] for resource in spec.resources}
     settings = _controller_settings(assembly, spec, seed=seed)
 
-    def controller_context(tables: Tables) -> ControllerContext:
+    log = assembly.log.bind(source=spec.name, controller=spec.name)
+
+    def controller_context(tables: Tables, log: FilteringBoundLogger = log) -> ControllerContext:
         return ControllerContext(
             tables=tables,
             clock=assembly.clock,
-            log=assembly.log.bind(source=spec.name),
+            log=log,
             metrics=assembly.metrics,
             options=assembly.options,
         )
 
     def build(context: Context) -> Controller:
+        in_hand = InHand()
         return Controller(
             context,
             settings=settings,
             tables=tables,
-            build=lambda tables: spec.build(controller_context(tables)),
+            build=lambda tables: _reconciler(spec, controller_context(tables, task_log(log, in_hand))),
+            in_hand=in_hand,
             vitals=assembly.vitals,
             seed=seed,
             all_tables=assembly.tables,
@@ -269,6 +274,15 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
         child=lambda kind, name: spec.children[kind](name, controller_context(Tables(tables))),
         discovers=spec.discovers,
     )
+
+
+def _reconciler(spec: ControllerSpec, context: ControllerContext) -> Any:
+    reconciler = spec.build(context)
+    if type(reconciler).__module__.partition(".")[0] != "actors":  # for ours a test has looked
+        functions: list[Callable[..., Any]] = [queue.reconcile for queue in spec.queues]
+        functions += [one.run for one in spec.passes]
+        warn_of_forgotten_steps(reconciler, functions)
+    return reconciler
 
 
 def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerSettings:

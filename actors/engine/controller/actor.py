@@ -22,6 +22,7 @@ from actors.engine.controller.readiness import Readiness
 from actors.engine.controller.retries import Traces
 from actors.engine.controller.settings import ControllerSettings, QueueSettings
 from actors.engine.controller.sources import KeyQueue, PeriodicPass, Sources
+from actors.engine.controller.task_log import InHand
 from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
 from actors.engine.vitals import ControllerDescription, ControllerVitals, description
@@ -64,14 +65,17 @@ class Controller(Actor):
         vitals: Vitals,
         seed: int | None = None,
         all_tables: Mapping[str, Table] | None = None,
+        in_hand: InHand | None = None,
     ) -> None:
         """tables: by Resource.id, all that the reconciler reads; those of its watches among them.
 
-        all_tables: those of the whole system, where discovered ones are found once they are there.
+        all_tables: those of the whole system, where discovered ones are found once they are there. in_hand: kept at the
+        task that is being worked at, for the reconciler's log.
         """
         super().__init__(context)
         self._settings, self._static, self._all_tables = settings, tables, all_tables or {}
         self._build, self._vitals = build, vitals
+        self._in_hand = in_hand if in_hand is not None else InHand()
         self._random = random.Random(seed)
         self._reconciler: Any
         self._tables: Tables
@@ -120,6 +124,7 @@ class Controller(Actor):
             tables=tables,
             tell_frame=self.tell_frame,
             enqueue=self._enqueue,
+            in_hand=self._in_hand,
         )
         self._timetable = Timetable(now=now, resync=settings.resync)
         for peer in (DISPATCHER, *map(informer_name, self._static)):

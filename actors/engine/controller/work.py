@@ -12,6 +12,7 @@ from actors.engine.controller.readiness import check_freshness
 from actors.engine.controller.retries import one_line
 from actors.engine.controller.settings import ControllerSettings
 from actors.engine.controller.sources import Task
+from actors.engine.controller.task_log import InHand
 from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Tell
 from actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from protocols.codec import encode
@@ -53,11 +54,12 @@ class Work:
         tables: Tables,
         tell_frame: Callable[[str, bytes], None],
         enqueue: Callable[[Enqueue], None],
+        in_hand: InHand,
     ) -> None:
         """enqueue: raises KeyError on a queue that the controller does not have."""
         self._context, self._settings = context, settings
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
-        self._clock = context.clock
+        self._clock, self._in_hand = context.clock, in_hand
         self._waiting: dict[int, _Attempt] = {}  # by ticket
         self.ticket = context.incarnation * 1_000_000_000
         self.reconciled = self.failed = 0
@@ -68,7 +70,9 @@ class Work:
 
     def begin(self, task: Task, now: float) -> None:
         self.moved = now
+        self._in_hand.task = task
         self._advance(_Attempt(task), None)
+        self._in_hand.task = None
 
     def settle(self, settled: Settled) -> None:
         """Take an outcome; the reconciliation that waits for it goes on once it has all."""
@@ -87,7 +91,9 @@ class Work:
         self.moved = self._clock.monotonic()
         if attempt.missing == 0:
             del self._waiting[attempt.ticket]
+            self._in_hand.task = attempt.task
             self._advance(attempt, attempt.outcomes[0] if attempt.single else attempt.outcomes)
+            self._in_hand.task = None
 
     def lose(self, *, last_ticket: int, under_way: set[tuple[int, int]]) -> None:
         """The dispatcher is new: what the one before it had not sent yet is lost.

@@ -1,0 +1,150 @@
+"""Statements that do nothing, as their `yield from` or `yield` is missing: found by reading the source, once.
+
+    must(patch(WEBSITES, key, changes))            # a generator that nobody starts
+    record(WEBSITES, website, "Normal", …)         # a Record that nobody is sent
+
+A generator that was never started leaves no trace when it goes, so nothing can be noticed at run time that would not
+cost every step. What is called is looked up as the statement would find it: a global name, a method of the reconciler
+or of an object that it keeps. What is found in no such way, as a method of a local variable, is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+from actors.reconciliation import commands
+
+WORDS = frozenset(
+    {
+        commands.create,
+        commands.update,
+        commands.patch,
+        commands.delete,
+        commands.get_live,
+        commands.list_live,
+        commands.record,
+    }
+)
+_MISSING = object()
+_looked_at: WeakSet[type] = WeakSet()
+
+
+class ForgottenStep(NamedTuple):
+    """file, line: of the statement. missing: "yield from" or "yield"."""
+
+    file: str
+    line: int
+    code: str
+    missing: str
+
+
+def warn_of_forgotten_steps(reconciler: object, functions: Iterable[Callable[..., Any]] = ()) -> None:
+    """A RuntimeWarning at the place of each, for the first reconciler of its class.
+
+    functions: what is called with the reconciler, beside its own methods.
+    """
+    if type(reconciler) in _looked_at:
+        return
+    _looked_at.add(type(reconciler))
+    for one in forgotten_steps(reconciler, functions):
+        text = f"{one.code!r} does nothing: write `{one.missing} {one.code}`"
+        warnings.warn_explicit(text, RuntimeWarning, one.file, one.line)
+
+
+def forgotten_steps(reconciler: object, functions: Iterable[Callable[..., Any]] = ()) -> list[ForgottenStep]:
+    """In the functions given, the methods of the reconciler's class, and the steps that they call."""
+    waiting: list[tuple[Any, object]] = [(function, reconciler) for function in functions]
+    for base in type(reconciler).__mro__:
+        waiting += [(value, reconciler) for value in vars(base).values()]
+    seen: set[tuple[Any, type]] = set()
+    found: list[ForgottenStep] = []
+    while waiting:
+        function, owner = waiting.pop()
+        function = getattr(function, "__func__", function)  # of a static or class method, or a bound one
+        if not isinstance(function, FunctionType) or (function.__code__, type(owner)) in seen:
+            continue
+        seen.add((function.__code__, type(owner)))
+        for call, is_statement in _calls(function):
+            called, its_owner = _looked_up(call.func, function, owner)
+            if is_statement and called in WORDS:
+                found.append(_forgotten(function, call, "yield"))
+            elif inspect.isgeneratorfunction(called):
+                waiting.append((called, its_owner))
+                if is_statement:
+                    found.append(_forgotten(function, call, "yield from"))
+    return sorted(found)
+
+
+def _forgotten(function: FunctionType, call: ast.Call, missing: str) -> ForgottenStep:
+    return ForgottenStep(function.__code__.co_filename, call.lineno, ast.unparse(call), missing)
+
+
+def _calls(function: FunctionType) -> Iterator[tuple[ast.Call, bool]]:
+    """The calls in its source, and whether each is a statement of its own; none where there is no source."""
+    definition = _definitions(function.__code__.co_filename).get(function.__code__.co_firstlineno)
+    if definition is None:
+        return
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            yield node.value, True
+        elif isinstance(node, ast.Call):
+            yield node, False
+
+
+@lru_cache(maxsize=64)
+def _definitions(file: str) -> Mapping[int, ast.AST]:
+    """By the line on which each begins, its decorators included. A lambda is none."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return {}
+    return {
+        min([node.lineno, *(one.lineno for one in node.decorator_list)]): node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def _looked_up(node: ast.expr, function: FunctionType, owner: object) -> tuple[Any, object]:
+    """What this name stands for in the function, and the object that it is a method of. (None, owner) if unknown."""
+    value = _value(node, function, owner)
+    if value is _MISSING:
+        return None, owner
+    if isinstance(value, MethodType):
+        return value.__func__, value.__self__
+    return value, owner
+
+
+def _value(node: ast.expr, function: FunctionType, owner: object) -> Any:
+    """Properties are not run: _MISSING stands for what would need that."""
+    code = function.__code__
+    if isinstance(node, ast.Name):
+        if node.id in code.co_varnames:
+            return owner if code.co_argcount and node.id == code.co_varnames[0] == "self" else _MISSING
+        if node.id in code.co_freevars:
+            return _MISSING
+        return function.__globals__.get(node.id, _MISSING)
+    if not isinstance(node, ast.Attribute):
+        return _MISSING
+    holder = _value(node.value, function, owner)
+    if holder is _MISSING:
+        return _MISSING
+    if isinstance(holder, ModuleType):
+        return vars(holder).get(node.attr, _MISSING)
+    found = inspect.getattr_static(holder, node.attr, _MISSING)
+    if isinstance(found, FunctionType) and not isinstance(holder, type):
+        return MethodType(found, holder)
+    if isinstance(found, staticmethod | classmethod):
+        return found.__func__
+    if inspect.isdatadescriptor(found):
+        is_slot = inspect.ismemberdescriptor(found) and not isinstance(holder, type)
+        return getattr(holder, node.attr, _MISSING) if is_slot else _MISSING
+    return found

@@ -1,0 +1,174 @@
+"""Statements without their `yield from` or `yield`."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.app.arguments import read_options
+from actors.controllers.built_in import BUILT_IN
+from actors.reconciliation import (
+    Reconciliation,
+    Step,
+    Watch,
+    delete,
+    itself,
+    must,
+    record,
+    steps,
+    together,
+)
+from actors.reconciliation.forgotten_steps import forgotten_steps, warn_of_forgotten_steps
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from actors.simulation import SimulatedCluster
+from actors.simulation.driving import Bench, StillClock, drive
+from protocols.resources import PODS
+from runtime.logs.standard_log import quiet_log
+from runtime.metrics.registry import Metrics
+
+KEY = "default/web"
+
+
+def helper() -> Step[None]:
+    must(delete(PODS, KEY))  # 1
+    yield from together([])
+
+
+def forgetful_pass(_sweeper: Any) -> Step[None]:
+    together([])  # 9
+    yield from together([])
+
+
+class Kept:
+    def step(self) -> Step[None]:
+        yield from helper()
+
+
+class Forgetful:
+    def __init__(self) -> None:
+        self._kept = Kept()
+
+    def reconcile(self, key: str) -> Reconciliation:
+        must(delete(PODS, key))  # 2
+        steps.must(delete(PODS, key))  # 3
+        record(PODS, {}, "Normal", "Gone", "It is gone")  # 4
+        self._own_step()  # 5
+        self._kept.step()  # 6
+        self.of_the_class()  # 7
+        yield from must(delete(PODS, key))
+        return None
+
+    def _own_step(self) -> Step[None]:
+        delete(PODS, KEY)  # 8
+        yield from together([])
+
+    @staticmethod
+    def of_the_class() -> Step[None]:
+        yield from together([])
+
+
+class Careful:
+    """What looks like it, and is none."""
+
+    def __init__(self) -> None:
+        self._made: list[Any] = []
+
+    @property
+    def dangerous(self) -> Any:
+        raise AssertionError("properties are not run")
+
+    def reconcile(self, key: str) -> Reconciliation:
+        self._made.append(delete(PODS, key))
+        print(must)
+        self.dangerous.step()
+        step = must(delete(PODS, key))
+        yield from step
+        yield record(PODS, {}, "Normal", "Gone", "It is gone")
+        return None
+
+
+def lines_marked(numbers: Iterable[int]) -> list[int]:
+    source = Path(__file__).read_text().splitlines()
+    return sorted(at + 1 for number in numbers for at, line in enumerate(source) if line.endswith(f"# {number}"))
+
+
+def test_each_statement_that_starts_nothing_is_found_with_its_line() -> None:
+    found = forgotten_steps(Forgetful())
+    assert [one.line for one in found] == lines_marked(range(1, 9))
+    assert {one.file for one in found} == {__file__}
+    assert {one.missing for one in found if one.line in lines_marked([4, 8])} == {"yield"}
+    assert {one.missing for one in found if one.line in lines_marked([1, 2, 3, 5, 6, 7])} == {"yield from"}
+
+
+def test_what_is_kept_or_started_is_none() -> None:
+    assert forgotten_steps(Careful()) == []
+
+
+def test_functions_of_a_queue_are_read_too() -> None:
+    assert [one.line for one in forgotten_steps(object(), [helper])] == lines_marked([1])
+
+
+def test_a_function_without_source_is_left_out() -> None:
+    names: dict[str, Any] = {}
+    exec("def nothing(): yield", names)
+    linecache.checkcache()
+    assert forgotten_steps(object(), [names["nothing"], lambda: (yield)]) == []
+
+
+def test_a_warning_names_file_line_and_what_to_write() -> None:
+    with pytest.warns(RuntimeWarning) as warned:
+        warn_of_forgotten_steps(Forgetful())
+    first = min(warned, key=lambda one: one.lineno)
+    assert (first.filename, first.lineno) == (__file__, lines_marked([1])[0])
+    text = "'must(delete(PODS, KEY))' does nothing: write `yield from must(delete(PODS, KEY))`"
+    assert str(first.message) == text
+
+
+def test_running_a_reconciler_by_hand_warns() -> None:
+    class AnotherForgetful:
+        def reconcile(self, key: str) -> Reconciliation:
+            together([delete(PODS, key)])
+            yield from together([])
+            return None
+
+    bench = Bench({PODS: []})
+    with pytest.warns(RuntimeWarning, match="does nothing"):
+        drive(AnotherForgetful(), KEY, bench.accept, tables=bench.tables)
+
+
+def test_a_controller_that_starts_warns(cluster: SimulatedCluster) -> None:
+    class Sweeper:
+        def sweep(self) -> Reconciliation:
+            yield from together([])
+            return None
+
+    spec = ControllerSpec(
+        name="sweeper",
+        reads=(PODS,),
+        queues=(Queue(watches=(Watch(PODS, to=itself),), reconcile=lambda _sweeper, _key: helper()),),
+        passes=(Pass("forgetful", every=lambda _options: 60.0, run=forgetful_pass),),
+        build=lambda _context: Sweeper(),
+    )
+    cluster.manager(controllers=[spec])
+    with pytest.warns(RuntimeWarning) as warned:
+        cluster.run_for(1.0)
+    assert [one.lineno for one in warned] == lines_marked([9])
+
+
+@pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
+def test_our_own_controllers_forget_none(spec: ControllerSpec) -> None:
+    reconciler = spec.build(
+        ControllerContext(
+            tables=Bench({resource: [] for resource in spec.resources}).tables,
+            clock=StillClock(),
+            log=quiet_log(),
+            metrics=Metrics(),
+            options=read_options(["--cluster-cidr=10.0.0.0/16", "--allocate-node-cidrs=true"]),
+        )
+    )
+    functions = [*(queue.reconcile for queue in spec.queues), *(one.run for one in spec.passes)]
+    assert forgotten_steps(reconciler, functions) == []
