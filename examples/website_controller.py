@@ -57,11 +57,10 @@ class Websites:
     def _follow(self, key: Key, website: Object, deployment: Object) -> Step[None]:
         changes = differences(website, deployment)
         if changes:
-            yield from must(patch(DEPLOYMENTS, key, {"spec": changes}))
+            yield from must(patch(DEPLOYMENTS, key, {"spec": changes}, patch_type=PatchType.STRATEGIC))
         ready = deployment.get("status", {}).get("readyReplicas", 0)
         if website.get("status", {}).get("ready") != ready:
-            status = {"status": {"ready": ready}}
-            yield from must(patch(WEBSITES, key, status, patch_type=PatchType.MERGE, subresource="status"))
+            yield from must(patch(WEBSITES, key, {"status": {"ready": ready}}, subresource="status"))
 
 
 def is_owned(deployment: Object, website: Object) -> bool:
@@ -73,8 +72,6 @@ def deployment_of(website: Object) -> Object:
     meta, labels = website["metadata"], {"website": website["metadata"]["name"]}
     owner = {"apiVersion": WEBSITES.api_version, "kind": WEBSITES.kind, "name": meta["name"], "uid": meta["uid"]}
     return {
-        "apiVersion": DEPLOYMENTS.api_version,
-        "kind": DEPLOYMENTS.kind,
         "metadata": {
             "name": meta["name"],
             "namespace": meta["namespace"],

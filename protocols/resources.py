@@ -33,10 +33,16 @@ class Resource:
     @property
     def name(self) -> str:
         """The name as kubectl and errors spell it: "pods", "replicasets.apps"."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        return name_of_resource(self.id)
 
     def __str__(self) -> str:
         return self.name
+
+
+def name_of_resource(resource_id: str) -> str:
+    """Resource.name of this id."""
+    parts = resource_id.split("/")
+    return f"{parts[2]}.{parts[0]}" if len(parts) == 3 else parts[-1]
 
 
 def resource_path(resource_id: str, namespace: str = "", name: str = "", subresource: str = "") -> str:

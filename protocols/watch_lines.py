@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from protocols.objects import Object, encode_to_keep
-from protocols.versions import decimal
+from protocols.versions import parse_version
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # annotation of the bookmark that ends a streaming list (KEP-3157)
 
@@ -81,7 +81,7 @@ def strip(obj: Object) -> bytes:
 def version_of(obj: Object) -> int | None:
     """metadata.resourceVersion as a number, None if it is missing or none of 64 bits."""
     meta = obj.get("metadata")
-    return decimal(meta.get("resourceVersion")) if isinstance(meta, dict) else None
+    return parse_version(meta.get("resourceVersion")) if isinstance(meta, dict) else None
 
 
 def ends_initial_events(bookmark: Object) -> bool:

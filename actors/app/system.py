@@ -53,7 +53,8 @@ HALT_WITHIN = 5.0  # seconds
 class ControllerSystem:
     """One controller manager with all its actors.
 
-    controllers: those that it may run; which of them it does, options.generic.controllers says (--controllers).
+    controllers: those that it may run, BUILT_IN where left out; which of them it does, options.generic.controllers says
+    (--controllers).
     election: None runs without a lease. The transport is the caller's, to be closed after stop(). log: Python's own
     logging, under the name "kcm", where it is left out. seed: makes every random choice of the actors repeatable.
     journal: keeps what they tell each other; the caller's, to be closed after stop().
@@ -64,7 +65,7 @@ class ControllerSystem:
         *,
         transport: Transport,
         log: FilteringBoundLogger | None = None,
-        controllers: Iterable[ControllerSpec] = BUILT_IN,
+        controllers: Iterable[ControllerSpec] | None = None,
         options: Options | None = None,
         election: Election | None = None,
         clock: Clock | None = None,
@@ -80,7 +81,7 @@ class ControllerSystem:
         self.metrics = metrics if metrics is not None else Metrics()
         self.vitals = Vitals()
         self.log = log if log is not None else standard_log("kcm")
-        self.controllers = tuple(controllers)
+        self.controllers = BUILT_IN if controllers is None else tuple(controllers)
         self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=MANAGER)
         self.actors.orphaned = self._manager_failed
         self.actors.journal = journal

@@ -211,6 +211,7 @@ def _election(launch: Launch) -> Election | None:
             retry_period=chosen.retry_period,
             namespace=chosen.resource_namespace,
             name=chosen.resource_name,
+            component="kube-controller-manager",
         )
     except ValueError as err:
         raise StartError(str(err)) from err

@@ -33,8 +33,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from protocols.integers import parse_uint
 from protocols.objects import Object, annotations_of
-from protocols.versions import decimal
 
 DOMAIN = "hollow.kcm.dev/"
 REJECT = "hollow.kcm.dev/reject"
@@ -129,4 +129,4 @@ def as_seconds(text: str | None) -> float | None:
 
 def as_exit_code(text: str | None) -> int | None:
     """0 to 255; None where the annotation is missing or says anything else."""
-    return decimal(text, at_most=255)
+    return parse_uint(text, range(256))

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from actors.hollow.images import Pull, Said, hindrance
 from actors.hollow.probes import first_verdict, probe_of, readiness
 from actors.hollow.scripts import FOR_EVER, Script, Scripts
+from protocols.messages.recording import RecordType
 from protocols.objects import Object, metadata, uid_of
 from protocols.times import format_time, parse_time
 from runtime.scheduling.backoff import Backoff
@@ -263,7 +264,7 @@ class _Look:
         over["containerID"] = container_id(self._around.uid, self._container["name"], restarts)
         return over
 
-    def _say(self, type: str, reason: str, message: str) -> None:
+    def _say(self, type: RecordType, reason: str, message: str) -> None:
         self._said.append(Said(type, reason, message, self._container["name"]))
 
     def _life(

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from protocols.messages.recording import RecordType
 from protocols.objects import Object
 from runtime.scheduling.backoff import Backoff
 
@@ -36,7 +37,7 @@ class Pull(NamedTuple):
 class Said(NamedTuple):
     """An event about a container, "" for one about its pod."""
 
-    type: str
+    type: RecordType
     reason: str
     message: str
     container: str = ""

@@ -32,6 +32,7 @@ from actors.reconciliation import (
 )
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerSpec, Queue
+from protocols.messages.commands import PatchType
 from protocols.messages.outcomes import Conflict, NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, metadata, name_of
@@ -153,7 +154,8 @@ class HollowKubelet:
     def _write(self, key: Key, pod: Object, plan: PodPlan) -> Step[None]:
         changes = status_patch(pod, plan.status)
         if changes is not None:
-            yield from must(patch(PODS, key, changes, subresource="status"), but=(NotFound,))
+            command = patch(PODS, key, changes, patch_type=PatchType.STRATEGIC, subresource="status")
+            yield from must(command, but=(NotFound,))
 
     def _stop(self, entry: Entry, pod: Object, node: Object) -> Step[RequeueAfter | None]:
         key, uid = entry.key, entry.uid

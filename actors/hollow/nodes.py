@@ -44,7 +44,7 @@ from actors.reconciliation import (
     together,
 )
 from actors.reconciliation.specs import ControllerSpec, Pass, Queue
-from protocols.messages.commands import Command
+from protocols.messages.commands import Command, PatchType
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, labels_of, make_key, uid_of
@@ -145,7 +145,8 @@ class HollowNodes:
         due = started >= kubelet.status_due
         changes = status_changes(node, kubelet.machine, now=now, heartbeat=due, ready=says_ready(node))
         if changes:
-            commands.append(patch(NODES, name, {"status": changes}, subresource="status"))
+            body = {"status": changes}
+            commands.append(patch(NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status"))
         renewed, *written = yield from together(commands)
         if isinstance(renewed, NotFound):
             commands[0] = create(LEASES, new_lease(node, now=now))

@@ -32,7 +32,7 @@ from actors.reconciliation import Change, Interest, Reconciliation, RequeueAfter
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.conditions import find_condition
-from protocols.messages.commands import Create
+from protocols.messages.commands import Create, PatchType
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, encode_object, split_key
@@ -229,7 +229,8 @@ class HollowScheduler:
         condition = _unschedulable(pod, message, now=self._clock.now())
         if condition is not None:
             changes = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [condition]}}
-            yield from must(patch(PODS, key, changes, subresource="status"), but=(NotFound, Conflict))
+            command = patch(PODS, key, changes, patch_type=PatchType.STRATEGIC, subresource="status")
+            yield from must(command, but=(NotFound, Conflict))
         return RequeueAfter(backoff)
 
 

@@ -1,4 +1,9 @@
-"""Commands and events as reconcilers write them: by resource and key, with objects instead of bytes."""
+"""Commands and events as reconcilers write them: by resource and key, with objects instead of bytes.
+
+What the Resource knows need not be said again: kind and apiVersion are filled in, as tables hand out objects without
+them. What contradicts it is refused here, where its author sees the line: TypeError on a key that is no text,
+ValueError on one that names no object of the resource, and on an object of another kind.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from protocols.messages.commands import Create, Delete, Get, List, Patch, PatchType, Update
-from protocols.messages.recording import Record
-from protocols.objects import Key, encode_object, make_key, metadata, name_of, namespace_of
+from protocols.messages.recording import RECORD_TYPES, Record, RecordType
+from protocols.objects import Key, encode_object, make_key, metadata, name_of, namespace_of, split_key
 from protocols.resources import Resource
+
+# Subresources whose body is the object itself. Others have a kind of their own: scale, binding, eviction, token, …
+OF_THE_OBJECT = frozenset({"", "status", "approval", "ephemeralcontainers", "finalize", "resize"})
 
 
 def create(
@@ -18,14 +26,19 @@ def create(
     where = namespace_of(obj) if namespace is None else namespace
     if resource.namespaced and not where:
         raise ValueError(f"a {resource.kind} is made in a namespace, and none is given for {name_of(obj)!r}")
-    return Create(resource.id, where, encode_object(obj), subresource=subresource)
+    if where and not resource.namespaced:
+        raise ValueError(f"a {resource.kind} is in no namespace, and {where!r} is given for {name_of(obj)!r}")
+    return Create(resource.id, where, _whole(resource, obj, subresource), subresource=subresource)
 
 
 def update(resource: Resource, obj: Mapping[str, Any], *, subresource: str = "") -> Update:
+    """The whole object as it is to be, usually a copy of what a table handed out with some parts changed.
+
+    Its resourceVersion is the precondition: Conflict if the stored one is newer.
+    """
     meta = metadata(obj)
-    return Update(
-        resource.id, make_key(meta.get("namespace") or "", meta["name"]), encode_object(obj), subresource=subresource
-    )
+    key = _checked(resource, make_key(meta.get("namespace") or "", meta.get("name") or ""))
+    return Update(resource.id, key, _whole(resource, obj, subresource), subresource=subresource)
 
 
 def patch(
@@ -33,10 +46,26 @@ def patch(
     key: Key,
     body: Mapping[str, Any] | Sequence[Any],
     *,
-    patch_type: PatchType = PatchType.STRATEGIC,
+    patch_type: PatchType | None = None,
     subresource: str = "",
+    field_manager: str = "",
+    force: bool = False,
 ) -> Patch:
-    return Patch(resource.id, key, encode_object(body), patch_type, subresource)  # type: ignore[arg-type]
+    """A map is merged into the object (RFC 7386): None removes a field, and a list replaces the whole list. A list is
+    one of operations (RFC 6902). So it is for every resource.
+
+    patch_type: STRATEGIC merges lists by their keys, for built-in resources alone: custom ones refuse it. APPLY takes
+    field_manager, and force to take over fields of other managers.
+    """
+    operations = not isinstance(body, Mapping)
+    if patch_type is None:
+        patch_type = PatchType.JSON if operations else PatchType.MERGE
+    if operations != (patch_type == PatchType.JSON):
+        raise TypeError(f"a patch of type {patch_type} is a {'map' if operations else 'list of operations'}")
+    if (patch_type == PatchType.APPLY) != bool(field_manager):
+        raise ValueError("field_manager goes with a patch of type APPLY, and is required there")
+    raw = _whole(resource, body, subresource) if patch_type == PatchType.APPLY else encode_object(body)  # type: ignore[arg-type]
+    return Patch(resource.id, _checked(resource, key), raw, patch_type, subresource, field_manager, force)
 
 
 def delete(
@@ -44,17 +73,28 @@ def delete(
     key: Key,
     *,
     uid: str | None = None,
+    resource_version: str | None = None,
     grace_seconds: int | None = None,
     propagation: str | None = None,
     depends_on: Iterable[Resource] | None = None,
 ) -> Delete:
-    """depends_on: whose tables it rests on: it is postponed while one is stale. None: all that the spec names."""
-    ids = None if depends_on is None else tuple(one.id for one in depends_on)
-    return Delete(resource.id, key, uid=uid, grace_seconds=grace_seconds, propagation=propagation, depends_on=ids)
+    """uid, resource_version: preconditions: Conflict if the object is another, or has changed.
+
+    depends_on: whose tables it rests on: it is postponed while one is stale. None: all that the spec names.
+    """
+    return Delete(
+        resource.id,
+        _checked(resource, key),
+        uid=uid,
+        resource_version=resource_version,
+        grace_seconds=grace_seconds,
+        propagation=propagation,
+        depends_on=None if depends_on is None else tuple(one.id for one in depends_on),
+    )
 
 
 def get_live(resource: Resource, key: Key) -> Get:
-    return Get(resource.id, key)
+    return Get(resource.id, _checked(resource, key))
 
 
 def list_live(resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = "") -> List:
@@ -62,9 +102,17 @@ def list_live(resource: Resource, namespace: str = "", *, label_selector: str = 
 
 
 def record(
-    resource: Resource, about: Mapping[str, Any], type: str, reason: str, message: str, *, field_path: str = ""
+    resource: Resource,
+    about: Mapping[str, Any],
+    type: RecordType,
+    reason: str,
+    message: str,
+    *,
+    field_path: str = "",
 ) -> Record:
-    """An event about an object. type: "Normal" or "Warning"."""
+    """An event about an object."""
+    if type not in RECORD_TYPES:
+        raise ValueError(f"the type of an event is one of {', '.join(RECORD_TYPES)}, not {type!r}")
     meta = metadata(about)
     return Record(
         resource.api_version,
@@ -78,3 +126,30 @@ def record(
         message,
         field_path,
     )
+
+
+def _checked(resource: Resource, key: Key) -> Key:
+    """Raises TypeError or ValueError on what is no key of this resource."""
+    if not isinstance(key, str):
+        raise TypeError(f"a key of {resource} is text, not {key!r:.80}")
+    namespace, name = split_key(key)
+    if not name or "/" in namespace or bool(namespace) != resource.namespaced:
+        form = "namespace/name" if resource.namespaced else "name"
+        raise ValueError(f"{key!r} is no key of {resource}: it is {form!r}")
+    return key
+
+
+def _whole(resource: Resource, obj: Mapping[str, Any], subresource: str) -> bytes:
+    """The object as JSON, with its kind and apiVersion. Raises ValueError if it has others than the resource."""
+    if subresource not in OF_THE_OBJECT:
+        return encode_object(obj)
+    kind, api_version = obj.get("kind"), obj.get("apiVersion")
+    if kind == resource.kind and api_version == resource.api_version:
+        return encode_object(obj)
+    for said, known in ((kind, resource.kind), (api_version, resource.api_version)):
+        if said and said != known:
+            raise ValueError(
+                f"{kind or 'an object'} of {api_version or 'no apiVersion'} is no {resource.kind} of "
+                f"{resource.api_version}, as {resource} are"
+            )
+    return encode_object({**obj, "apiVersion": resource.api_version, "kind": resource.kind})

@@ -75,8 +75,9 @@ class AnyQueue:
     max_retries: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises TypeError on a single watch in place of a tuple."""
+        """Raises TypeError on a single watch in place of a tuple, and on what cannot be called."""
         _refuse_single(f"watches of queue {self.name!r}", self.watches)
+        _refuse_uncallable(f"queue {self.name!r}", reconcile=self.reconcile, concurrency=self.concurrency)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,10 @@ class Pass:
     every: Callable[[Options], float]
     run: Callable[[Any], Reconciliation]
     queue: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises TypeError on what cannot be called."""
+        _refuse_uncallable(f"pass {self.name!r}", every=self.every, run=self.run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +166,15 @@ class ControllerSpec:
     checks: tuple[Check, ...] = ()
     children: Mapping[str, Callable[[str, ControllerContext], ActorSpec]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<ControllerSpec {self.name}>"  # the whole of BUILT_IN is 5 kB
+
     def __post_init__(self) -> None:
-        """Raises TypeError on ("x") for ("x",): each letter would be an alias; ValueError on two equal names."""
+        """Raises TypeError on ("x") for ("x",), as each letter would be an alias, and on what cannot be called;
+        ValueError on an empty name, or two equal ones.
+        """
+        if not self.name or not isinstance(self.name, str):
+            raise ValueError(f"a controller has a name, got {self.name!r}")
         several = {
             "aliases": self.aliases,
             "queues": self.queues,
@@ -173,6 +185,7 @@ class ControllerSpec:
         }
         for what, given in several.items():
             _refuse_single(f"{what} of {self.name}", given)
+        _refuse_uncallable(self.name, build=self.build, enabled_if=self.enabled_if, resync=self.resync)
         for names in ([queue.name for queue in self.queues], [one.name for one in self.passes]):
             if len(set(names)) < len(names):
                 raise ValueError(f"two queues or passes of {self.name} have one name: {names}")
@@ -191,3 +204,9 @@ class ControllerSpec:
 def _refuse_single(what: str, given: object) -> None:
     if not isinstance(given, tuple | list):
         raise TypeError(f"{what}: expected a tuple, got {given!r}")
+
+
+def _refuse_uncallable(what: str, **functions: object) -> None:
+    for name, function in functions.items():
+        if not callable(function):
+            raise TypeError(f"{what}: {name} is a function, not {function!r}")

@@ -92,6 +92,13 @@ class Watch(Generic[K_co]):
     to: Callable[[Change, Tables], Iterable[K_co]]
     interest: Interest = EVERYTHING
 
+    def __post_init__(self) -> None:
+        """Raises TypeError on a resource that is none, and a `to` that cannot be called."""
+        if not isinstance(self.resource, Resource):
+            raise TypeError(f"a watch is of a Resource, not of {self.resource!r}")
+        if not callable(self.to):
+            raise TypeError(f"watch of {self.resource}: to is a function, not {self.to!r}")
+
 
 def itself(change: Change, _tables: Tables) -> Iterable[Key]:
     """The changed object's own key."""

@@ -16,17 +16,21 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from actors.engine.controller.own_writes import remember
 from actors.reconciliation import Enqueue, Reconciler, Reconciliation, RequeueAfter, Tell
 from actors.reconciliation.derived import frozen_table
+from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from actors.reconciliation.specs import Index
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.messages.recording import Record
 from protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of
 from protocols.resources import Resource
 from protocols.times import format_time
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
+from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
 from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry, Table, TableWriter
@@ -121,14 +125,11 @@ class Bench:
                 return Done(encode_object(obj))
             case Update(_, _, body):
                 return Done(encode_object(self._newer(decode_object(body))))
-            case Patch(resource, key, body):
+            case Patch(resource, key):
                 known = self._known(resource, key)
                 if known is None:
                     return NotFound(f'"{key}" not found')
-                of = self._by_id[resource].resource
-                schema = merge_schema_of(of.group, of.version, of.kind)
-                patched = apply_strategic_merge(known, decode_object(body), schema=schema)
-                return Done(encode_object(self._newer(patched)))
+                return Done(encode_object(self._newer(_patched(known, command, self._by_id[resource].resource))))
             case Delete(resource, key):
                 return NotFound(f'"{key}" not found') if self._known(resource, key) is None else Done(_SUCCESS)
             case Get(resource, key):
@@ -152,6 +153,19 @@ class Bench:
         meta = {"uid": f"uid-of-{name_of(obj)}", "resourceVersion": str(self._version), **obj["metadata"]}
         whole = {**obj, "metadata": meta}
         return table.make_entry(whole, encode_object(whole))
+
+
+def _patched(obj: Object, command: Patch, of: Resource) -> Object:
+    body = orjson.loads(command.body)
+    match command.patch_type:
+        case PatchType.MERGE:
+            return apply_merge_patch(obj, body)
+        case PatchType.JSON:
+            return apply_json_patch(obj, body)
+        case PatchType.STRATEGIC:
+            return apply_strategic_merge(obj, body, schema=merge_schema_of(of.group, of.version, of.kind))
+        case other:
+            raise AssertionError(f"no outcome for a patch of type {other}")
 
 
 _SUCCESS = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
@@ -194,7 +208,8 @@ def drive(
     raises: type[Exception] | None = None,
     stop_after: int | None = None,
 ) -> Driven:
-    """Run one reconciliation of this key to its end. See `drive_steps`."""
+    """Run one reconciliation of this key to its end. See `drive_steps`. Warns of forgotten steps."""
+    warn_of_forgotten_steps(reconciler)
     return drive_steps(reconciler.reconcile(key), answer, tables=tables, raises=raises, stop_after=stop_after)
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from protocols.messages.cloud import CLOUD_CALLS, CloudCall
+from protocols.objects import Key, decode_object, make_key, metadata
+from protocols.resources import name_of_resource
 
 
 class PatchType(StrEnum):
@@ -109,6 +111,32 @@ class List:
 
 Command = Create | Update | Patch | Delete | DeleteCollection | Get | List | CloudCall
 COMMANDS: tuple[type[Command], ...] = (Create, Update, Patch, Delete, DeleteCollection, Get, List, *CLOUD_CALLS)
+
+
+def in_words(command: Command) -> str:
+    """Verb, resource and key, as people say them: "update websites.example.com default/shop status"."""
+    if isinstance(command, CLOUD_CALLS):
+        return f"cloud call {type(command).__name__}"
+    verb = "delete all" if isinstance(command, DeleteCollection) else type(command).__name__.lower()
+    about = [verb, name_of_resource(command.resource), _object_of(command), getattr(command, "subresource", "")]
+    return " ".join(part for part in about if part)
+
+
+def _object_of(command: Command) -> Key:
+    """What it is about; of a creation by a generated name what the name begins with."""
+    match command:
+        case Create(_, namespace, body, name):
+            try:
+                meta = metadata(decode_object(body))
+            except ValueError:
+                meta = {}
+            return make_key(namespace, name or str(meta.get("name") or meta.get("generateName") or ""))
+        case Update(_, key) | Patch(_, key) | Delete(_, key) | Get(_, key):
+            return key
+        case List(_, namespace) | DeleteCollection(_, namespace):
+            return f"in {namespace}" if namespace else ""
+        case _:
+            return ""
 
 
 @dataclass(frozen=True, slots=True)

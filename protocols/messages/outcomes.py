@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from protocols.messages.commands import Command
+from protocols.messages.commands import Command, in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,15 @@ class Settled:
 
 
 class CommandFailed(Exception):
-    """A command had an outcome that its reconciler does not match; the key is retried with backoff."""
+    """A command had an outcome that its reconciler does not match; the key is retried with backoff.
+
+    failure.message is the server's text alone.
+    """
 
     def __init__(self, command: Command, failure: Failure) -> None:
         self.command, self.failure = command, failure
-        super().__init__(failure.message or type(failure).__name__)
+        super().__init__(command, failure)
+
+    def __str__(self) -> str:
+        said = f": {self.failure.message}" if self.failure.message else ""
+        return f"{in_words(self.command)}: {type(self.failure).__name__}{said}"

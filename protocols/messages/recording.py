@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+RecordType = Literal["Normal", "Warning"]
+RECORD_TYPES: tuple[str, ...] = get_args(RecordType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +14,7 @@ class Record:
     """Write a core/v1 Event about an object. Reconciler → (its actor) → event recorder; no outcome comes back.
 
     api_version, kind, namespace, name, uid, resource_version, field_path: the involved object.
-    type: "Normal" or "Warning". component: the event's source ("replicaset-controller"). client: the API client that
+    type: one of RECORD_TYPES. component: the event's source ("replicaset-controller"). client: the API client that
     writes it. The actor that drives the reconciler fills both in where they are empty.
     """
 

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
 
-from protocols.versions import decimal
+from protocols.integers import parse_uint
 from runtime.client.config import ConfigError
 
 PROXY_SCHEMES = ("http", "https")
@@ -77,7 +77,7 @@ def _is_excluded(host: str, port: int, no_proxy: str) -> bool:
         if address is not None and _network_holds(entry, address):
             return True
         name, colon, wanted = entry.rpartition(":")
-        excluded = decimal(wanted)
+        excluded = parse_uint(wanted)
         if colon and excluded is not None and name.count(":") != 1:
             if excluded != port:
                 continue

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from protocols.objects import make_key
-from protocols.versions import decimal
+from protocols.versions import parse_version
 from protocols.watch_lines import INITIAL_EVENTS_END
 from runtime.client.api import Breakable, Request, Response, Stream, Transport
 from runtime.faults.answers import no_answer, refusal
@@ -94,7 +94,7 @@ class FaultyTransport:
         self._inner.send(request, client=client, on_response=again if repeated else answered)
 
     def _rewound(self, request: Request) -> Request:
-        version = decimal(request.query.get("resourceVersion"))
+        version = parse_version(request.query.get("resourceVersion"))
         if not version:
             return request
         fault = self._strike(FaultKind.WATCH_REWOUND, request)

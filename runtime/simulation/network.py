@@ -11,7 +11,7 @@ from typing import Protocol
 import orjson
 
 from protocols.objects import make_key
-from protocols.versions import decimal
+from protocols.versions import parse_version
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import ADDED
@@ -329,14 +329,14 @@ class SimulatedStream:
         if query.get("sendInitialEvents") == "true":
             stale = network.strike(FaultKind.LIST_STALE, self.scope)
             revision = network.revision_before(stale.seconds) if stale is not None else None
-            if stale is None or revision is None or revision < (decimal(query.get("resourceVersion")) or 0):
+            if stale is None or revision is None or revision < (parse_version(query.get("resourceVersion")) or 0):
                 return request  # a server that is behind waits until it is no older than what is asked for
             if not self._list(request, revision):
                 return request
             self._lag = stale.seconds
             kept = {name: query[name] for name in ("watch", "allowWatchBookmarks", "timeoutSeconds") if name in query}
             return replace(request, query={**kept, "resourceVersion": str(revision)})
-        version = decimal(query.get("resourceVersion"))
+        version = parse_version(query.get("resourceVersion"))
         if version:
             rewound = network.strike(FaultKind.WATCH_REWOUND, self.scope)
             if rewound is not None:

@@ -172,6 +172,7 @@ class Lister:
         return [self._table.object_of(entry) for entry in self.orphan_entries(namespace)]
 
     def indexed(self, index: str, value: str) -> list[Object]:
+        """The objects that have this value in an index that a spec declares. Raises LookupError on an unknown index."""
         return [self._table.object_of(entry) for entry in self._overlay.indexed(index, value)]
 
     # The same as entries: nothing is decoded, and `entry.facts` is available.

@@ -26,7 +26,7 @@ from protocols.objects import (
     uid_of,
 )
 from protocols.resources import Resource
-from protocols.versions import decimal
+from protocols.versions import parse_version
 from runtime.tables.audience import Audience
 from runtime.tables.entry import Entry
 
@@ -141,6 +141,10 @@ class Table:
             if self._indexes.setdefault(name, values_of) is not values_of:
                 raise ValueError(f"two different indexes of {self.resource} are named {name!r}")
 
+    @property
+    def index_names(self) -> tuple[str, ...]:
+        return (*self._indexes, *BUILT_IN_INDEXES)
+
     # Reading: any thread.
 
     def __len__(self) -> int:
@@ -153,8 +157,13 @@ class Table:
         return list(self._state.entries.values())
 
     def indexed(self, index: str, value: str) -> list[Entry]:
+        """Raises LookupError that names the indexes there are, if this is none of them."""
         bucket = self._state.indexes.get((index, value))
-        return list(bucket.values()) if bucket else []
+        if bucket:
+            return list(bucket.values())
+        if index not in self._indexes and index not in BUILT_IN_INDEXES:
+            raise LookupError(f"{self.resource} have no index {index!r}, but {', '.join(map(repr, self.index_names))}")
+        return []
 
     def object_of(self, entry: Entry) -> Object:
         """The decoded object, which must not be modified."""
@@ -183,7 +192,7 @@ class Table:
         key = key_of(obj)
         if not key or key.endswith("/"):
             raise ValueError("metadata.name is missing")
-        version = decimal(obj["metadata"].get("resourceVersion"))
+        version = parse_version(obj["metadata"].get("resourceVersion"))
         if version is None:
             raise ValueError(f"metadata.resourceVersion is no number: {obj['metadata'].get('resourceVersion')!r:.80}")
         controller = controller_of(obj)

@@ -1,4 +1,4 @@
-"""Whole numbers in text that others wrote, and the version of an object in a response."""
+"""Resource versions, and that of an object in a response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.versions import UINT64, decimal, own_version
+from protocols.versions import UINT64, own_version, parse_version
 
 DIGITS_THAT_INT_REFUSES = "7" * 4301
 
@@ -31,13 +31,8 @@ DIGITS_THAT_INT_REFUSES = "7" * 4301
         (None, None),
     ],
 )
-def test_a_decimal_is_ascii_digits_of_64_bits(text: Any, number: int | None) -> None:
-    assert decimal(text) == number
-
-
-def test_a_decimal_may_have_a_lower_bound_of_its_own() -> None:
-    assert decimal("255", at_most=255) == 255
-    assert decimal("256", at_most=255) is None
+def test_a_version_is_ascii_digits_of_64_bits(text: Any, number: int | None) -> None:
+    assert parse_version(text) == number
 
 
 ANNOTATED = {"annotations": {"resourceVersion": "7"}, "name": "web", "resourceVersion": "42"}
@@ -94,5 +89,5 @@ _json = st.recursive(
 @given(_json, _json)
 def test_it_is_what_decoding_the_whole_object_shows(meta: Any, spec: Any) -> None:
     for obj in ({"kind": "Pod", "metadata": meta, "spec": spec}, {"spec": spec, "metadata": meta}):
-        shown = decimal(meta.get("resourceVersion")) if isinstance(meta, dict) else None
+        shown = parse_version(meta.get("resourceVersion")) if isinstance(meta, dict) else None
         assert own_version(orjson.dumps(obj)) == (shown or 0)

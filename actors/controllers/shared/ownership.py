@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from actors.reconciliation import Step, get_live, patch, together
-from protocols.messages.commands import Command, Get, Patch
+from protocols.messages.commands import Command, Get, Patch, PatchType
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Invalid, NotFound
 from protocols.objects import (
     Object,
@@ -115,7 +115,7 @@ def adoption(
     meta["uid"] = entry.uid
     if finalizers:
         meta["finalizers"] = list(finalizers)
-    return patch(dependents, entry.key, {"metadata": meta})
+    return patch(dependents, entry.key, {"metadata": meta}, patch_type=PatchType.STRATEGIC)
 
 
 def release(entry: Entry, *, dependents: Resource, owner: Object, finalizers: Sequence[str] = ()) -> Patch:
@@ -123,7 +123,7 @@ def release(entry: Entry, *, dependents: Resource, owner: Object, finalizers: Se
     meta: Object = {"uid": entry.uid, "ownerReferences": [{"$patch": "delete", "uid": uid_of(owner)}]}
     if finalizers:
         meta["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
-    return patch(dependents, entry.key, {"metadata": meta})
+    return patch(dependents, entry.key, {"metadata": meta}, patch_type=PatchType.STRATEGIC)
 
 
 def claim(

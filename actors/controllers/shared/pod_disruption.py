@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.reconciliation import patch
 from protocols.conditions import find_condition
-from protocols.messages.commands import Patch
+from protocols.messages.commands import Patch, PatchType
 from protocols.objects import Key, Object, metadata, uid_of
 from protocols.resources import PODS
 from protocols.times import format_time
@@ -44,4 +44,5 @@ def disruption_condition(pod: Object, *, reason: str, message: str, now: float) 
 
 def patch_status(key: Key, pod: Object, changes: Mapping[str, Any]) -> Patch:
     """Write these fields of its status, conditions merged by type; the uid is a precondition."""
-    return patch(PODS, key, {"metadata": {"uid": uid_of(pod)}, "status": changes}, subresource="status")
+    body = {"metadata": {"uid": uid_of(pod)}, "status": changes}
+    return patch(PODS, key, body, patch_type=PatchType.STRATEGIC, subresource="status")

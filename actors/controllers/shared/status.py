@@ -24,8 +24,7 @@ def write_status(
     """
     current: Mapping[str, Any] = obj
     while True:
-        body = {"apiVersion": resource.api_version, "kind": resource.kind, **current, "status": status}
-        put = update(resource, body, subresource="status")
+        put = update(resource, {**current, "status": status}, subresource="status")
         outcome = yield from perform(put)
         if isinstance(outcome, Done):
             return True

@@ -9,24 +9,34 @@ JITTER = 1.2  # of the retry period, while acquiring
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Election:
-    """The --leader-elect-* flags; durations in seconds. identity: who we are in holderIdentity.
+    """Who of several copies of a program may write: the one whose identity is in this Lease, `namespace`/`name`.
 
-    ended: identities of processes that are proven to have ended; a lease that one of them holds is free.
-    Raises ValueError as upstream's constructor does on timings that cannot work.
+    identity: other than every other copy's, as the pod's name is; it is the Lease's holderIdentity. component: the
+    source of events about the Lease; the Lease's name where left empty. Durations are in seconds, and by default those
+    of --leader-elect-lease-duration, -renew-deadline and -retry-period. ended: identities of processes that are proven
+    to have ended; a lease that one of them holds is free.
+
+    The Lease has no default: with another program's, and kube-controller-manager has one on every cluster, one would
+    wait until that program ends. Raises ValueError on names that are empty and, as upstream, on timings that cannot
+    work.
     """
 
     identity: str
+    namespace: str
+    name: str
+    component: str = ""
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
-    namespace: str = "kube-system"
-    name: str = "kube-controller-manager"
-    component: str = "kube-controller-manager"
     ended: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.identity:
             raise ValueError("Lock identity is empty")
+        if not self.namespace or not self.name:
+            raise ValueError(f"a Lease has a namespace and a name, got {self.namespace!r} and {self.name!r}")
+        if not self.component:
+            object.__setattr__(self, "component", self.name)
         if self.lease_duration <= self.renew_deadline:
             raise ValueError("leaseDuration must be greater than renewDeadline")
         if self.renew_deadline <= JITTER * self.retry_period:

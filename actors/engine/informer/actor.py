@@ -21,7 +21,7 @@ from actors.engine.informer.list_watch import InformerLimits, ListWatch
 from protocols.messages.lifecycle import Wake
 from protocols.messages.watching import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
 from protocols.objects import Key, Object, decode_object
-from protocols.versions import decimal
+from protocols.versions import parse_version
 from protocols.watch_lines import (
     MalformedError,
     ends_initial_events,
@@ -165,7 +165,7 @@ class Informer(Actor):
         self._writer.touch(self.clock.monotonic())
         try:
             page = parse_list_page(listed.body)
-            version = decimal(page.resource_version)
+            version = parse_version(page.resource_version)
             if not page.next and version is None:
                 raise MalformedError(f"a list without a resourceVersion: {page.resource_version!r:.80}")
         except MalformedError as err:

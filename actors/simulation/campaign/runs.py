@@ -14,6 +14,7 @@ from actors.engine.elector import Election
 from actors.engine.vitals import ManagerVitals
 from actors.reconciliation.actor_names import MANAGER
 from actors.simulation import SimulatedCluster
+from actors.simulation.calendar import LEASE
 from actors.simulation.campaign.recording import Recording
 from actors.simulation.campaign.setting import USUAL, Composition, Setting
 from actors.simulation.invariants.mishaps import Mishaps
@@ -149,7 +150,8 @@ class _Run:
         cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones)
         elections = setting.elections(self._number)
         for manager in range(max(1, elections)):
-            election = Election(identity=f"manager-{manager + 1}") if elections else None
+            identity = f"manager-{manager + 1}"
+            election = Election(identity=identity, namespace=LEASE[0], name=LEASE[1]) if elections else None
             options = setting.options(self._number)
             cluster.manager(controllers=setting.controllers, options=options, election=election, keep=True)
         waiting = do_in_order(cluster, [self._numbered(number, action) for number, action in self._actions])

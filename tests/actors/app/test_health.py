@@ -139,13 +139,13 @@ def test_a_table_that_is_not_synced_or_deaf_is_named() -> None:
 
 def test_the_lease_is_in_trouble_only_while_we_believe_to_lead() -> None:
     clock, vitals = VirtualClock(), Vitals()
-    check = leader_check(vitals=vitals, election=Election(identity="a"), clock=clock)
+    check = leader_check(vitals=vitals, election=Election(identity="a", namespace="d", name="lease"), clock=clock)
     assert check() is None
     vitals.say(ELECTOR, ElectorVitals(leading=True, renewed_at=0.0))
     clock.advance_to(35.0)
     assert check() is None
     clock.advance_to(36.0)
-    assert check() == "failed election to renew leadership on lease kube-controller-manager"
+    assert check() == "failed election to renew leadership on lease lease"
     vitals.say(ELECTOR, ElectorVitals(leading=False, renewed_at=0.0))
     assert check() is None
 

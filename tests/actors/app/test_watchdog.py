@@ -104,9 +104,9 @@ def test_a_manager_that_hangs_is_replaced_by_a_standby_and_writes_nothing_more(
     log: FilteringBoundLogger, logs: LogCapture
 ) -> None:
     cluster = SimulatedCluster(log=log)
-    first = cluster.manager(election=Election(identity="one"))
+    first = cluster.manager(election=Election(identity="one", namespace="kube-system", name="kube-controller-manager"))
     cluster.run_for(5.0)
-    second = cluster.manager(election=Election(identity="two"))
+    second = cluster.manager(election=Election(identity="two", namespace="kube-system", name="kube-controller-manager"))
     cluster.run_for(5.0)
     cluster.world.hang(first.actors, MANAGER)
     cluster.run_for(35.0)
@@ -133,7 +133,7 @@ def test_a_manager_that_hangs_is_replaced_by_a_standby_and_writes_nothing_more(
 
 def test_a_hung_manager_that_comes_to_starts_nothing_again(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
-    first = cluster.manager(election=Election(identity="one"))
+    first = cluster.manager(election=Election(identity="one", namespace="kube-system", name="kube-controller-manager"))
     cluster.run_for(5.0)
     cluster.world.hang(first.actors, MANAGER, seconds=90.0)
     cluster.run_for(80.0)

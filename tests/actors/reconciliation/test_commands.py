@@ -2,23 +2,233 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from actors.reconciliation import create
-from protocols.messages.commands import Create
-from protocols.resources import NODES, PODS
+from actors.reconciliation import (
+    Reconciliation,
+    Watch,
+    create,
+    delete,
+    get_live,
+    itself,
+    must,
+    must_object,
+    patch,
+    record,
+    update,
+)
+from actors.reconciliation.specs import ControllerSpec, Queue
+from actors.simulation import SimulatedCluster
+from protocols.messages.cloud import ListRoutes
+from protocols.messages.commands import Command, Create, Delete, DeleteCollection, List, Patch, PatchType
+from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Unknown
+from protocols.objects import Key, Object, decode_object, name_of
+from protocols.resources import DEPLOYMENTS, NODES, PODS, Resource
 from runtime.tables.overlay import Tables
+
+WEBSITES = Resource(group="example.com", version="v1", plural="websites", kind="Website")
+CRDS = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    plural="customresourcedefinitions",
+    kind="CustomResourceDefinition",
+    namespaced=False,
+)
+
+
+def shop(**fields: Any) -> Object:
+    return {"metadata": {"name": "shop", "namespace": "default", "resourceVersion": "7"}, **fields}
 
 
 def test_what_is_made_in_no_namespace_is_refused_where_its_author_sees_it() -> None:
     with pytest.raises(ValueError, match="a Pod is made in a namespace, and none is given for 'web'"):
         create(PODS, {"metadata": {"name": "web"}})
-    assert create(PODS, {"metadata": {"name": "web"}}, namespace="d") == Create(
-        "v1/pods", "d", b'{"metadata":{"name":"web"}}'
-    )
+    assert create(PODS, {"metadata": {"name": "web"}}, namespace="d").namespace == "d"
     assert create(NODES, {"metadata": {"name": "n"}}).namespace == ""
+    with pytest.raises(ValueError, match="a Node is in no namespace, and 'd' is given for 'n'"):
+        create(NODES, {"metadata": {"name": "n"}}, namespace="d")
 
 
 def test_a_table_that_was_not_asked_for_is_named_in_the_error() -> None:
     with pytest.raises(KeyError, match="v1/pods is neither watched nor read by this controller"):
         Tables({})[PODS]
+
+
+# What the resource knows.
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        create(WEBSITES, shop()),
+        update(WEBSITES, shop()),
+        update(WEBSITES, shop(kind="Website")),
+        update(WEBSITES, shop(), subresource="status"),
+        patch(WEBSITES, "default/shop", shop(), patch_type=PatchType.APPLY, field_manager="shops"),
+    ],
+)
+def test_kind_and_api_version_are_put_back_as_tables_leave_them_out(command: Any) -> None:
+    body = decode_object(command.body)
+    assert (body["apiVersion"], body["kind"]) == ("example.com/v1", "Website")
+
+
+def test_the_body_of_a_subresource_with_a_kind_of_its_own_is_left_alone() -> None:
+    scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", **shop(spec={"replicas": 1})}
+    assert decode_object(update(DEPLOYMENTS, scale, subresource="scale").body) == scale
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (
+            {"kind": "Pod"},
+            "Pod of no apiVersion is no Website of example.com/v1, as websites.example.com are",
+        ),
+        (
+            {"kind": "Website", "apiVersion": "example.com/v2"},
+            "Website of example.com/v2 is no Website of example.com/v1, as websites.example.com are",
+        ),
+    ],
+)
+def test_an_object_of_another_kind_is_refused_where_its_author_sees_it(said: Object, error: str) -> None:
+    for word in (create, update):
+        with pytest.raises(ValueError, match=error):
+            word(WEBSITES, shop(**said))
+
+
+class Shops:
+    """Opens each shop, by every word that writes, and beside it one that is its copy."""
+
+    def __init__(self, *, tables: Tables) -> None:
+        self._websites = tables[WEBSITES]
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        website = self._websites.get(key)
+        if website is None or website.get("status"):
+            return None
+        if name_of(website) == "shop":
+            yield from must(create(WEBSITES, {"metadata": {"name": "copy", "namespace": "default"}}))
+        website = yield from must_object(update(WEBSITES, {**website, "spec": {"open": True}}))
+        website = yield from must_object(patch(WEBSITES, key, {"spec": {"since": "today"}}))
+        yield from must(update(WEBSITES, {**website, "status": {"open": True}}, subresource="status"))
+        return None
+
+
+SHOPS = ControllerSpec(
+    name="shops",
+    queues=(Queue(watches=(Watch(WEBSITES, to=itself),)),),
+    build=lambda context: Shops(tables=context.tables),
+)
+CRD = {
+    "metadata": {"name": "websites.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "websites", "singular": "website", "kind": "Website", "listKind": "WebsiteList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+def test_an_object_of_ones_own_kind_is_written_without_saying_its_kind(cluster: SimulatedCluster) -> None:
+    """A server refuses a custom resource without it: it has no types for it."""
+    cluster.create(CRDS, CRD)
+    cluster.manager(controllers=[SHOPS])
+    cluster.create(WEBSITES, {"metadata": {"name": "shop"}})
+    cluster.run_for(20.0)
+    assert {name_of(one): (one.get("spec"), one.get("status")) for one in cluster.list(WEBSITES)} == dict.fromkeys(
+        ("shop", "copy"), ({"open": True, "since": "today"}, {"open": True})
+    )
+
+
+# Keys.
+
+
+@pytest.mark.parametrize(
+    ("resource", "key", "error"),
+    [
+        (PODS, {}, r"a key of pods is text, not \{\}"),
+        (PODS, None, "a key of pods is text, not None"),
+        (PODS, ("d", "a"), r"a key of pods is text, not \('d', 'a'\)"),
+        (PODS, "", "'' is no key of pods: it is 'namespace/name'"),
+        (PODS, "a", "'a' is no key of pods: it is 'namespace/name'"),
+        (PODS, "d/", "'d/' is no key of pods: it is 'namespace/name'"),
+        (PODS, "c/d/a", "'c/d/a' is no key of pods: it is 'namespace/name'"),
+        (NODES, "d/a", "'d/a' is no key of nodes: it is 'name'"),
+    ],
+)
+def test_what_is_no_key_is_refused_where_its_author_sees_it(resource: Resource, key: Any, error: str) -> None:
+    for word in (delete, get_live, lambda *of: patch(*of, {})):
+        with pytest.raises((TypeError, ValueError), match=error):
+            word(resource, key)
+    with pytest.raises(ValueError, match=r"'' is no key of websites\.example\.com"):
+        update(WEBSITES, {"spec": {}})
+
+
+def test_a_deletion_has_both_preconditions() -> None:
+    assert delete(PODS, "d/a", uid="u", resource_version="7") == Delete("v1/pods", "d/a", uid="u", resource_version="7")
+
+
+# Patches.
+
+
+def test_a_patch_is_one_that_every_resource_accepts_unless_it_is_said() -> None:
+    assert patch(WEBSITES, "d/a", {"spec": {}}).patch_type == PatchType.MERGE
+    assert patch(PODS, "d/a", {"spec": {}}).patch_type == PatchType.MERGE
+    assert patch(PODS, "d/a", [{"op": "remove", "path": "/spec"}]).patch_type == PatchType.JSON
+    assert patch(PODS, "d/a", {}, patch_type=PatchType.STRATEGIC).patch_type == PatchType.STRATEGIC
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "error"),
+    [
+        ([], {"patch_type": PatchType.MERGE}, "a patch of type application/merge-patch.json is a map"),
+        ({}, {"patch_type": PatchType.JSON}, "a patch of type application/json-patch.json is a list of operations"),
+        ({}, {"patch_type": PatchType.APPLY}, "field_manager goes with a patch of type APPLY, and is required there"),
+        ({}, {"field_manager": "me"}, "field_manager goes with a patch of type APPLY, and is required there"),
+    ],
+)
+def test_a_patch_of_another_form_than_its_type_is_refused(body: Any, options: Any, error: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        patch(PODS, "d/a", body, **options)
+
+
+# Events, and failures.
+
+
+def test_an_event_is_normal_or_a_warning() -> None:
+    with pytest.raises(ValueError, match="the type of an event is one of Normal, Warning, not 'Info'"):
+        record(WEBSITES, shop(), "Info", "Made", "made it")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (update(WEBSITES, shop(), subresource="status"), "update websites.example.com default/shop status"),
+        (create(WEBSITES, shop()), "create websites.example.com default/shop"),
+        (Create("v1/pods", "d", b'{"metadata":{"generateName":"web-"}}'), "create pods d/web-"),
+        (Create("v1/pods", "d", b"{}", "web", "binding"), "create pods d/web binding"),
+        (Create("v1/pods", "d", b"nonsense"), "create pods d/"),
+        (delete(NODES, "n1"), "delete nodes n1"),
+        (Patch("apps/v1/deployments", "d/web", b"{}"), "patch deployments.apps d/web"),
+        (get_live(PODS, "d/a"), "get pods d/a"),
+        (List("v1/pods", "d"), "list pods in d"),
+        (List("v1/pods"), "list pods"),
+        (DeleteCollection("v1/pods", "d"), "delete all pods in d"),
+        (ListRoutes("kubernetes"), "cloud call ListRoutes"),
+    ],
+)
+def test_a_failure_says_which_command_failed(command: Command, text: str) -> None:
+    assert str(CommandFailed(command, Conflict("newer"))) == f"{text}: Conflict: newer"
+    assert str(CommandFailed(command, Unknown())) == f"{text}: Unknown"
+    assert CommandFailed(command, Forbidden("no")).failure.message == "no"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from actors.app.system import ControllerSystem
+from actors.controllers.built_in import BUILT_IN
 from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerSpec, Queue
+from actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from protocols.resources import PODS
 
 ROOT = Path(__file__).parents[3]
@@ -85,3 +89,32 @@ def test_one_thing_in_place_of_a_tuple_of_them_is_refused() -> None:
         Queue("x", watches=watch)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="queues of x-controller: expected a tuple, got Queue"):
         ControllerSpec(name="x-controller", build=lambda _context: None, queues=Queue("x"))  # type: ignore[arg-type]
+
+
+def nothing(_: Any) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: ControllerSpec(name="a", build=None), "a: build is a function, not None"),  # type: ignore[arg-type]
+        (lambda: ControllerSpec(name="", build=nothing), "a controller has a name, got ''"),
+        (
+            lambda: ControllerSpec(name="a", build=nothing, enabled_if=True),  # type: ignore[arg-type]
+            "a: enabled_if is a function, not True",
+        ),
+        (lambda: Queue("q", concurrency=5), "queue 'q': concurrency is a function, not 5"),  # type: ignore[arg-type]
+        (lambda: Pass("p", every=60.0, run=nothing), "pass 'p': every is a function, not 60.0"),  # type: ignore[arg-type]
+        (lambda: Watch(PODS, to=None), "watch of pods: to is a function, not None"),  # type: ignore[arg-type]
+        (lambda: Watch("pods", to=itself), "a watch is of a Resource, not of 'pods'"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_called_is_refused_where_its_author_sees_it(make: Any, error: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        make()
+
+
+def test_the_help_of_a_system_does_not_show_every_spec() -> None:
+    assert len(str(inspect.signature(ControllerSystem.__init__))) < 1000
+    assert repr(BUILT_IN[0]) == f"<ControllerSpec {BUILT_IN[0].name}>"

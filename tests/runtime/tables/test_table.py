@@ -99,3 +99,10 @@ def test_indexes_are_added_before_the_first_entry_and_under_one_name_once() -> N
     assert keys(table.indexed("phase", "Running")) == ["default/a"]
     with pytest.raises(ValueError, match="is in use"):
         table.add_indexes({"phase": phases})
+
+
+def test_an_index_that_is_not_there_is_refused_with_those_that_are() -> None:
+    table = Table(PODS, indexes={"node": lambda _pod: ()})
+    assert table.indexed("node", "n1") == []
+    with pytest.raises(LookupError, match="pods have no index 'nod', but 'node', 'namespace', 'owner'"):
+        table.indexed("nod", "n1")

@@ -18,7 +18,7 @@ from actors.controllers.cloud.node_route.plan import RoutePlan, is_ours, network
 from actors.controllers.shared.cluster_ranges import Network, pod_cidrs
 from actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, in_batches, patch, record
 from protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
-from protocols.messages.commands import Command
+from protocols.messages.commands import Command, PatchType
 from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
 from protocols.objects import Object, uid_of
 from protocols.resources import NODES
@@ -155,7 +155,7 @@ class NodeRouteReconciler:
             condition = network_condition(node, routed=routed, now=self._clock.now())
             if condition is not None:
                 body = {"status": {"conditions": [condition]}}
-                patches.append(patch(NODES, name, body, subresource="status"))
+                patches.append(patch(NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status"))
         for command, outcome in zip(patches, (yield from in_batches(patches, BATCH)), strict=True):
             if isinstance(outcome, Done):
                 self._log.info("network condition written", node=command.key)

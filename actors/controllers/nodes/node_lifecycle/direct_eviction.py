@@ -44,12 +44,7 @@ def lost_pod(pod: Object, node: str) -> Object:
     """The pod with status.reason NodeLost."""
     status: Mapping[str, Any] = pod.get("status") or {}
     message = f"Node {node} which was running pod {name_of(pod)} is unresponsive"
-    return {
-        "apiVersion": PODS.api_version,
-        "kind": PODS.kind,
-        **pod,
-        "status": {**status, "reason": "NodeLost", "message": message},
-    }
+    return {**pod, "status": {**status, "reason": "NodeLost", "message": message}}
 
 
 def is_of_daemon_set(pod: Object) -> bool:

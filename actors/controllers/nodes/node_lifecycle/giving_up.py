@@ -54,10 +54,7 @@ def _write(
     """Returns the nodes that had changed meanwhile, and were fetched."""
     entries = [entry for name in names if (entry := nodes.entry(name)) is not None]
     wall = clock.now()
-    head = {"apiVersion": NODES.api_version, "kind": NODES.kind}
-    commands = [
-        update(NODES, {**head, **silent_node(nodes.object_of(entry), wall)}, subresource="status") for entry in entries
-    ]
+    commands = [update(NODES, silent_node(nodes.object_of(entry), wall), subresource="status") for entry in entries]
     changed = []
     for entry, outcome in zip(entries, (yield from together(commands)), strict=True):
         name, before = entry.key, entry.facts

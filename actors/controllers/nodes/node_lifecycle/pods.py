@@ -28,12 +28,7 @@ def not_ready_pod(pod: Object, now: float) -> Object:
     status = pod["status"]
     change = {"status": "False", "lastTransitionTime": format_time(now)}
     conditions = [{**each, **change} if each.get("type") == "Ready" else each for each in status["conditions"]]
-    return {
-        "apiVersion": PODS.api_version,
-        "kind": PODS.kind,
-        **pod,
-        "status": {**status, "conditions": conditions},
-    }
+    return {**pod, "status": {**status, "conditions": conditions}}
 
 
 def mark_not_ready(pods: Iterable[Object], now: float) -> Step[None]:

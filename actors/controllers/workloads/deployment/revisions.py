@@ -26,7 +26,7 @@ from protocols.objects import (
     owner_reference,
     uid_of,
 )
-from protocols.resources import DEPLOYMENTS, REPLICASETS
+from protocols.resources import DEPLOYMENTS
 from protocols.semantic import POD_TEMPLATE, semantically_equal, without_hash_label
 
 MAX_HISTORY_LENGTH = 2000  # characters, some hundred revisions
@@ -170,8 +170,6 @@ def new_replica_set(deployment: Object, old: Sequence[Object]) -> Object:
     if min_ready:
         spec["minReadySeconds"] = min_ready
     return {
-        "apiVersion": REPLICASETS.api_version,
-        "kind": REPLICASETS.kind,
         "metadata": {
             "name": replica_set_name(name_of(deployment), hash),
             "namespace": namespace_of(deployment),

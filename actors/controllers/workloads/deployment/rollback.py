@@ -12,6 +12,7 @@ from actors.controllers.workloads.deployment.annotations import NEVER_COPIED, RO
 from actors.controllers.workloads.deployment.fields import section, template
 from actors.controllers.workloads.deployment.revisions import last_revision, revision_of, same_template
 from protocols.integers import parse_int
+from protocols.messages.recording import RecordType
 from protocols.objects import Object, annotations_of, name_of
 from protocols.semantic import without_hash_label
 
@@ -20,7 +21,7 @@ class Rollback(NamedTuple):
     """What a request comes to: the Deployment to write, without the request, and the event to record."""
 
     deployment: Object
-    type: str
+    type: RecordType
     reason: str
     message: str
 

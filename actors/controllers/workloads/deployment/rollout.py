@@ -114,7 +114,7 @@ class Rollout:
             yield from self._note(revision, None)
             return existing
         if not isinstance(outcome, Done):
-            yield from self._creation_failed(command, outcome, wanted)
+            yield from self._creation_failed(outcome, wanted)
             raise CommandFailed(command, outcome)
         created = decode_object(outcome.body)
         if replicas(wanted) > 0:
@@ -144,10 +144,10 @@ class Rollout:
         yield from self.write_status(with_status(self.deployment, collisionCount=collisions))
         raise CommandFailed(command, outcome)
 
-    def _creation_failed(self, command: Create, failure: Failure, wanted: Object) -> Step[None]:
+    def _creation_failed(self, failure: Failure, wanted: Object) -> Step[None]:
         if isinstance(failure, Refused) or is_namespace_terminating(failure):
             return  # not an error of this Deployment, and nothing to report
-        message = f'Failed to create new replica set "{name_of(wanted)}": {CommandFailed(command, failure)}'
+        message = f'Failed to create new replica set "{name_of(wanted)}": {failure.message}'
         if progress_deadline(self.deployment) is not None:
             reported = self._with_condition(self._progressing("False", "ReplicaSetCreateError", message))
             if not same_status(section(reported, "status"), section(self.deployment, "status")):

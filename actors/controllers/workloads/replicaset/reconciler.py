@@ -255,4 +255,4 @@ def _condition(failure: CommandFailed | None, surplus: int) -> tuple[str, str] |
     """Reason and message of the condition ReplicaFailure."""
     if failure is None:
         return None
-    return "FailedCreate" if surplus < 0 else "FailedDelete", str(failure)
+    return "FailedCreate" if surplus < 0 else "FailedDelete", failure.failure.message

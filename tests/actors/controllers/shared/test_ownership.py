@@ -13,6 +13,7 @@ from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden
 from protocols.objects import Object, decode_object, encode_object, owner_reference
 from protocols.resources import NODES, PODS, REPLICASETS
 from protocols.selectors import map_selector
+from tests.support.failures import said
 from tests.support.objects import running_pod
 
 WEB = {"app": "web"}
@@ -224,7 +225,7 @@ def test_nothing_is_adopted_for_an_owner_that_may_be_gone_but_releases_go_on(liv
     pods = [running_pod("a", labels=WEB), running_pod("b", labels=OTHER, owner=reference(WEB_RS))]
     bench, claimer, answer = claiming(pods, live=live)
     driven = drive(claimer, "default/web", answer, tables=bench.tables, raises=CommandFailed)
-    assert str(driven.error) == f"can't adopt Pod default/a (uid-of-a): {why}"
+    assert said(driven.error) == f"can't adopt Pod default/a (uid-of-a): {why}"
     assert isinstance(driven.error.command, Get)
     assert [command.key for command in driven.of(Patch)] == ["default/b"]
 
@@ -267,5 +268,5 @@ def test_all_patches_are_tried_and_all_failures_told() -> None:
         raises=CommandFailed,
     )
     assert len(driven.of(Patch)) == 3
-    assert str(driven.error) == "[a: no, c: no]"
+    assert said(driven.error) == "[a: no, c: no]"
     assert (driven.error.command.key, type(driven.error.failure)) == ("default/a", Forbidden)

@@ -32,6 +32,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import Object, decode_object, encode_object
 from protocols.resources import PODS, REPLICASETS
+from tests.support.failures import said
 from tests.support.objects import running_pod
 from tests.support.refusals import NAMESPACE_TERMINATING, QUOTA_EXCEEDED
 
@@ -214,7 +215,7 @@ def test_a_refused_creation_reads_as_if_upstream_had_asked(message: str, told: s
     driven, result = creating(["web-a"], lambda _bench: lambda _command: Forbidden(message))
     ((_, _, text),) = driven.events
     assert told in text
-    assert text == f"Error creating: {result.failure}"  # it becomes the condition ReplicaFailure
+    assert text == f"Error creating: {said(result.failure)}"  # it becomes the condition ReplicaFailure
 
 
 def test_the_first_failure_of_a_batch_is_the_one_to_raise() -> None:
@@ -291,7 +292,7 @@ def test_what_an_outcome_of_a_deletion_means(outcome: Outcome, told: bool, fails
     driven, result = deleting(["a"], lambda _command: outcome)
     assert driven.events == ([("Warning", "FailedDelete", f"Error deleting: {outcome.message}")] if told else [])
     assert result.deleted == []
-    assert str(result.failure) == (f"unable to delete pods: {outcome.message}" if fails else "None")
+    assert said(result.failure) == (f"unable to delete pods: {outcome.message}" if fails else None)
 
 
 def test_all_deletions_are_tried_and_the_first_failure_is_answered() -> None:
@@ -299,4 +300,4 @@ def test_all_deletions_are_tried_and_the_first_failure_is_answered() -> None:
     driven, result = deleting(["a", "b", "c"], lambda command: refusals.get(command.key, Done(b"{}")))
     assert len(driven.commands) == 3
     assert result.deleted == ["default/a"]
-    assert str(result.failure) == "unable to delete pods: b"
+    assert said(result.failure) == "unable to delete pods: b"

@@ -21,6 +21,7 @@ from protocols.messages.outcomes import (
 from protocols.objects import Object
 from protocols.resources import REPLICASETS
 from runtime.tables.frozen import freeze
+from tests.support.failures import said
 
 OBJECT = freeze(
     {
@@ -93,7 +94,7 @@ def test_the_second_failure_is_raised() -> None:
         raises=CommandFailed,
     )
     assert [type(command) for command in driven.commands] == [Update, Get, Update]
-    assert str(driven.error) == "newer"
+    assert said(driven.error) == "newer"
 
 
 def test_without_retries_the_first_failure_is_raised() -> None:
@@ -111,7 +112,7 @@ def test_a_failure_to_read_is_raised() -> None:
         lambda _bench: lambda command: Conflict("newer") if isinstance(command, Update) else Forbidden("no"),
         raises=CommandFailed,
     )
-    assert str(driven.error) == "no"
+    assert said(driven.error) == "no"
 
 
 def test_an_object_that_is_gone_needs_no_status() -> None:

@@ -32,7 +32,7 @@ LEASE = "kube-system/kube-controller-manager"
 
 
 def election(name: str) -> Election:
-    return Election(identity=name)
+    return Election(identity=name, namespace="kube-system", name="kube-controller-manager")
 
 
 def lease(cluster: SimulatedCluster) -> Object:
@@ -59,11 +59,19 @@ def crash(cluster: SimulatedCluster, manager: ControllerSystem) -> None:
         {"renew_deadline": 2.0, "retry_period": 2.0},
         {"retry_period": 0.0},
         {"identity": ""},
+        {"namespace": ""},
+        {"name": ""},
     ],
 )
-def test_timings_that_cannot_work_are_refused(timings: dict[str, Any]) -> None:
+def test_names_and_timings_that_cannot_work_are_refused(timings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        Election(**{"identity": "a", **timings})
+        Election(**{"identity": "a", "namespace": "d", "name": "lease", **timings})
+
+
+def test_an_election_is_about_a_lease_that_is_named_and_never_another_programs_by_default() -> None:
+    with pytest.raises(TypeError, match="'namespace' and 'name'"):
+        Election(identity="a")  # type: ignore[call-arg]
+    assert Election(identity="a", namespace="shop", name="shop-operator").component == "shop-operator"
 
 
 def test_the_first_takes_the_lease_and_says_so(cluster: SimulatedCluster) -> None:
@@ -103,7 +111,11 @@ def test_the_lease_of_a_process_that_has_ended_is_taken_at_once(cluster: Simulat
     first = cluster.manager(election=election("one"))
     cluster.run_for(3.0)
     crash(cluster, first)
-    second = cluster.manager(election=Election(identity="two", ended=frozenset({"zero", "one"})))
+    second = cluster.manager(
+        election=Election(
+            identity="two", namespace="kube-system", name="kube-controller-manager", ended=frozenset({"zero", "one"})
+        )
+    )
     cluster.run_for(1.0)
     assert leads(cluster, second)
     assert lease(cluster)["leaseTransitions"] == 1
@@ -112,7 +124,11 @@ def test_the_lease_of_a_process_that_has_ended_is_taken_at_once(cluster: Simulat
 def test_the_lease_of_anybody_else_is_waited_for(cluster: SimulatedCluster) -> None:
     cluster.manager(election=election("one"))
     cluster.run_for(3.0)
-    second = cluster.manager(election=Election(identity="two", ended=frozenset({"zero"})))
+    second = cluster.manager(
+        election=Election(
+            identity="two", namespace="kube-system", name="kube-controller-manager", ended=frozenset({"zero"})
+        )
+    )
     cluster.run_for(60.0)
     assert not leads(cluster, second)
     said = second.vitals.of(ELECTOR, ElectorVitals)

@@ -185,8 +185,6 @@ def test_the_replica_set_that_is_created() -> None:
     made = new_replica_set(d, [web_replica_set("v1", 2, revision=7)])
     hash = made["metadata"]["labels"]["pod-template-hash"]
     assert made == {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
         "metadata": {
             "name": f"web-{hash}",
             "namespace": "default",

@@ -27,6 +27,7 @@ from protocols.messages.outcomes import (
 from protocols.objects import decode_object, encode_object, name_of
 from protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, KEY, Scene, owned, web_replica_set
+from tests.support.failures import said
 from tests.support.objects import running_pod
 from tests.support.refusals import NAMESPACE_TERMINATING, QUOTA_EXCEEDED
 
@@ -124,7 +125,7 @@ def test_an_unanswered_creation_is_asked_for_again_under_the_same_name(scene: Ca
 
     first = one.sync(losing_the_third, raises=CommandFailed)
     assert first.of(Update) == []  # a status would change the version that the names rest on
-    assert str(first.error) == "timed out"
+    assert said(first.error) == "timed out"
     second = one.sync(losing_the_third)
     assert second.of(Create) == lost
     assert second.events == []
@@ -222,7 +223,7 @@ def test_a_failed_creation_is_told_put_into_the_status_and_raised(scene: Callabl
         "FailedCreate",
         QUOTA_EXCEEDED.message,
     )
-    assert str(driven.error) == QUOTA_EXCEEDED.message
+    assert said(driven.error) == QUOTA_EXCEEDED.message
     one.sync()
     assert len(one.pods()) == 100
     assert "conditions" not in one.status()
@@ -242,7 +243,7 @@ def test_a_failed_deletion_is_told_put_into_the_status_and_raised(scene: Callabl
     ]
     (condition,) = one.status()["conditions"]
     assert (condition["reason"], condition["message"]) == ("FailedDelete", "unable to delete pods: no")
-    assert str(driven.error) == "unable to delete pods: no"
+    assert said(driven.error) == "unable to delete pods: no"
 
 
 def test_what_was_never_sent_leaves_the_status_alone(scene: Callable[..., Any]) -> None:
@@ -270,7 +271,7 @@ def test_a_failed_status_hides_a_failed_creation(scene: Callable[..., Any]) -> N
                 return ServerFailure("etcd is down")
         return one.accept(command)
 
-    assert str(one.sync(answer, raises=CommandFailed).error) == "etcd is down"
+    assert said(one.sync(answer, raises=CommandFailed).error) == "etcd is down"
 
 
 def test_a_failed_status_is_tried_once_more_on_the_live_object(scene: Callable[..., Any]) -> None:

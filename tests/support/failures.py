@@ -1,0 +1,11 @@
+"""What reconciliations that failed were told."""
+
+from __future__ import annotations
+
+from protocols.messages.outcomes import CommandFailed
+
+
+def said(error: Exception | None) -> str | None:
+    """The server's text of a command that failed; None without a failure."""
+    assert error is None or isinstance(error, CommandFailed)
+    return None if error is None else error.failure.message
