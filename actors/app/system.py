@@ -126,8 +126,10 @@ class ControllerSystem:
         if self._spent:
             raise RuntimeError("a ControllerSystem is started once; make a new one")
         self._spent = True
-        for name in self.skipped:
-            self.log.info("Warning: skipping controller", controller=name)
+        for spec in self.controllers:
+            if spec.name in self.skipped:
+                facts = {"needs": spec.needs} if spec.needs else {}
+                self.log.info("Warning: skipping controller", controller=spec.name, **facts)
         self._start_manager()
         self._end_watch = self.actors.repeat(self._watchdog.every, self._look)
         return self

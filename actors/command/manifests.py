@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from protocols.objects import Object, encode_object, name_of, namespace_of
 from protocols.resources import resource_path
 from runtime.client.api import Request, Response
+from runtime.process.yaml_errors import yaml_complaint
 
 Ask = Callable[[Request], Response]
 MANAGER = "kcm-apply"
@@ -27,25 +29,56 @@ class _Loader(yaml.SafeLoader):
 
 
 class ManifestError(Exception):
-    """A manifest that cannot be loaded; the text names the file, the document and what is wrong."""
+    """A manifest that cannot be loaded; the text says in which line of which file, and what is wrong."""
 
 
-def read_manifest(path: Path) -> list[Object]:
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object. where: "FILE:LINE" of its document."""
+
+    where: str
+    obj: Object
+
+
+def read_manifests(path: Path) -> list[Manifest]:
     """The objects of a YAML or JSON file, at least one; a List stands for its items. Raises ManifestError."""
     try:
-        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=_Loader))
+        documents = list(_documents(path.read_text(encoding="utf-8")))
     except OSError as err:
         raise ManifestError(f"cannot read {path}: {err.strerror or err}") from err
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as err:
-        raise ManifestError(f"{path} is no YAML: {' '.join(str(err).split())}") from err
-    objects: list[Object] = []
-    for number, document in enumerate(documents, 1):
-        if document is not None:
-            where = f"{path}, document {number}"
-            objects.extend(_objects(_as_json(document, where), where))
-    if not objects:
+        raise ManifestError(yaml_complaint(path, err)) from err
+    manifests = []
+    for line, document in documents:
+        where = f"{path}:{line}"
+        manifests += [Manifest(where, obj) for obj in _objects(_as_json(document, where), where)]
+    if not manifests:
         raise ManifestError(f"{path} has no objects in it")
-    return objects
+    return manifests
+
+
+def check_manifests(manifests: Iterable[Manifest]) -> None:
+    """Before there is a server: what it would refuse whatever it holds. Raises ManifestError."""
+    from runtime.apiserver.process.foresight import refusal
+
+    for manifest in manifests:
+        why = refusal(manifest.obj)
+        if why:
+            raise ManifestError(f"{manifest.where}: {why}")
+
+
+def _documents(text: str) -> Iterator[tuple[int, Any]]:
+    """Each document that holds something, and the line in which that begins."""
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            assert node is not None
+            document = loader.construct_document(node)
+            if document is not None:
+                yield node.start_mark.line + 1, document
+    finally:
+        loader.dispose()
 
 
 def _as_json(document: Any, where: str) -> Any:
@@ -78,11 +111,12 @@ def _objects(document: Any, where: str) -> Iterator[Object]:
     yield document
 
 
-def apply(objects: list[Object], ask: Ask, *, where: str) -> list[str]:
+def apply(manifests: Iterable[Manifest], ask: Ask) -> list[str]:
     """Apply each object; answers what to say of each ("replicationcontroller/nginx-server"). Raises ManifestError."""
     said = []
     known: dict[str, list[Object]] = {}
-    for obj in objects:
+    for manifest in manifests:
+        where, obj = manifest.where, manifest.obj
         api_version, kind = obj["apiVersion"], obj["kind"]
         if api_version not in known:
             known[api_version] = _resources(ask, api_version)

@@ -24,7 +24,7 @@ from actors.app.local_cluster import CONTEXT, LocalCluster
 from actors.app.system import ControllerSystem
 from actors.command.greeting import LiveLine, Welcome, greeting, standing_by, summary
 from actors.command.journal import command as journal_command
-from actors.command.manifests import ManifestError, apply, read_manifest
+from actors.command.manifests import ManifestError, apply, check_manifests, read_manifests
 from actors.command.serving import build_server
 from actors.command.starting import (
     Interrupted,
@@ -155,7 +155,9 @@ def run(launch: Launch) -> int:
     descriptors = raise_limit()
     if descriptors < FEW:
         log.warning("few files and connections may be open at once (ulimit -n)", limit=descriptors)
-    manifests = [(path, read_manifest(Path(path))) for path in options.embedded.apply]
+    manifests = [one for path in options.embedded.apply for one in read_manifests(Path(path))]
+    if launch.embeds_cluster and manifests:
+        check_manifests(manifests)
     cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
     plan = fault_plan(launch)
     check_journal(options)
@@ -197,10 +199,7 @@ def run(launch: Launch) -> int:
             waiting=partial(tell_of_waiting, launch, config.server),
         )
         ask = partial(transport.request, client="kcm", timeout=30.0)
-        applied = []
-        for path, objects in manifests:
-            go_on(launch)
-            applied += apply(objects, ask, where=path)
+        applied = apply(manifests, ask)
         calls = None if cloud is None else ThreadedCalls(cloud, clock=launch.clock)
         system = build_system(launch, closing, transport=transport, metrics=metrics, cloud=calls, plan=plan)
         health.set({**system.checks(), **(local.checks() if local is not None else {})})

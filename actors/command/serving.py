@@ -68,13 +68,14 @@ def build_server(
                 or_free_port=embeds_cluster and "secure-port" not in options.given,
                 tls=tls.context,
                 share_port=secure.permit_port_sharing,
+                flag="--secure-port",
             )
         )
     if plain is not None:
         host, port = plain
         local = ipaddress.ip_address(host).is_loopback
         application = build_application(site, EverythingAllowed(), local=local)
-        listeners.append(Listener(application=application, host=host, port=port))
+        listeners.append(Listener(application=application, host=host, port=port, flag="--port"))
     if not listeners:
         return None
     return ServerThread(listeners, log=log, bounds=Bounds(most=connections_of(descriptors)))

@@ -371,7 +371,9 @@ class Embedded:
     """The cluster that kcm starts when none is given."""
 
     directory: str = flag(".kcm/", "Where its database, certificates and kubeconfig are kept.", name="embedded-dir")
-    port: int = flag(0, "Port of its API server; 0 for a free one.", name="embedded-port", kind=INT)
+    port: int = flag(
+        0, "Port of its API server; 0: the last one if it is free, else any.", name="embedded-port", kind=INT
+    )
     hollow_nodes: int = flag(3, "Nodes that run pods in appearance only.", kind=INT)
     hollow_zones: int = flag(2, "Zones that these nodes are spread over.", kind=INT)
     apply: tuple[str, ...] = flag((), "Manifest to load at the start; may be repeated.", kind=FILES)

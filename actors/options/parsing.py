@@ -15,6 +15,7 @@ from runtime.flags.declaration import Flag, FlagError, Parsed
 from runtime.flags.values import quote
 
 PROGRAM = "kcm"
+FIRST = ("embedded cluster", "diagnosis")  # what a newcomer looks for, and has no other place to learn of
 SUMMARY = (
     "Brings a Kubernetes cluster from what it is to what it shall be: watches it through the API server and makes the "
     "changes. Started without --kubeconfig and --master, and not in a pod, it starts a cluster of its own to work on."
@@ -106,4 +107,4 @@ def _gate_warnings(options: Options) -> list[str]:
 
 def help_text(options: Options, *, columns: int) -> str:
     """What --help prints, for a terminal so wide: of all flags that these options were read from."""
-    return declaration.usage(PROGRAM, SUMMARY, options.flags, columns=columns)
+    return declaration.usage(PROGRAM, SUMMARY, options.flags, columns=columns, first=FIRST)

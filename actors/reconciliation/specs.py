@@ -141,7 +141,7 @@ class ControllerSpec:
     discovers: resources that it finds by discovery, and watches while they are there.
     options: its flags, read as `context.options[TheClass]`. checks: what is wrong with them, a line each; they also
     run where the controller is disabled.
-    enabled_if: False means skipped, as if disabled.
+    enabled_if: False means skipped, as if disabled. needs: what it asks for, told where it is skipped.
     resync: seconds after which it enqueues everything again; None for --min-resync-period and up to twice that.
     client: the API client in whose name and rate limit it writes; component: the source of its events; each is the
     controller's name where left empty.
@@ -157,6 +157,7 @@ class ControllerSpec:
     indexes: tuple[Index, ...] = ()
     discovers: Discovered[Any] | None = None
     enabled_if: Callable[[Options], bool] = _always
+    needs: str = ""
     resync: Callable[[Options], float | None] = _by_default
     aliases: tuple[str, ...] = ()
     client: str = ""

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from runtime.client.config import ConfigError
+from runtime.process.yaml_errors import yaml_complaint
 
 TYPE_NAMES = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "a mapping"}
 
@@ -115,7 +116,7 @@ def read_fields(path: str) -> Fields:
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as err:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(err).split())}") from err
+        raise ConfigError(yaml_complaint(path, err)) from err
     if document is None:
         raise ConfigError(f"{path}: the kubeconfig is empty")
     return Fields(path, "", document)

@@ -22,6 +22,7 @@ import yaml
 
 from runtime.faults.vocabulary import Fault, FaultKind, parse_fault
 from runtime.flags.values import parse_duration
+from runtime.process.yaml_errors import yaml_complaint
 
 NOT_LIVE = {
     FaultKind.ACTOR_BROKEN: "in a running system actor-crashed is nearest",
@@ -54,7 +55,7 @@ def read_plan(path: Path) -> FaultPlan:
     except OSError as err:
         raise PlanError(f"cannot read {path}: {err.strerror or err}") from err
     except (yaml.YAMLError, UnicodeDecodeError) as err:
-        raise PlanError(f"{path} is no YAML: {' '.join(str(err).split())}") from err
+        raise PlanError(yaml_complaint(path, err)) from err
     except ValueError as err:
         raise PlanError(f"{path}: {err}") from err
 

@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+IDLE = "ineffective"  # the last section of --help
 KINDS: Mapping[type, ValueType[Any]] = {bool: BOOL, int: INT32, str: STRING, tuple: STRINGS}
 
 
@@ -220,14 +221,22 @@ def _single_quoted(letter: str) -> str:
     return f"'{letter}'"
 
 
-def usage(program: str, summary: str, flags: Sequence[Flag], *, columns: int) -> str:
-    """What --help prints: flags by section, in the order of the sections' first flags, and by name within one."""
-    sections: dict[str, list[Flag]] = {}
-    for one in flags:
-        if not one.hidden:
-            sections.setdefault(one.section, []).append(one)
+def usage(program: str, summary: str, flags: Sequence[Flag], *, columns: int, first: Sequence[str] = ()) -> str:
+    """What --help prints: flags by section, and by name within one.
+
+    first: sections that stand before the others, which are in the order of their first flags. What has no effect stands
+    last, in a section of its own.
+    """
+    shown = [one for one in flags if not one.hidden]
+    at_work = [one for one in shown if not one.retired and not one.pending]
+    sections: dict[str, list[Flag]] = {title: [] for title in first}
+    for one in at_work:
+        sections.setdefault(one.section, []).append(one)
+    sections[IDLE] = [one for one in shown if one.retired or one.pending]
     lines = [textwrap.fill(summary, columns), "", "Usage:", f"  {program} [flags]"]
     for title, members in sections.items():
+        if not members:
+            continue
         lines += ["", f"{title[:1].upper()}{title[1:]} flags:", ""]
         for one in sorted(members, key=lambda member: member.name):
             lines += _described(one, columns)

@@ -35,7 +35,7 @@ class ServingError(Exception):
 class Listener:
     """An application and where to serve it. port 0: any free one. tls None: plain HTTP.
 
-    or_free_port: where the port is taken, serve on a free one and log it.
+    or_free_port: where the port is taken, serve on a free one and log it. flag: what named the port, for people.
     """
 
     application: web.Application
@@ -44,6 +44,7 @@ class Listener:
     tls: ssl.SSLContext | None = None
     share_port: bool = False
     or_free_port: bool = False
+    flag: str = ""
 
 
 class ServerThread:
@@ -112,9 +113,12 @@ class ServerThread:
             reason = os.strerror(error.errno) if error.errno else error
             where = _shown(listener.host, listener.port)
             if error.errno == errno.EADDRINUSE and listener.or_free_port:
-                self._log.warning("port is taken, so a free one serves in its place", address=where)
-                return _listening(listener, 0)
-            raise ServingError(f"cannot listen on {where}: {reason}") from error
+                instead = _listening(listener, 0)
+                port = instead.getsockname()[1]
+                self._log.warning("port is taken, so a free one serves in its place", address=where, port=port)
+                return instead
+            hint = f" ({listener.flag} names another)" if error.errno == errno.EADDRINUSE and listener.flag else ""
+            raise ServingError(f"cannot listen on {where}: {reason}{hint}") from error
 
     async def _close(self) -> None:
         if self._connections is not None:

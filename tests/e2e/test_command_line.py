@@ -82,7 +82,7 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
     ),
     "a kubeconfig that is no YAML": (
         lambda around: [around.kubeconfig("broken", text="a: [1,"), SERVING],
-        "broken: ",
+        "broken:1:7: not YAML: ",
     ),
     "a kubeconfig without a context": (
         lambda around: [around.kubeconfig("empty", text="{}"), SERVING],
@@ -104,7 +104,11 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
     ),
     "a port in use": (
         lambda around: [SERVING, "--address=127.0.0.1", f"--port={around.taken}"],
-        "Address already in use",
+        "Address already in use (--port names another)",
+    ),
+    "a port in use for the embedded cluster": (
+        lambda around: [SERVING, f"--embedded-dir={around.directory / 'kcm'}", f"--embedded-port={around.taken}"],
+        "Address already in use (--embedded-port=0 takes a free one)",
     ),
     "an embedded directory in use": (
         lambda around: [SERVING, f"--embedded-dir={around.embedded_directory}"],
@@ -120,7 +124,7 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
     ),
     "a manifest that is no YAML": (
         lambda around: [SERVING, f"--apply={around.file('bad.yml', 'a: [1,')}"],
-        "bad.yml is no YAML: ",
+        "bad.yml:1:7: not YAML: ",
     ),
     "a manifest of nothing known": (
         lambda around: [
@@ -151,6 +155,27 @@ def test_what_it_cannot_work_with_is_said_in_one_line(
     assert len(complaints) == 1, done.stderr
     assert complaint in complaints[0]
     assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "complaint"),
+    [
+        ("--apply", "kind: Pod\n", ":1: apiVersion is missing"),
+        ("--apply", "{apiVersion: apps/v1, kind: Deploymnt, metadata: {name: a}}", ":1: the server knows no Deploymnt"),
+        ("--journal", "precious", " is no journal"),
+        ("--fault-plan", "faults: [", ":1:10: not YAML: "),
+    ],
+)
+def test_a_file_that_is_no_good_is_found_before_anything_starts(
+    flag: str, text: str, complaint: str, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad"
+    bad.write_text(text)
+    done = run(f"{flag}={bad}", SERVING, f"--embedded-dir={tmp_path / 'kcm'}")
+    assert done.returncode == 1
+    assert f"{bad}{complaint}" in done.stderr
+    assert not (tmp_path / "kcm").exists()
+    assert bad.read_text() == text
 
 
 def test_an_unknown_controller_is_refused_with_those_that_are_known() -> None:

@@ -143,4 +143,5 @@ SPEC = ControllerSpec(
     queues=(Queue(watches=(Watch(NODES, to=itself),), concurrency=lambda _options: 64),),
     build=_build,
     enabled_if=lambda options: has_provider(options.cloud.cloud_provider),
+    needs="--cloud-provider, other than 'external'",
 )

@@ -269,4 +269,5 @@ SPEC = ControllerSpec(
     indexes=(PODS_BY_NODE,),
     build=_build,
     enabled_if=lambda options: options[NodeLifecycleOptions].enable_taint_manager,
+    needs="--enable-taint-manager",
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from actors.command.manifests import ManifestError, apply, read_manifest
+from actors.command.manifests import Manifest, ManifestError, apply, check_manifests, read_manifests
 from protocols.objects import encode_object
 from runtime.client.api import Request, Response
 
@@ -27,7 +28,7 @@ items:
 def read(tmp_path: Path, content: str | bytes) -> list[dict[str, Any]]:
     path = tmp_path / "manifest.yml"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return read_manifest(path)
+    return [one.obj for one in read_manifests(path)]
 
 
 @pytest.mark.parametrize(
@@ -58,20 +59,21 @@ def test_keys_are_text_and_dates_stay_as_they_were_written(tmp_path: Path) -> No
         ("", "has no objects in it"),
         ("# nothing\n---\n", "has no objects in it"),
         ("apiVersion: v1\nkind: List\nitems:\n", "has no objects in it"),
-        ("a: b: c", "is no YAML"),
-        (b"\xff\xfe\x00", "is no YAML"),
-        ("? [a]\n: b\n", "is no YAML"),
-        (CONFIGMAP + "x: " + "[" * 3000, "is no YAML"),
-        ("- a\n", "document 1: an object is a map, got list"),
-        (CONFIGMAP + "---\nkind: Pod\n", "document 2: apiVersion is missing"),
-        ("apiVersion: v1\n", "document 1: kind is missing"),
+        ("a: b: c", "manifest.yml:1:5: not YAML: mapping values are not allowed here"),
+        (b"\xff\xfe\x00", "manifest.yml: not YAML: "),
+        ("? [a]\n: b\n", "manifest.yml:1:3: not YAML: found unhashable key"),
+        (CONFIGMAP + "a: [1,\n", "manifest.yml:5:1: not YAML: expected the node content, but found '<stream end>'"),
+        (CONFIGMAP + "x: " + "[" * 3000, "manifest.yml: not YAML: "),
+        ("- a\n", "manifest.yml:1: an object is a map, got list"),
+        (CONFIGMAP + "---\nkind: Pod\n", "manifest.yml:5: apiVersion is missing"),
+        ("apiVersion: v1\n", "manifest.yml:1: kind is missing"),
         ("apiVersion: v1\nkind: Pod\n", "metadata.name is missing"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: 12}\n", "metadata.name is no text: 12"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: 12}\n", "metadata.namespace is no text: 12"),
         ("apiVersion: v1\nkind: List\nitems: 7\n", "items is no list"),
         ("apiVersion: v1\nkind: List\nitems: [{}]\n", "apiVersion is missing"),
-        (CONFIGMAP + "x: &x [*x]\n", "document 1: "),
-        (CONFIGMAP + "x: !!binary aGVsbG8=\n", "document 1: "),
+        (CONFIGMAP + "x: &x [*x]\n", "manifest.yml:1: "),
+        (CONFIGMAP + "x: !!binary aGVsbG8=\n", "manifest.yml:1: "),
     ],
 )
 def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path: Path, content: str | bytes, complaint: str) -> None:
@@ -79,13 +81,13 @@ def test_what_cannot_be_loaded_is_named_in_one_line(tmp_path: Path, content: str
         read(tmp_path, content)
     text = str(error.value)
     assert complaint in text
-    assert "manifest.yml" in text
+    assert text.startswith(str(tmp_path))
     assert "\n" not in text
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"cannot read .*nothing.yml: No such file"):
-        read_manifest(tmp_path / "nothing.yml")
+        read_manifests(tmp_path / "nothing.yml")
 
 
 class Server:
@@ -108,13 +110,17 @@ class Server:
         return Response(status=self._status, body=b"" if self._body is None else orjson.dumps(self._body))
 
 
+def manifest(*objects: dict[str, Any]) -> list[Manifest]:
+    return [Manifest("file:3", one) for one in objects]
+
+
 def obj(kind: str, api_version: str = "v1", **meta: str) -> dict[str, Any]:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", **meta}}
 
 
 def test_each_object_is_applied_where_it_belongs() -> None:
     server = Server()
-    said = apply([obj("Pod"), obj("Pod", namespace="n"), obj("Node", namespace="n")], server, where="file")
+    said = apply(manifest(obj("Pod"), obj("Pod", namespace="n"), obj("Node", namespace="n")), server)
     assert said == ["pod/a", "pod/a", "node/a"]
     paths = [request.path for request in server.asked if request.method == "PATCH"]
     assert paths == ["/api/v1/namespaces/default/pods/a", "/api/v1/namespaces/n/pods/a", "/api/v1/nodes/a"]
@@ -123,8 +129,10 @@ def test_each_object_is_applied_where_it_belongs() -> None:
 
 @pytest.mark.parametrize("unknown", [obj("Riddle"), obj("Pod", "nothing.example/v1")])
 def test_a_kind_that_the_server_does_not_know_is_named(unknown: dict[str, Any]) -> None:
-    with pytest.raises(ManifestError, match=f"file: the server knows no {unknown['kind']} in {unknown['apiVersion']}"):
-        apply([unknown], Server(), where="file")
+    with pytest.raises(
+        ManifestError, match=f"^file:3: the server knows no {unknown['kind']} in {unknown['apiVersion']}"
+    ):
+        apply(manifest(unknown), Server())
 
 
 @pytest.mark.parametrize(
@@ -132,5 +140,32 @@ def test_a_kind_that_the_server_does_not_know_is_named(unknown: dict[str, Any]) 
     [(422, {"message": "spec is wrong"}, "spec is wrong"), (500, None, "answered 500"), (502, [], "answered 502")],
 )
 def test_what_the_server_says_against_it_is_passed_on(status: int, body: Any, complaint: str) -> None:
-    with pytest.raises(ManifestError, match=f"file: Pod a: .*{complaint}"):
-        apply([obj("Pod")], Server(status, body), where="file")
+    with pytest.raises(ManifestError, match=f"^file:3: Pod a: .*{complaint}"):
+        apply(manifest(obj("Pod")), Server(status, body))
+
+
+@pytest.mark.parametrize(
+    ("bad", "complaint"),
+    [
+        (obj("Deploymnt", "apps/v1"), "the server knows no Deploymnt in apps/v1"),
+        (
+            {**obj("Deployment", "apps/v1"), "spec": {"replicas": "three"}},
+            'Deployment in version "v1" cannot be handled as a Deployment: json: cannot unmarshal string into Go',
+        ),
+        (
+            {**obj("Pod"), "metadata": {"name": "a", "labels": {"a": 1}}},
+            'Pod in version "v1" cannot be handled as a Pod',
+        ),
+    ],
+)
+def test_what_any_server_would_refuse_is_found_before_there_is_one(bad: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ManifestError) as error:
+        check_manifests(manifest(obj("Pod"), bad))
+    assert str(error.value).startswith(f"file:3: {complaint}")
+
+
+def test_what_a_server_may_accept_is_left_to_it() -> None:
+    good = [obj("Pod"), obj("Website", "example.com/v1"), {**obj("Deployment", "apps/v1"), "spec": {"replicas": None}}]
+    before = copy.deepcopy(good)
+    check_manifests(manifest(*good))
+    assert good == before

@@ -315,9 +315,9 @@ def test_every_mistake_is_one_line_with_file_and_field(
     [
         (None, "cannot read the kubeconfig: No such file or directory"),
         ("", "the kubeconfig is empty"),
-        ("a: [", "not YAML: "),
+        ("a: [", ":1:5: not YAML: expected the node content, but found '<stream end>', while parsing a flow node"),
         ("a: \x00", "not YAML: "),
-        ("!!python/object:os.system {}", "not YAML: "),
+        ("!!python/object:os.system {}", ":1:1: not YAML: could not determine a constructor"),
         ("- a\n- b\n", "expected a mapping, got a list"),
         ("just text", "expected a mapping, got a string"),
         ("[" * 1500, "not YAML: "),
@@ -329,7 +329,7 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str | No
         path.write_text(content)
     with pytest.raises(ConfigError) as error:
         read(str(path))
-    assert str(error.value).startswith(f"{path}: {says}")
+    assert str(error.value).startswith(f"{path}{says if says.startswith(':') else f': {says}'}")
     assert "\n" not in str(error.value)
 
 

@@ -71,7 +71,7 @@ def test_the_example_is_a_plan() -> None:
         ("faults: [{kind: command-answered}]", "command-answered: status is from 400 to 599, got 0"),
         ("faults: [zone-silent 3..1]", "fault 'zone-silent 3..1': zone-silent: its window ends before it starts"),
         ("faults: [process-crashed]", "process-crashed is for the simulator: kill the process by hand"),
-        ("faults: [", "is no YAML: while parsing"),
+        ("faults: [", ":1:10: not YAML: "),
     ],
 )
 def test_an_error_names_the_fault_and_what_is_wrong(tmp_path: Path, text: str, error: str) -> None:

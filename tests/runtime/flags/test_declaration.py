@@ -165,16 +165,26 @@ def test_help_shows_flags_by_section_with_types_and_defaults() -> None:
     assert usage("car", "Drives.", FLAGS, columns=60) == (
         "Drives.\n\nUsage:\n  car [flags]\n\n"
         "Engine flags:\n\n"
-        "      --choke string\n                Choke. (no effect: nobody has one)\n"
         "      --engine-warm-up duration\n                How long to wait. (default 1m30s)\n"
         "      --power int32\n                Power in kW. (default 90)\n"
         "      --ratio float32\n                Ratio. (default 0.5)\n"
         "      --turbo\n                Use the turbo. (default true)\n\n"
         "Cabin flags:\n\n"
         "      --colours strings\n                Colours. (default [red])\n"
-        "      --heater\n                Heat. (no effect yet)\n"
         "  -h, --help\n                Help.\n"
         "      --maps file\n                Map to load.\n"
         "  -v, --v Level\n                Talk.\n"
-        "      --version version[=true]\n                Version.\n"
+        "      --version version[=true]\n                Version.\n\n"
+        "Ineffective flags:\n\n"
+        "      --choke string\n                Choke. (no effect: nobody has one)\n"
+        "      --heater\n                Heat. (no effect yet)\n"
     )
+
+
+def test_help_begins_with_the_sections_that_are_to_be_found_first() -> None:
+    shown = usage("car", "Drives.", FLAGS, columns=60, first=("cabin", "none"))
+    assert [line for line in shown.splitlines() if line.endswith(" flags:")] == [
+        "Cabin flags:",
+        "Engine flags:",
+        "Ineffective flags:",
+    ]

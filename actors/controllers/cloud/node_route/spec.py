@@ -63,5 +63,6 @@ SPEC = ControllerSpec(
     reads=(NODES,),
     build=_build,
     enabled_if=_has_routes,
+    needs="--cluster-cidr, --configure-cloud-routes and --cloud-provider, other than 'external'",
     checks=(cluster_ranges_can_be_read,),
 )

@@ -48,6 +48,7 @@ SPEC = ControllerSpec(
     queues=(Queue("cidrallocator_node", watches=(Watch(NODES, to=itself),), concurrency=lambda _options: 30),),
     build=_build,
     enabled_if=lambda options: options.cloud.allocate_node_cidrs,
+    needs="--allocate-node-cidrs",
     options=NodeIpamOptions,
     checks=(service_range_entries, ranges_fit),
 )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import LogCapture
 
 from actors.app.arguments import read_options
 from actors.controllers.nodes.taint_eviction import no_execute_taints, stay
@@ -321,8 +322,12 @@ def test_the_pods_of_a_replica_set_move_to_the_nodes_that_are_left(cluster: Simu
 
 
 @pytest.mark.parametrize("flag", ["--enable-taint-manager=false", "--enable-taint-manager=true"])
-def test_without_the_taint_manager_the_controller_is_skipped(cluster: SimulatedCluster, flag: str) -> None:
+def test_without_the_taint_manager_the_controller_is_skipped(
+    cluster: SimulatedCluster, logs: LogCapture, flag: str
+) -> None:
     system = cluster.manager(
         controllers=[SPEC], options=read_options([flag, "--controllers=taint-eviction-controller"])
     )
     assert (system.skipped == (SPEC.name,)) is (flag == "--enable-taint-manager=false")
+    needs = [line.get("needs") for line in logs.entries if line["event"] == "Warning: skipping controller"]
+    assert needs == ["--enable-taint-manager"] * len(system.skipped)

@@ -1,0 +1,30 @@
+"""What the server will refuse whatever it holds: for those who want to know before they start one."""
+
+from __future__ import annotations
+
+import copy
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.schema.scalars import ShapeError
+from runtime.apiserver.schema.shapes import built_in_shapes
+
+
+def refusal(obj: Object) -> str:
+    """Why an object with apiVersion, kind and metadata is refused, in the server's words; "" if it may be accepted.
+
+    A group version that is not built in may come with a CustomResourceDefinition.
+    """
+    api_version, kind = obj["apiVersion"], obj["kind"]
+    there = [definition for definition in BUILT_IN if definition.api_version == api_version]
+    if not there:
+        return ""
+    definition = next((one for one in there if one.kind == kind), None)
+    if definition is None:
+        return f"the server knows no {kind} in {api_version}"
+    try:
+        built_in_shapes().check(definition, copy.deepcopy(obj))
+    except ShapeError as err:
+        return f"{kind} in version {quoted(definition.version)} cannot be handled as a {kind}: {err}"
+    return ""

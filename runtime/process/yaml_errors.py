@@ -1,0 +1,17 @@
+"""What is wrong with a YAML file, in one line that begins with where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def yaml_complaint(path: object, error: Exception) -> str:
+    """ "FILE:LINE:COLUMN: not YAML: why". error: as PyYAML raises it, or of its decoding; some name no line."""
+    mark: Any = getattr(error, "problem_mark", None)
+    if mark is None:
+        return f"{path}: not YAML: {' '.join(str(error).split())}"
+    context, began = getattr(error, "context", None), getattr(error, "context_mark", None)
+    while_at = f", {context}" if context else ""
+    if context and began is not None and began.line != mark.line:
+        while_at += f" that begins in line {began.line + 1}"
+    return f"{path}:{mark.line + 1}:{mark.column + 1}: not YAML: {getattr(error, 'problem', None) or error}{while_at}"
