@@ -143,7 +143,10 @@ def _make_tables(assembly: Assembly, specs: Iterable[ControllerSpec]) -> None:
 
 
 def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
-    limits = InformerLimits(silence=assembly.options.generic.watch_silence_limit)
+    options = assembly.options
+    limits = InformerLimits(
+        silence=options.generic.watch_silence_limit, streaming_lists=options.feature_gates["WatchListClient"]
+    )
 
     def build(context: Context) -> Informer:
         return Informer(context, table=table, transport=assembly.transport, limits=limits, seed=seed)

@@ -40,7 +40,7 @@ from actors.engine.vitals import ElectorVitals
 from actors.options import InvalidOptions, Options, help_text
 from actors.reconciliation.actor_names import ELECTOR
 from runtime.apiserver.process.launch import LaunchError
-from runtime.client.config import ConfigError
+from runtime.client.config import ConfigError, with_fixed_authority
 from runtime.client.loading import load_config
 from runtime.cloud.loading import CloudError, load_provider
 from runtime.cloud.threads import ThreadedCalls
@@ -189,6 +189,8 @@ def run(launch: Launch) -> int:
             clock=launch.clock,
             metrics=metrics,
         )
+        if not options.feature_gates["ClientsAllowCARotation"]:
+            config = with_fixed_authority(config)
         transport = connect(config, clock=launch.clock, metrics=metrics, log=log)
         closing.callback(transport.close, timeout=2.0)
         wait_for_server(

@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING
 
 from actors.options import Options
-from actors.options.configz import CONFIGZ_KEY, configuration, flag_values
+from actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
 from runtime.logs.configuration import LogControl
 from runtime.metrics.registry import Metrics
 from runtime.process.bounded_connections import Bounds
@@ -45,7 +45,7 @@ def build_server(
     site = Site(
         health=health,
         metrics=metrics,
-        configuration=lambda: {CONFIGZ_KEY: configuration(options)},
+        configuration=lambda: {CONFIGZ_KEY: configuration(options), OWN_KEY: own_configuration(options)},
         flags=lambda: flag_values(options),
         set_verbosity=control.set_verbosity,
         version=version,
@@ -53,6 +53,8 @@ def build_server(
         clock=clock,
         log=log,
         started=clock.now(),
+        flagz=options.feature_gates["ComponentFlagz"],
+        statusz=options.feature_gates["ComponentStatusz"],
     )
     listeners = []
     secure, plain = options.secure_serving, options.plain_http

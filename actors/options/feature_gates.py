@@ -1,7 +1,6 @@
-"""Feature gates: which there are, and what --feature-gates makes of them.
+"""Feature gates: which there are, which of them something here looks at, and what --feature-gates makes of them.
 
-Stages and defaults: pkg/features/kube_features.go and client-go's features, Kubernetes 1.36, those that controllers
-look at. TaintBasedEvictions is older: its default is today's behaviour, and false asks for eviction without taints.
+TaintBasedEvictions is older than 1.36: its default is today's behaviour, and false asks for eviction without taints.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from actors.options.known_gates import ALPHA, BETA, GA, STAGES
 from runtime.flags.values import parse_bool
 
 COMPONENT = "kube"
@@ -17,57 +17,36 @@ COMPONENT = "kube"
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """stage: ALPHA, BETA or GA. locked: can be set to its default only."""
+    """stage: ALPHA, BETA, GA or DEPRECATED. locked: can be set to its default only."""
 
     default: bool
     stage: str
     locked: bool = False
 
 
-ALPHA, BETA, GA = "ALPHA", "BETA", "GA"
 BULK = {"AllAlpha": ALPHA, "AllBeta": BETA}
-
-
-def _gates(default: bool, stage: str, names: str, *, locked: bool = False) -> dict[str, Gate]:
-    return {name: Gate(default, stage, locked) for name in names.split()}
-
-
-GATES: Mapping[str, Gate] = {
-    **_gates(
-        True,
-        GA,
-        "SeparateTaintEvictionController OrderedNamespaceDeletion DynamicResourceAllocation DRAAdminAccess "
-        "VolumeAttributesClass RecoverVolumeExpansionFailure SELinuxChangePolicy MultiCIDRServiceAllocator "
-        "InPlacePodVerticalScaling InOrderInformers",
-        locked=True,
-    ),
-    **_gates(True, GA, "DRAPrioritizedList InformerResourceVersion TaintBasedEvictions"),
-    **_gates(
-        True,
-        BETA,
-        "DRADeviceTaints DRAExtendedResource APIServerIdentity PodLevelResources StaleControllerConsistencyDaemonSet "
-        "StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet "
-        "StatefulSetSemanticRevisionComparison PodDeletionCost DeploymentReplicaSetTerminatingReplicas "
-        "MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs HPAConfigurableTolerance "
-        "ComponentStatusz ComponentFlagz WatchListClient AtomicFIFO UnlockWhileProcessingFIFO "
-        "InOrderInformersBatchProcess ClientsAllowCARotation ClientsAllowTLSCacheGC",
-    ),
-    **_gates(
-        False,
-        BETA,
-        "DRADeviceTaintRules SELinuxMount ClusterTrustBundle PodCertificateRequest StorageVersionMigrator "
-        "MaxUnavailableStatefulSet CoordinatedLeaderElection",
-    ),
-    **_gates(
-        False,
-        ALPHA,
-        "DRAWorkloadResourceClaims DRAResourcePoolStatus GenericWorkload WorkloadWithJob GangScheduling "
-        "PersistentVolumeClaimUnusedSinceTime StorageVersionAPI HPAScaleToZero TaintTolerationComparisonOperators "
-        "MutablePVNodeAffinity VolumeLimitScaling ControllerManagerReleaseLeaderElectionLockOnExit ClientsAllowCBOR "
-        "ClientsPreferCBOR NativeHistograms",
-    ),
-}
+GATES: Mapping[str, Gate] = MappingProxyType(
+    {
+        "TaintBasedEvictions": Gate(True, GA),
+        **{name: Gate(one.default, one.stage, one.locked) for one in STAGES for name in one.names.split()},
+    }
+)
 DEFAULTS: Mapping[str, bool] = MappingProxyType({name: gate.default for name, gate in GATES.items()})
+# What these name is there or not, as they say; each has a test that shows it both ways.
+WORKING = frozenset(
+    {
+        "ClientsAllowCARotation",
+        "ComponentFlagz",
+        "ComponentStatusz",
+        "DeploymentReplicaSetTerminatingReplicas",
+        "PodDeletionCost",
+        "TaintBasedEvictions",
+        "TaintTolerationComparisonOperators",
+        "WatchListClient",
+    }
+)
+# What these name is always so here: a lease is released at the end, and writes of one's own are always read.
+ALWAYS = frozenset({"ControllerManagerReleaseLeaderElectionLockOnExit", "StaleControllerConsistencyReplicaSet"})
 
 
 def resolve(settings: Iterable[tuple[str, str]]) -> tuple[Mapping[str, bool], list[str]]:
@@ -103,3 +82,25 @@ def resolve(settings: Iterable[tuple[str, str]]) -> tuple[Mapping[str, bool], li
             errors.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {fixed}")
         states[name] = value
     return MappingProxyType(states), errors
+
+
+def without_effect(settings: Iterable[tuple[str, str]], states: Mapping[str, bool]) -> list[str]:
+    """The settings that change nothing here: "name=value", and how many "of AllAlpha" do not.
+
+    settings: valid ones. states: what they resolve to.
+    """
+    named = {qualified.rpartition(":")[2] for qualified, _ in settings}
+    parts = [f"{name}={str(states[name]).lower()}" for name in sorted(named - BULK.keys()) if _is_idle(name, states)]
+    for bulk in sorted(named & BULK.keys()):
+        switched = [name for name, gate in GATES.items() if gate.stage == BULK[bulk] and name not in named]
+        idle = sum(1 for name in switched if _is_idle(name, states))
+        if idle:
+            parts.append(f"{idle} of {bulk}")
+    return parts
+
+
+def _is_idle(name: str, states: Mapping[str, bool]) -> bool:
+    """Whether somebody may think that it is another way than it is."""
+    if name in ALWAYS:
+        return not states[name]
+    return name not in WORKING and states[name] != DEFAULTS[name]

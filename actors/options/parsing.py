@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from actors.options.controller_names import aliases_of
 from actors.options.controller_options import KnownController, flags_of_controllers, in_order
-from actors.options.feature_gates import GA, GATES, resolve
+from actors.options.feature_gates import GATES, resolve, without_effect
+from actors.options.known_gates import DEPRECATED, GA
 from actors.options.table import CORE_GROUPS, Options, all_flags
 from actors.options.validation import faults, unknown_controllers
 from runtime.flags import declaration
@@ -62,7 +63,7 @@ def parse_options(
         options,
         feature_gates=gates,
         generic=replace(options.generic, controllers=chosen),
-        warnings=(*options.warnings, *_gate_warnings(options), *_serving_warnings(options)),
+        warnings=(*options.warnings, *_gate_warnings(options, gates), *_serving_warnings(options)),
     )
     names = sorted(controller.name for controller in known)
     unknown = unknown_controllers(chosen, names)
@@ -96,13 +97,16 @@ def _serving_warnings(options: Options) -> list[str]:
     return [f"Plain HTTP is served on {options.plain_serving.address} alone; --address=0.0.0.0 opens it to everybody"]
 
 
-def _gate_warnings(options: Options) -> list[str]:
+def _gate_warnings(options: Options, gates: Mapping[str, bool]) -> list[str]:
     settings = dict(options.generic.feature_gate_settings)
-    return [
-        f"Setting GA feature gate {name}={value}. It will be removed in a future release."
+    by_stage = {GA: "GA", DEPRECATED: "deprecated"}
+    warnings = [
+        f"Setting {by_stage[GATES[name].stage]} feature gate {name}={value}. It will be removed in a future release."
         for name, value in settings.items()
-        if name in GATES and GATES[name].stage == GA and name != "TaintBasedEvictions"
+        if name in GATES and GATES[name].stage in by_stage and name != "TaintBasedEvictions"
     ]
+    idle = without_effect(settings.items(), gates)
+    return [*warnings, f"Feature gates without effect here: {', '.join(idle)}"] if idle else warnings
 
 
 def help_text(options: Options, *, columns: int) -> str:

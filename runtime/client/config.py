@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -76,3 +76,10 @@ class ClientConfig:
     tls_server_name: str = ""
     proxy: str = field(default="", repr=False)
     impersonation: tuple[tuple[str, str], ...] = ()
+
+
+def with_fixed_authority(config: ClientConfig) -> ClientConfig:
+    """The same, whose authority is that of this moment, whatever becomes of its file. Raises ConfigError."""
+    if config.ca is None or not config.ca.path:
+        return config
+    return replace(config, ca=Pem(origin=config.ca.origin, data=config.ca.read()))

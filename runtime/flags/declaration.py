@@ -68,6 +68,11 @@ class Flag:
     former: tuple[str, ...] = ()
     config: str = ""
 
+    @property
+    def is_idle(self) -> bool:
+        """It may be given, and changes nothing."""
+        return self.pending or bool(self.retired)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-LISTED = ("/configz", "/flagz", "/healthz", "/metrics")  # the paths that /statusz names
+LISTED = ("/configz", "/flagz", "/healthz", "/metrics")  # of these paths /statusz names those that are there
 TEXT = "text/plain"
 
 
@@ -39,7 +39,8 @@ class Site:
     """What there is to show. The callables are called on the server's thread and must not block.
 
     configuration: /configz, JSON-able. flags: /flagz, name → value. set_verbosity: for PUT /debug/flags/v.
-    started: when the process did, Unix seconds. profiler: one for all applications of the site.
+    started: when the process did, Unix seconds. flagz, statusz: whether these pages are there. profiler: one for all
+    applications of the site.
     """
 
     health: HealthChecks
@@ -52,6 +53,8 @@ class Site:
     clock: Clock
     log: FilteringBoundLogger
     started: float
+    flagz: bool = True
+    statusz: bool = True
     profiler: Profiler = field(default_factory=Profiler)
 
 
@@ -82,9 +85,11 @@ def _pages(site: Site) -> dict[str, Handler]:
         "/metrics": _metrics(MetricsPage(site.metrics, process=True)),
         "/metrics/slis": _resettable(site.health.slis),
         "/configz": _configz(site),
-        "/flagz": _flagz(site),
-        "/statusz": _statusz(site),
     }
+    if site.flagz:
+        pages["/flagz"] = _flagz(site)
+    if site.statusz:
+        pages["/statusz"] = _statusz(site, [path for path in LISTED if path in pages])
     if site.profiling:
         pages |= {
             "/debug/pprof": _text(lambda: profiling.INDEX),
@@ -207,7 +212,7 @@ def _flagz(site: Site) -> Handler:
     return flagz
 
 
-def _statusz(site: Site) -> Handler:
+def _statusz(site: Site, listed: Sequence[str]) -> Handler:
     async def statusz(request: web.Request) -> web.Response:
         version = wanted_version(request.headers.get("Accept", ""), "Statusz")
         if version is None:
@@ -217,7 +222,7 @@ def _statusz(site: Site) -> Handler:
             now=site.clock.now(),
             binary=site.version.git_version,
             emulated=f"{site.version.major}.{site.version.minor}",
-            paths=LISTED,
+            paths=listed,
             version=version,
         )
         return _shown(page)

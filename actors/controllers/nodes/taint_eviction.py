@@ -83,11 +83,16 @@ class Stay(NamedTuple):
     seconds: float
 
 
-def stay(tolerations: Sequence[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]]) -> Stay:
-    """For each taint the first toleration that matches it counts, and of these the shortest."""
+def stay(
+    tolerations: Sequence[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]], *, comparing: bool = False
+) -> Stay:
+    """For each taint the first toleration that matches it counts, and of these the shortest.
+
+    comparing: whether the operators Lt and Gt are known.
+    """
     seconds = math.inf
     for taint in taints:
-        toleration = find_toleration(tolerations, taint)
+        toleration = find_toleration(tolerations, taint, comparing=comparing)
         if toleration is None:
             return Stay(tolerated=False, seconds=0.0)
         limit = toleration.get("tolerationSeconds")
@@ -143,11 +148,19 @@ class TaintEvictionReconciler:
     """Key: "namespace/name" of a pod. It remembers the planned evictions."""
 
     def __init__(
-        self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, evicted: Callable[[float], None]
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        evicted: Callable[[float], None],
+        comparing: bool = False,
     ) -> None:
-        """evicted: called for each deleted pod with how many seconds after its time it was deleted."""
+        """evicted: called for each deleted pod with how many seconds after its time it was deleted. comparing: whether
+        tolerations may have the operators Lt and Gt.
+        """
         self._pods, self._nodes = tables[PODS], tables[NODES]
-        self._clock, self._log, self._evicted = clock, log, evicted
+        self._clock, self._log, self._evicted, self._comparing = clock, log, evicted, comparing
         self._evictions: dict[Key, _Eviction] = {}
         self._looked: dict[str, float] = {}  # when nodes were last fetched
 
@@ -193,7 +206,7 @@ class TaintEvictionReconciler:
         if not taints:
             return Stay(tolerated=True, seconds=math.inf)
         tolerations = (self._pods.object_of(pod).get("spec") or {}).get("tolerations") or ()
-        return stay(tolerations, taints)
+        return stay(tolerations, taints, comparing=self._comparing)
 
     def _is_evicted(self, pod: Entry) -> bool:
         """By this incarnation or an earlier one: it is terminating, and its condition says why."""
@@ -259,7 +272,13 @@ def _build(context: ControllerContext) -> TaintEvictionReconciler:
         deletions.inc()
         duration.observe(seconds)
 
-    return TaintEvictionReconciler(tables=context.tables, clock=context.clock, log=context.log, evicted=evicted)
+    return TaintEvictionReconciler(
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        evicted=evicted,
+        comparing=context.options.feature_gates["TaintTolerationComparisonOperators"],
+    )
 
 
 SPEC = ControllerSpec(

@@ -61,18 +61,22 @@ class _Ranked(NamedTuple):
     pod: Entry
 
 
-def ranked_deletion_order(pods: Iterable[Entry], *, on_node: Mapping[str, int], now: float) -> list[Entry]:
+def ranked_deletion_order(
+    pods: Iterable[Entry], *, on_node: Mapping[str, int], now: float, by_cost: bool = True
+) -> list[Entry]:
     """ActivePodsWithRanks: unassigned, pending, not ready, lower deletion cost, on a more crowded node, ready for a
     shorter time, more restarts, newer.
 
-    on_node: see related_on_nodes; empty ranks none. Ages are compared by their order of magnitude, in powers of two;
-    within one, different times are decided by the uids: as good as random, but repeatable.
+    on_node: see related_on_nodes; empty ranks none. by_cost: whether the deletion cost counts. Ages are compared by
+    their order of magnitude, in powers of two; within one, different times are decided by the uids: as good as random,
+    but repeatable.
     """
     ranked = []
     for pod in pods:
         facts: PodFacts = pod.facts
         crowd = on_node.get(facts.node, 0)
-        prefix = (*_stage(facts), facts.deletion_cost, -crowd, _age_bucket(facts.ready_since, now))
+        cost = facts.deletion_cost if by_cost else 0
+        prefix = (*_stage(facts), cost, -crowd, _age_bucket(facts.ready_since, now))
         restarts = (-facts.restarts, -facts.sidecar_restarts)
         ranked.append(_Ranked(prefix, restarts, _age_bucket(facts.created, now), pod))
     ranked.sort(key=cmp_to_key(_compare))

@@ -80,7 +80,7 @@ class Informer(Actor):
         self._delivery: Delivery
         self._state = State.WAITING
         self._consistent = False  # list from the store itself, not from a cache: after 410
-        self._streaming_lists = True  # until the server turns one down, or completes none
+        self._streaming_lists = limits.streaming_lists  # until the server turns one down, or completes none
         self._incomplete = 0
         self._gone_at = float("-inf")
         self._failures = 0

@@ -22,11 +22,13 @@ class InformerLimits:
     """silence: seconds without a byte after which a watch is cut. list_timeout: seconds for a page of a list.
 
     watch_timeout: seconds after which the server is asked to end a watch; each takes between one and two times that.
+    streaming_lists: ask for lists as the beginning of watches, where the server has that.
     """
 
     silence: float = 90.0
     list_timeout: float = 60.0
     watch_timeout: float = 300.0
+    streaming_lists: bool = True
 
 
 class ListWatch:

@@ -152,6 +152,21 @@ def test_profiling_can_be_switched_off() -> None:
         assert over_http(plain, "/debug/pprof/")[0] == 404
 
 
+@pytest.mark.parametrize(
+    "gate, path, other", [("ComponentFlagz", "/flagz", "/statusz"), ("ComponentStatusz", "/statusz", "/flagz")]
+)
+def test_pages_of_the_component_can_be_switched_off(gate: str, path: str, other: str) -> None:
+    (port,) = free_ports(1)
+    flags = ("--secure-port=0", f"--port={port}")
+    with running(*flags) as (plain,):
+        assert over_http(plain, path)[0] == 200
+    with running(*flags, f"--feature-gates={gate}=false") as (plain,):
+        assert over_http(plain, path)[0] == 404
+        status, shown = over_http(plain, other)
+        assert status == 200
+        assert path not in shown
+
+
 def test_more_paths_can_be_for_everybody() -> None:
     (port,) = free_ports(1)
     paths = "--authorization-always-allow-paths=/healthz,/metrics*"

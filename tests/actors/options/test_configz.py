@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.app.arguments import read_options
 from actors.options import Options
-from actors.options.configz import configuration, flag_values
+from actors.options.configz import configuration, flag_values, own_configuration
 
 FLAGS = read_options(["--help"]).flags
 
@@ -21,8 +21,29 @@ def test_the_configuration_has_upstreams_shape() -> None:
     assert shown["Generic"]["ClientConnection"]["qps"] == -1
     assert shown["Generic"]["LeaderElection"]["leaseDuration"] == "15s"
     assert shown["ReplicationController"] == {"ConcurrentRCSyncs": 7}
-    assert shown["CSRSigningController"]["KubeletServingSignerConfiguration"] == {"CertFile": "", "KeyFile": ""}
-    assert shown["GarbageCollectorController"]["EnableGarbageCollector"] is True
+    assert shown["NodeLifecycleController"]["NodeMonitorGracePeriod"] == "40s"
+
+
+def test_what_has_no_effect_is_not_shown_as_if_it_counted() -> None:
+    given = options(
+        "--concurrent-job-syncs=9",
+        "--enable-leader-migration",
+        "--use-service-account-credentials",
+        "--v=2",
+        "--feature-gates=HPAScaleToZero=true,PodDeletionCost=false",
+    )
+    text = str(configuration(given))
+    for word in ("ConcurrentJobSyncs", "LeaderMigration", "UseServiceAccountCredentials", "GCIgnoredResources"):
+        assert word not in text
+    own = own_configuration(given)
+    assert own["flagsWithoutEffect"] == [
+        "concurrent-job-syncs",
+        "enable-leader-migration",
+        "use-service-account-credentials",
+    ]
+    assert own["featureGatesWithoutEffect"] == ["HPAScaleToZero=true"]
+    assert own["featureGates"]["PodDeletionCost"] is False
+    assert own["featureGates"]["WatchListClient"] is True
 
 
 def test_every_flag_is_shown_in_the_words_in_which_it_could_be_given() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from actors.app.arguments import read_options
 from actors.options import InvalidOptions, Options
-from actors.options.feature_gates import GATES
+from actors.options.feature_gates import ALWAYS, GATES, WORKING
+from actors.options.known_gates import STAGES
 
 
 def options(*argv: str) -> Options:
@@ -59,3 +60,42 @@ def test_feature_gates_are_switched(setting: str, gate: str, state: bool) -> Non
 )
 def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) -> None:
     assert faults(f"--feature-gates={setting}") == (fault,)
+
+
+@pytest.mark.parametrize(
+    "setting, told",
+    [
+        ("PodDeletionCost=false,ComponentStatusz=false,TaintBasedEvictions=false", None),
+        ("HPAScaleToZero=false,MaxUnavailableStatefulSet=false", None),  # as it is anyway
+        ("HPAScaleToZero=true", "HPAScaleToZero=true"),
+        ("kube:HPAScaleToZero=true,AtomicFIFO=false", "AtomicFIFO=false, HPAScaleToZero=true"),
+        ("KubeletInUserNamespace=true", "KubeletInUserNamespace=true"),  # of another component
+        ("ControllerManagerReleaseLeaderElectionLockOnExit=true", None),
+        (
+            "ControllerManagerReleaseLeaderElectionLockOnExit=false",
+            "ControllerManagerReleaseLeaderElectionLockOnExit=false",
+        ),
+        ("StaleControllerConsistencyReplicaSet=false", "StaleControllerConsistencyReplicaSet=false"),
+        ("StaleControllerConsistencyReplicaSet=true", None),
+        ("AllBeta=true,MaxUnavailableStatefulSet=false", "10 of AllBeta"),
+        ("AllAlpha=true", "47 of AllAlpha"),  # all but TaintTolerationComparisonOperators and the release of the lease
+        ("AllAlpha=false,AllBeta=false,HPAScaleToZero=true", "HPAScaleToZero=true, 1 of AllAlpha, 82 of AllBeta"),
+    ],
+)
+def test_settings_that_change_nothing_are_told_in_one_line(setting: str, told: str | None) -> None:
+    lines = [line for line in options(f"--feature-gates={setting}").warnings if "without effect" in line]
+    assert lines == ([f"Feature gates without effect here: {told}"] if told is not None else [])
+
+
+def test_every_gate_of_the_release_is_known_once() -> None:
+    names = [name for stage in STAGES for name in stage.names.split()]
+    assert len(names) == len(set(names)) == len(GATES) - 1 == 240
+    assert GATES.keys() >= WORKING | ALWAYS
+    assert not [name for name in WORKING | ALWAYS if GATES[name].locked]
+
+
+def test_gates_that_are_deprecated_or_of_a_settled_feature_are_told() -> None:
+    assert options("--feature-gates=DRAPrioritizedList=false,WindowsHostNetwork=false").warnings[:2] == (
+        "Setting GA feature gate DRAPrioritizedList=false. It will be removed in a future release.",
+        "Setting deprecated feature gate WindowsHostNetwork=false. It will be removed in a future release.",
+    )

@@ -127,9 +127,10 @@ WATCHES = (
 class DeploymentReconciler:
     """Key: "namespace/name" of a Deployment."""
 
-    def __init__(self, *, tables: Tables, clock: Clock) -> None:
+    def __init__(self, *, tables: Tables, clock: Clock, counts_terminating: bool = True) -> None:
+        """counts_terminating: the status has terminatingReplicas."""
         self._deployments, self._replica_sets, self._pods = tables[DEPLOYMENTS], tables[REPLICASETS], tables[PODS]
-        self._clock = clock
+        self._clock, self._counts_terminating = clock, counts_terminating
         self._templates = Templates()
 
     def reconcile(self, key: Key) -> Reconciliation:
@@ -189,7 +190,13 @@ class DeploymentReconciler:
             look=look_into(lister),
         )
         replica_sets = [lister.object_of(entry) for entry in claimed]
-        return Rollout(deployment, replica_sets, clock=self._clock, templates=self._templates)
+        return Rollout(
+            deployment,
+            replica_sets,
+            clock=self._clock,
+            templates=self._templates,
+            counts_terminating=self._counts_terminating,
+        )
 
     def _recreate(self, rollout: Rollout) -> Reconciliation:
         """Source: rolloutRecreate."""

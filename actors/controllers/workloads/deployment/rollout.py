@@ -73,11 +73,12 @@ class Rollout:
         *,
         clock: Clock,
         templates: Templates,
+        counts_terminating: bool = True,
     ) -> None:
-        """claimed: the ReplicaSets that the Deployment owns and selects."""
+        """claimed: the ReplicaSets that the Deployment owns and selects. counts_terminating: in its status, too."""
         self.deployment = deployment
         self.new, self.old = split_new_and_old(deployment, claimed, comparable=templates.comparable)
-        self._clock = clock
+        self._clock, self._counts_terminating = clock, counts_terminating
 
     @property
     def all(self) -> list[Object]:
@@ -222,6 +223,8 @@ class Rollout:
         self.deployment = yield from must_object(update(DEPLOYMENTS, deployment, subresource="status"))
 
     def _write_changed(self, status: Mapping[str, Any]) -> Step[None]:
+        if not self._counts_terminating:
+            status = {name: value for name, value in status.items() if name != "terminatingReplicas"}
         if not same_status(status, section(self.deployment, "status")):
             yield from self.write_status({**self.deployment, "status": status})
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from actors.controllers.workloads.deployment.options import DeploymentOptions
 from actors.controllers.workloads.deployment.reconciler import WATCHES, DeploymentReconciler
 from actors.options import Options
-from actors.reconciliation.specs import ControllerSpec, Queue
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 
 
 def _resync(options: Options) -> float | None:
     """--deployment-controller-sync-period of old releases; where it is not given events are enough, as upstream."""
     return options[DeploymentOptions].sync_period if "deployment-controller-sync-period" in options.given else None
+
+
+def _build(context: ControllerContext) -> DeploymentReconciler:
+    counts_terminating = context.options.feature_gates["DeploymentReplicaSetTerminatingReplicas"]
+    return DeploymentReconciler(tables=context.tables, clock=context.clock, counts_terminating=counts_terminating)
 
 
 SPEC = ControllerSpec(
@@ -26,7 +31,7 @@ SPEC = ControllerSpec(
             max_retries=15,
         ),
     ),
-    build=lambda context: DeploymentReconciler(tables=context.tables, clock=context.clock),
+    build=_build,
     resync=_resync,
     options=DeploymentOptions,
 )

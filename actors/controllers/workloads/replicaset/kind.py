@@ -6,7 +6,7 @@ ReplicationControllers are the other kind: actors/controllers/workloads/replicat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
@@ -22,13 +22,22 @@ class ReplicaKind:
 
     selector_of: compiles the map in spec.selector; raises ValueError. counts_terminating: the status has
     terminatingReplicas. ranks_by_siblings: pods of all sets of one controller (a Deployment's ReplicaSets) count in how
-    crowded a node is.
+    crowded a node is. heeds_deletion_cost: pods may say how dear their deletion is.
     """
 
     resource: Resource
     selector_of: Callable[[Mapping[str, Any]], LabelSelector]
     counts_terminating: bool
     ranks_by_siblings: bool
+    heeds_deletion_cost: bool = True
+
+    def under(self, gates: Mapping[str, bool]) -> ReplicaKind:
+        """As these feature gates have it."""
+        return replace(
+            self,
+            counts_terminating=self.counts_terminating and gates["DeploymentReplicaSetTerminatingReplicas"],
+            heeds_deletion_cost=gates["PodDeletionCost"],
+        )
 
 
 REPLICASET = ReplicaKind(

@@ -225,7 +225,9 @@ class ReplicaSetReconciler:
         victims = active
         if count < len(active):
             now = self._clock.now()
-            victims = ranked_deletion_order(active, on_node=self._crowds(entry), now=now)
+            victims = ranked_deletion_order(
+                active, on_node=self._crowds(entry), now=now, by_cost=self._kind.heeds_deletion_cost
+            )
             for ratio in deletion_age_ratios(victims, count, now=now):
                 self._observe_age_ratio(ratio)
         deletions = yield from delete_pods(victims[:count], owner=owner, owners=self._kind.resource)

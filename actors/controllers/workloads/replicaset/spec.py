@@ -22,7 +22,7 @@ def build(context: ControllerContext, kind: ReplicaKind = REPLICASET) -> Replica
         clock=context.clock,
         observe_age_ratio=context.metrics.histogram(AGE_RATIO).observe,
         log=context.log,
-        kind=kind,
+        kind=kind.under(context.options.feature_gates),
     )
 
 

@@ -1,0 +1,161 @@
+"""Every feature gate of kube-controller-manager 1.36, by its stage.
+
+Generated. The command line understands all of them, whatever component they are for, as upstream's does.
+Source: kubernetes v1.36 pkg/features/kube_features.go, and k8s.io/apiserver, apiextensions-apiserver, component-base,
+controller-manager and client-go/features, for version 1.36. docs/next-release.md says how to renew it, and
+tests/e2e/test_real_command_line.py compares it with the real program.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Stage(NamedTuple):
+    """Gates that are alike. locked: they can be set to their default only. names: with spaces between."""
+
+    stage: str
+    default: bool
+    locked: bool
+    names: str
+
+
+ALPHA, BETA, GA, DEPRECATED = "ALPHA", "BETA", "GA", "DEPRECATED"
+
+STAGES = (
+    Stage(
+        ALPHA,
+        False,
+        False,
+        """
+        APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
+        CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ClientsAllowCBOR ClientsPreferCBOR
+        CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook ContainerStopSignals
+        ControllerManagerReleaseLeaderElectionLockOnExit CrossNamespaceVolumeDataSource DRAListTypeAttributes
+        DRANodeAllocatableResources DRAResourcePoolStatus DRAWorkloadResourceClaims EventedPLEG GangScheduling
+        GenericWorkload HPAScaleToZero ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs
+        InPlacePodVerticalScalingExclusiveMemory KubeletInUserNamespace LoggingAlphaOptions
+        ManifestBasedAdmissionControlConfig MemoryQoS MutablePVNodeAffinity NativeHistograms
+        PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodLevelResourceManagers
+        PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay
+        RuntimeClassInImageCriApi ShardedListAndWatch StorageCapacityScoring StorageVersionAPI
+        TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions
+        UserNamespacesHostNetworkSupport VolumeLimitScaling WindowsCPUAndMemoryAffinity WorkloadAwarePreemption
+        WorkloadWithJob
+        """,
+    ),
+    Stage(
+        BETA,
+        True,
+        False,
+        """
+        APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AtomicFIFO
+        AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CRDObservedGenerationTracking
+        ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowTLSCacheGC ComponentFlagz
+        ComponentStatusz ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules ContextualLogging
+        DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource
+        DRAPartitionableDevices DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization
+        DRASchedulerFilterTimeout DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas
+        DetectCacheInconsistency EnvFiles ExtendWebSocketsToKubelet GracefulNodeShutdown
+        GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance HostnameOverride
+        InOrderInformersBatchProcess InPlacePodLevelResourcesVerticalScaling
+        InPlacePodVerticalScalingInitContainers KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
+        KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot
+        LoggingBetaOptions MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
+        MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures
+        NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching PLEGOnDemandRelist PodDeletionCost
+        PodLevelResources PodReadyToStartContainersCondition PodTopologyLabelsAdmission PortForwardWebsockets
+        PreventStaticPodAPIReferences RelaxedServiceNameValidation ReloadKubeletClientCAFile
+        ReloadKubeletServerCertificateFile RemoteRequestHeaderUID ResourceHealthStatus
+        ResourceHealthStatusMessage RestartAllContainersOnContainerExits RotateKubeletServerCertificate
+        SchedulerAsyncPreemption SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction
+        SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
+        StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
+        StatefulSetSemanticRevisionComparison StorageVersionHash StrictIPCIDRValidation
+        StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
+        TokenRequestServiceAccountUIDValidation TopologyManagerPolicyBetaOptions
+        TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation
+        UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO WatchCacheInitializationPostStartHook
+        WatchList WatchListClient WindowsGracefulNodeShutdown
+        """,
+    ),
+    Stage(
+        BETA,
+        False,
+        False,
+        """
+        ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode CoordinatedLeaderElection
+        DRADeviceTaintRules LocalStorageCapacityIsolationFSQuotaMonitoring MaxUnavailableStatefulSet
+        PodCertificateRequest SELinuxMount SchedulerAsyncAPICalls StorageVersionMigrator
+        """,
+    ),
+    Stage(
+        GA,
+        True,
+        False,
+        """
+        AllowServiceExternalIPs CustomCPUCFSQuotaPeriod DRAPrioritizedList InformerResourceVersion
+        MutatingAdmissionPolicy
+        """,
+    ),
+    Stage(
+        GA,
+        True,
+        True,
+        """
+        APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AuthorizeNodeWithSelectors
+        AuthorizeWithSelectors BtreeWatchCache CPUManagerPolicyOptions CRDValidationRatcheting
+        CSIServiceAccountTokenSecrets ConsistentListFromCache CustomResourceFieldSelectors DRAAdminAccess
+        DeclarativeValidation DisableAllocatorDualWrite DynamicResourceAllocation ExecProbeTimeout
+        ExternalServiceAccountTokenSigner ImageMaximumGCAge ImageVolume InOrderInformers
+        InPlacePodVerticalScaling JobBackoffLimitPerIndex JobManagedBy JobPodReplacementPolicy JobSuccessPolicy
+        KubeletCgroupDriverFromCRI KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources
+        KubeletPodResourcesGet KubeletTracing LogarithmicScaleDown MatchLabelKeysInPodAffinity
+        MultiCIDRServiceAllocator MutableCSINodeAllocatableCount NFTablesProxyMode
+        NodeInclusionPolicyInPodTopologySpread NodeLogQuery NodeSwap OrderedNamespaceDeletion
+        PodLifecycleSleepAction PodLifecycleSleepActionAllowZero PodObservedGenerationTracking
+        PodSchedulingReadiness PreferSameTrafficDistribution ProcMountType RecoverVolumeExpansionFailure
+        RecursiveReadOnlyMounts RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation
+        ResilientWatchCacheInitialization RetryGenerateName SELinuxChangePolicy SELinuxMountReadWriteOncePod
+        SchedulerQueueingHints SeparateTaintEvictionController ServiceAccountTokenJTI
+        ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
+        SidecarContainers StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf
+        StructuredAuthenticationConfiguration SupplementalGroupsPolicy SystemdWatchdog
+        TopologyManagerPolicyOptions UserNamespacesSupport VolumeAttributesClass WinDSR WinOverlay
+        """,
+    ),
+    Stage(
+        DEPRECATED,
+        True,
+        False,
+        """
+        DisableCPUQuotaWithExclusiveCPUs KubeletPodResourcesListUseActivePods ServiceCIDRStatusFieldWiping
+        StorageNamespaceIndex
+        """,
+    ),
+    Stage(
+        DEPRECATED,
+        True,
+        True,
+        """
+        AggregatedDiscoveryRemoveBetaType DisableNodeKubeProxyVersion
+        """,
+    ),
+    Stage(
+        DEPRECATED,
+        False,
+        False,
+        """
+        AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests ChangeContainerStatusOnKubeletRestart
+        DeclarativeValidationTakeover KMSv1 KubeletRegistrationGetOnExistsOnly WindowsHostNetwork
+        """,
+    ),
+    Stage(
+        DEPRECATED,
+        False,
+        True,
+        """
+        AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
+        """,
+    ),
+)

@@ -1,0 +1,130 @@
+"""What each working feature gate names, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.app.arguments import read_options
+from actors.controllers.nodes import taint_eviction
+from actors.controllers.workloads import deployment, replicaset
+from actors.options import Options
+from actors.options.feature_gates import WORKING
+from actors.simulation import SimulatedCluster
+from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
+from runtime.client.config import ClientConfig, Pem, with_fixed_authority
+from runtime.client.credentials import ANONYMOUS, FixedCredential
+from tests.actors.controllers.nodes.objects import set_taints
+from tests.support.objects import node, pod
+
+ON_AND_OFF = pytest.mark.parametrize("on", [True, False])
+COST = "controller.kubernetes.io/pod-deletion-cost"
+# By name, the test that shows it; TaintBasedEvictions has tests/actors/controllers/nodes/node_lifecycle/ besides.
+SHOWN: dict[str, Callable[..., None]] = {}
+
+
+def shows(gate: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def note(test: Callable[..., None]) -> Callable[..., None]:
+        SHOWN[gate] = test
+        return test
+
+    return note
+
+
+def gated(gate: str, on: bool, *argv: str) -> Options:
+    return read_options([f"--feature-gates={gate}={str(on).lower()}", *argv])
+
+
+def workload(replicas: int) -> dict[str, Any]:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+
+
+@shows("PodDeletionCost")
+@ON_AND_OFF
+def test_the_cost_of_a_deletion(cluster: SimulatedCluster, on: bool) -> None:
+    cluster.hollow_nodes(nodes=1, zones=1)
+    cluster.manager(controllers=[replicaset.SPEC], options=gated("PodDeletionCost", on))
+    cluster.create(REPLICASETS, workload(5))
+    cluster.run_for(60.0)
+    by_age = sorted(cluster.list(PODS), key=lambda one: str(one["metadata"]["uid"]))
+    dear = by_age[0]["metadata"]["name"]
+    for name in [one["metadata"]["name"] for one in by_age]:
+        cost = "100" if name == dear else "-100"
+        cluster.merge(PODS, f"default/{name}", {"metadata": {"annotations": {COST: cost}}})
+    cluster.run_for(5.0)
+    cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 1}})
+    cluster.run_for(60.0)
+    kept = [one["metadata"]["name"] for one in cluster.list(PODS)]
+    assert (kept == [dear]) is on  # else as good as random: by uid
+
+
+@shows("DeploymentReplicaSetTerminatingReplicas")
+@ON_AND_OFF
+def test_the_number_of_terminating_replicas(cluster: SimulatedCluster, on: bool) -> None:
+    cluster.hollow_nodes(nodes=1, zones=1)
+    options = gated("DeploymentReplicaSetTerminatingReplicas", on)
+    cluster.manager(controllers=[replicaset.SPEC, deployment.SPEC], options=options)
+    cluster.create(DEPLOYMENTS, workload(2))
+    cluster.run_for(60.0)
+    for resource in (DEPLOYMENTS, REPLICASETS):
+        (found,) = cluster.list(resource)
+        assert found["status"]["readyReplicas"] == 2
+        assert ("terminatingReplicas" in found["status"]) is on
+
+
+@shows("TaintTolerationComparisonOperators")
+@ON_AND_OFF
+def test_tolerations_that_compare(cluster: SimulatedCluster, on: bool) -> None:
+    cluster.manager(controllers=[taint_eviction.SPEC], options=gated("TaintTolerationComparisonOperators", on))
+    cluster.run_for(3.0)
+    cluster.create(NODES, node())
+    tolerant = pod("p1", node="n1")
+    tolerant["spec"]["tolerations"] = [{"key": "risk", "operator": "Lt", "value": "10", "effect": "NoExecute"}]
+    cluster.create(PODS, tolerant)
+    set_taints(cluster, "n1", {"key": "risk", "value": "9", "effect": "NoExecute"})
+    cluster.run_for(30.0)
+    (found,) = cluster.list(PODS)
+    assert ("deletionTimestamp" not in found["metadata"]) is on
+
+
+@shows("WatchListClient")
+@ON_AND_OFF
+def test_lists_that_are_the_beginning_of_a_watch(cluster: SimulatedCluster, on: bool) -> None:
+    cluster.manager(controllers=[replicaset.SPEC], options=gated("WatchListClient", on))
+    cluster.run_for(5.0)
+    first = next(request for _, _, request in cluster.transport.requests if request.path == "/api/v1/pods")
+    assert ("sendInitialEvents" in first.query) is on
+    assert ("watch" in first.query) is on
+
+
+@shows("ClientsAllowCARotation")
+def test_the_authority_of_the_server_may_be_fixed(tmp_path: Path) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_text("first")
+    followed = ClientConfig(
+        server="https://x",
+        origin="x",
+        credentials=FixedCredential(ANONYMOUS),
+        ca=Pem(origin="x", path=str(file)),
+    )
+    fixed = with_fixed_authority(followed)
+    file.write_text("second")
+    assert followed.ca is not None
+    assert fixed.ca is not None
+    assert (followed.ca.read(), fixed.ca.read()) == (b"second", b"first")
+    assert with_fixed_authority(fixed) is fixed
+
+
+def test_every_gate_that_works_is_shown_somewhere() -> None:
+    elsewhere = {
+        "ComponentFlagz": "tests/actors/command/test_serving.py",
+        "ComponentStatusz": "tests/actors/command/test_serving.py",
+        "TaintBasedEvictions": "tests/actors/controllers/nodes/node_lifecycle/",
+    }
+    assert SHOWN.keys() | elsewhere.keys() == WORKING
