@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from protocols.times import parse_time
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.running import until
@@ -65,20 +66,26 @@ def test_a_pod_whose_image_cannot_be_pulled_never_runs(kubectl: Kubectl) -> None
 
 def test_a_pod_that_crashes_is_restarted_ever_later(kubectl: Kubectl) -> None:
     kubectl("run", "loop", "--image=busybox", "--command", "--", "/bin/false")
-    line = shows(kubectl, "loop", "CrashLoopBackOff")
-    assert line.split()[3] == "1"
-    until(lambda: container_of(kubectl, "loop").get("restartCount") == 2, "it was restarted twice", why=kubectl.state)
-    status = container_of(kubectl, "loop")
+    shows(kubectl, "loop", "CrashLoopBackOff")
+
+    def second() -> Any:
+        status = container_of(kubectl, "loop")
+        message = status["state"].get("waiting", {}).get("message", "")
+        return message.startswith("back-off 20s restarting failed container=loop pod=loop_") and status
+
+    status = until(second, "it was restarted twice", why=kubectl.state)
+    assert status["restartCount"] == 2
     assert status["lastState"]["terminated"]["exitCode"] == 1
-    assert status["state"]["waiting"]["message"].startswith("back-off 20s restarting failed container=loop pod=loop_")
     kubectl("delete", "pod", "loop", "--timeout=20s")
 
 
 def test_init_containers_and_probes_are_waited_for(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "examples/hollow-pods.yml")
-    shows(kubectl, "initializes", "Init:0/2")
     shows(kubectl, "fails-for-good", "Error")
     until(lambda: container_of(kubectl, "initializes").get("ready"), "it is initialized", why=kubectl.state)
+    proxy, setup = kubectl.get("pods", "initializes")["status"]["initContainerStatuses"]
+    waited = parse_time(setup["state"]["terminated"]["startedAt"]) - parse_time(proxy["state"]["running"]["startedAt"])
+    assert waited >= 3
     until(lambda: container_of(kubectl, "hangs").get("restartCount"), "it is killed and restarted", why=kubectl.state)
     told = [reason for reason, _ in events_about(kubectl, "hangs")]
     assert {"Unhealthy", "Killing"} <= set(told)

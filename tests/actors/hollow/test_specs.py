@@ -156,6 +156,66 @@ def test_a_crashing_container_is_restarted_with_backoff(hollow: SimulatedCluster
     assert phases(hollow) == {"web": "Running"}
 
 
+def container(*command: str, **fields: Any) -> Object:
+    return {"name": "web", "image": "nginx", **({"command": list(command)} if command else {}), **fields}
+
+
+def test_a_pod_does_what_its_command_line_says(hollow: SimulatedCluster) -> None:
+    commands = {"fails": ("sh", "-c", "sleep 5; exit 3"), "works": ("sleep", "10"), "serves": ("nginx",)}
+    for name, command in commands.items():
+        hollow.create(PODS, a_pod(name, containers=[container(*command)], restartPolicy="Never"))
+    hollow.run_for(3)
+    assert set(phases(hollow).values()) == {"Running"}
+    hollow.run_for(30)
+    assert phases(hollow) == {"fails": "Failed", "works": "Succeeded", "serves": "Running"}
+    (over,) = hollow.get(PODS, "default/fails")["status"]["containerStatuses"]
+    assert over["state"]["terminated"]["exitCode"] == 3
+
+
+def test_an_image_that_cannot_be_pulled_is_told_and_tried_again(hollow: SimulatedCluster) -> None:
+    hollow.create(PODS, a_pod("web"))
+    hollow.create(PODS, a_pod("lost", containers=[container(image="shop/web:404")]))
+    hollow.run_for(8)
+    assert phases(hollow) == {"web": "Running", "lost": "Pending"}
+    told = [reason for component, reason, _ in events(hollow) if component == "kubelet"]
+    assert sorted(told) == ["BackOff", "Failed", "Failed", "Failed", "Pulling"]
+    hollow.merge(PODS, "default/lost", {"spec": {"containers": [container(image="shop/web:2")]}})
+    hollow.run_for(1)
+    assert phases(hollow) == {"web": "Running", "lost": "Running"}
+
+
+def test_a_kubelet_that_is_restarted_goes_on_with_its_pods(cluster: SimulatedCluster) -> None:
+    cluster.hollow_nodes()
+    cluster.run_for(1)
+    cluster.create(PODS, a_pod("loop", containers=[container("false")]))
+    cluster.create(PODS, a_pod("job", containers=[container("sleep", "100")], restartPolicy="Never"))
+    cluster.run_for(50)
+    cluster.crash("hollow")
+    cluster.run_for(20)
+    cluster.start_again("hollow")
+    cluster.run_for(40)
+    assert phases(cluster) == {"loop": "Running", "job": "Succeeded"}
+    (status,) = cluster.get(PODS, "default/loop")["status"]["containerStatuses"]
+    assert status["restartCount"] == 4
+
+
+def test_a_container_that_hangs_is_not_ready_and_then_restarted(hollow: SimulatedCluster) -> None:
+    probes = {
+        "readinessProbe": {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 2, "failureThreshold": 1},
+        "livenessProbe": {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 10, "failureThreshold": 2},
+    }
+    pod = a_pod("web", containers=[container(**probes)], annotations={behaviour.HANG_AFTER: "15"})
+    hollow.create(PODS, pod)
+    ready = []
+    for _ in range(6):
+        hollow.run_for(6)
+        status = hollow.get(PODS, "default/web")["status"]
+        ready.append((is_true(status["conditions"], "Ready"), status["containerStatuses"][0]["restartCount"]))
+    assert ready == [(True, 0), (True, 0), (False, 0), (False, 0), (False, 0), (True, 1)]
+    told = {reason for component, reason, _ in events(hollow) if component == "kubelet"}
+    assert told == {"Unhealthy", "Killing"}
+
+
 def test_a_rejected_pod_fails_at_once(hollow: SimulatedCluster) -> None:
     hollow.create(PODS, a_pod("web", annotations={behaviour.REJECT: "true"}))
     hollow.run_for(1)
