@@ -52,7 +52,8 @@ class _Pod:
 
     version: of the outcome, or as the server committed it where there is no outcome; 0 before that. epoch: of the table
     then: versions from before the server went back mean nothing. asker: the sender of a creation without an outcome; ""
-    once the pod is known to exist. unsure: its creation was sent, and will have no outcome any more.
+    once the pod is known to exist. unsure: its creation was sent, and will have no outcome any more. ended: it
+    counts no more, as it has ended or is being deleted.
     """
 
     owner: OwnerRef
@@ -60,6 +61,7 @@ class _Pod:
     epoch: int
     asker: str
     unsure: bool = False
+    ended: bool = False
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ class _Own:
         }
         for key, pod in self.pods.items():
             unseen = pod.version == 0 or (pod.version > table.version and pod.epoch == table.epoch)
-            if pod.owner.uid != owner or not unseen or (surely and pod.asker):
+            if pod.owner.uid != owner or pod.ended or not unseen or (surely and pod.asker):
                 continue
             entry = table.get(key)
             if entry is None or (entry.uid not in self.deleted and is_active(entry.facts)):
@@ -122,13 +124,15 @@ class _Own:
 
     def saw(self, pod: Object) -> None:
         """The server has returned it. A pod without an owner, or at its end, counts no more."""
-        owner = controller_of(pod)
-        if owner is None or not is_active(pod_facts(pod)):
-            self.pods.pop(key_of(pod), None)
+        owner, ended = controller_of(pod), not is_active(pod_facts(pod))
+        if owner is None or ended:
             self.deleted.add(uid_of(pod))
         else:
             self.deleted.discard(uid_of(pod))
-            self.pods[key_of(pod)] = _Pod(owner, int(resource_version_of(pod)), self.table.epoch, "")
+        if owner is None:
+            self.pods.pop(key_of(pod), None)
+        else:
+            self.pods[key_of(pod)] = _Pod(owner, int(resource_version_of(pod)), self.table.epoch, "", ended=ended)
 
     def is_there(self, key: Key, version: int) -> None:
         """A pod whose creation has no outcome was committed with this version: a table that is as new has shown it."""

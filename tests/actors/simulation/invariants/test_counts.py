@@ -1,0 +1,62 @@
+"""What a controller that keeps a number of pods may delete, by what its process can know."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.simulation.invariants.counts import NoPodTooMany
+from actors.simulation.invariants.observing import OutcomeReceived, ProcessStarted, Submitted
+from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
+from protocols.messages.commands import Command, Delete, Patch, Submit
+from protocols.messages.outcomes import Done
+from protocols.objects import Object, encode_object
+from protocols.pods import pod_facts
+from protocols.resources import PODS, REPLICASETS
+from runtime.simulation.clock import VirtualClock
+from runtime.tables.table import Table
+from tests.support.objects import owned_by, pod
+
+OWNERSHIP = Ownership([keeper("replicaset-controller", owns=[Owns(REPLICASETS, PODS, wanted=replicas_of)])])
+SENDER = "controller:replicaset-controller"
+WEB = {"metadata": {"name": "web", "namespace": "default", "uid": "uid-web", "resourceVersion": "7"}}
+ADOPTED = pod("a", version=9, owner=owned_by("uid-web", kind="ReplicaSet", name="web"))
+ENDED = {**ADOPTED, "metadata": {**ADOPTED["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+RELEASED = pod("a", version=9)
+PATCH = Patch(PODS.id, "default/a", encode_object(RELEASED))
+
+
+def table(resource: Any, obj: Object) -> Table:
+    made = Table(resource, derive=pod_facts if resource is PODS else None)
+    made.claim().put(made.make_entry(obj, encode_object(obj)))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("returned", "replicas", "wrong"),
+    [
+        (ADOPTED, 0, ""),
+        (ADOPTED, 1, "although ReplicaSet web wants [1]"),
+        (ENDED, 1, ""),  # its deletion changes nothing
+        (RELEASED, 0, "has no owner"),
+    ],
+    ids=["one too many", "one that is wanted", "one that has ended meanwhile", "one that was released"],
+)
+def test_a_pod_that_was_patched_is_deleted(returned: Object, replicas: int, wrong: str) -> None:
+    owner = {**WEB, "spec": {"replicas": replicas}}
+    tables = {PODS.id: table(PODS, pod("a", version=8)), REPLICASETS.id: table(REPLICASETS, owner)}
+    system: Any = SimpleNamespace(tables=tables)
+    cluster: Any = SimpleNamespace(clock=VirtualClock(), injector=SimpleNamespace(faults=()))
+    invariant, texts = NoPodTooMany(cluster, OWNERSHIP), []
+
+    def submit(command: Command) -> None:
+        invariant.observe(Submitted("manager", system, Submit(SENDER, 1, "client", 1, (command,))), texts.append)
+
+    invariant.observe(ProcessStarted("manager", system), texts.append)
+    submit(PATCH)
+    invariant.observe(OutcomeReceived("manager", system, SENDER, PATCH, Done(encode_object(returned))), texts.append)
+    submit(Delete(PODS.id, "default/a"))
+    assert len(texts) == bool(wrong)
+    assert all(wrong in text for text in texts)
