@@ -8,7 +8,8 @@ Times are of the monotonic clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 
@@ -90,11 +91,10 @@ class DiscoveryVitals:
     at: float
 
 
-# Controllers.
+# Controllers. What is said with each message is a tuple, made in a third of the time of a frozen dataclass.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InWork:
+class InWork(NamedTuple):
     """A key in work, or a pass, whose key is empty. since: when it was taken from its queue."""
 
     queue: str
@@ -102,8 +102,7 @@ class InWork:
     since: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerVitals:
+class ControllerVitals(NamedTuple):
     """queued: keys that could be begun, and passes that are due. moved: when something was last begun or settled.
 
     longest: what has been in work for longest. discovered: the Resource.ids of tables that it found by discovery.
@@ -119,8 +118,8 @@ class ControllerVitals:
     reconciled: int
     failed: int
     at: float
-    discovered: tuple[str, ...] = ()
-    arriving: Mapping[str, float] = field(default_factory=dict)
+    discovered: tuple[str, ...]
+    arriving: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

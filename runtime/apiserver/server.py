@@ -14,12 +14,13 @@ All methods are called on one thread, which is also where callbacks run; none of
 
 from __future__ import annotations
 
+import math
 import random
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
@@ -46,6 +47,8 @@ from runtime.apiserver.verbs.scale import get_scale, patch_scale, update_scale
 from runtime.apiserver.verbs.update import update
 from runtime.apiserver.verbs.watch import watch
 from runtime.client.api import Request, Response
+
+T = TypeVar("T")
 
 SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -91,8 +94,7 @@ class ApiServer:
         if collect_garbage:
             self._reactions += [GarbageCollector(self._cluster), NamespaceCleanup(self._cluster)]
         self._kubernetes_service: KubernetesService | None = None
-        with self._transaction():
-            create_first_namespaces(self._cluster)
+        self._transact(partial(create_first_namespaces, self._cluster))
 
     @property
     def revision(self) -> int:
@@ -102,8 +104,7 @@ class ApiServer:
     def reached_at(self, host: str, port: int) -> None:
         """Publish this address as Service default/kubernetes, from now on. host: an IPv4 address."""
         self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)
-        with self._transaction():
-            self._kubernetes_service.reconcile()
+        self._transact(self._kubernetes_service.reconcile)
 
     def handle(self, request: Request, *, user: str = "system:admin") -> Response:
         """Carry out any request except a watch. A refusal is a response too.
@@ -111,12 +112,7 @@ class ApiServer:
         Any other exception is raised, after everything that the request changed is undone. A collection whose
         deletion is refused in the middle stays half deleted, as upstream's.
         """
-        with self._transaction():
-            try:
-                call = Call(route(self.registry, request.path), request, user)
-                return self._carry_out(call)
-            except StatusError as err:
-                return err.response()
+        return self._transact(partial(self._respond, request, user))
 
     def watch(
         self,
@@ -157,25 +153,26 @@ class ApiServer:
         errors: list[Exception] = []
         for job in self._jobs(now):
             try:
-                with self._transaction():
-                    job()
+                self._transact(job)
             except Exception as err:
                 errors.append(err)
         if errors:
             raise ExceptionGroup("jobs that were due have failed", errors)
 
     def _jobs(self, now: float) -> Iterator[Callable[[], None]]:
-        yield partial(self._expiry.tick, now)
-        if self._kubernetes_service is not None:
+        if self._expiry.is_due(now):
+            yield partial(self._expiry.tick, now)
+        if self._kubernetes_service is not None and self._kubernetes_service.is_due(now):
             yield partial(self._kubernetes_service.tick, now)
-        for one in self._cache.watches():
-            if one.next_tick <= now:
-                yield partial(one.tick, now)
-        yield partial(self._cache.age, now)
+        for one in self._cache.due(now):
+            yield partial(one.tick, now)
+        if self._cache.is_age_due(now):
+            yield partial(self._cache.age, now)
 
     def next_tick(self) -> float | None:
         """When the next watch needs a tick, in unix seconds; None without watches."""
-        return min((one.next_tick for one in self._cache.watches()), default=None)
+        soonest = self._cache.next_tick()
+        return None if soonest == math.inf else soonest
 
     def route(self, path: str) -> Route | None:
         """Returns None if nothing is served at the path."""
@@ -184,18 +181,26 @@ class ApiServer:
         except StatusError:
             return None
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Commits what is staged inside, with all that follows from it; or undoes it if something is raised."""
+    def _transact(self, act: Callable[[], T]) -> T:
+        """Commits what `act` stages, with all that follows from it; or undoes it if something is raised."""
         try:
-            yield
-            self._react()
+            result = act()
+            if self._state.staged:
+                self._react()
         except BaseException:
             for change in self._state.roll_back():
                 for reaction in self._reactions:
                     reaction.undo(change)
             raise
-        self._state.commit()
+        if self._state.staged:
+            self._state.commit()
+        return result
+
+    def _respond(self, request: Request, user: str) -> Response:
+        try:
+            return self._carry_out(Call(route(self.registry, request.path), request, user))
+        except StatusError as err:
+            return err.response()
 
     def _react(self) -> None:
         """Run the reactions to this request's changes, and to the changes that they make, as part of its commit."""

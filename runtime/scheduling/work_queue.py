@@ -133,7 +133,7 @@ class WorkQueue(Generic[K]):
 
     def take(self, now: float) -> K | None:
         """The next key, to be given back by done(); None when there is nothing to do now."""
-        if self._heap:
+        if self._heap and self._heap[0][0] <= now:
             self._release(now)
         if not self._ready:
             return None
@@ -157,7 +157,7 @@ class WorkQueue(Generic[K]):
 
     def oldest(self) -> tuple[K, float] | None:
         """The key that has been in work for longest, and since when."""
-        return next(iter(self._processing.items()), None)
+        return next(iter(self._processing.items())) if self._processing else None
 
     # These two are also read from other threads, for the metrics.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from actors.engine.controller.discovered import DiscoveredTables
@@ -49,6 +50,7 @@ from runtime.tables.overlay import Tables
 from runtime.tables.table import Table
 
 BATCH = 128  # messages and events between two looks at the work queue while the mailbox does not run empty
+NONE_ARRIVING: Mapping[str, float] = MappingProxyType({})
 BARRIER_CHECK = 0.1  # seconds between two looks at whether the tables show the predecessor's writes
 
 
@@ -344,20 +346,19 @@ class Controller(Actor):
         if self.context.fenced:
             return  # its successor speaks
         now = self.clock.monotonic()
-        queued = sum(map(len, self._queues.values()))
-        for one in self._passes:
-            queued += one.is_due(now)
+        work, discovered = self._work, self._discovered
+        queued, longest = self._sources.load(now)
         vitals = ControllerVitals(
             ready=self._begun,
             paused=self._paused,
             waiting_for_tables=tuple(self._readiness.unsynced),
-            discovered=tuple(self._discovered) if self._discovered is not None else (),
-            arriving=self._discovered.arriving if self._discovered is not None else {},
             queued=queued,
-            longest=self._sources.longest(),
-            moved=self._work.moved,
-            reconciled=self._work.reconciled,
-            failed=self._work.failed,
+            longest=longest,
+            moved=work.moved,
+            reconciled=work.reconciled,
+            failed=work.failed,
             at=now,
+            discovered=tuple(discovered) if discovered is not None else (),
+            arriving=discovered.arriving if discovered is not None else NONE_ARRIVING,
         )
         self._vitals.say(self.name, vitals)

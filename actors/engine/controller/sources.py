@@ -40,8 +40,8 @@ class Task(Protocol):
 
 
 class Source(Protocol):
-    def longest(self) -> InWork | None:
-        """What of it has been in work for longest."""
+    def load(self, now: float) -> tuple[int, InWork | None]:
+        """How many tasks wait to be begun, and what has been in work for longest."""
 
     def take(self, now: float) -> Task | None:
         """The next task; None if nothing is due, or as much is in work as may be."""
@@ -65,21 +65,25 @@ class KeyQueue:
         """traces: one for all sources of a controller. log: bound to the controller."""
         self.settings, self.reconciler, self.queue = settings, reconciler, queue
         self.traces, self.log = traces, log.bind(queue=settings.name)
+        self._concurrency = settings.concurrency
 
     def take(self, now: float) -> Task | None:
-        if self.queue.processing >= self.settings.concurrency:
+        queue = self.queue
+        if queue.processing >= self._concurrency:
             return None
-        key = self.queue.take(now)
+        key = queue.take(now)
         return None if key is None else _KeyTask(self, key)
 
-    def longest(self) -> InWork | None:
-        oldest = self.queue.oldest()
-        return None if oldest is None else InWork(queue=self.settings.name, key=str(oldest[0]), since=oldest[1])
+    def load(self, now: float) -> tuple[int, InWork | None]:  # noqa: ARG002
+        queue = self.queue
+        oldest = queue.oldest()
+        return len(queue), None if oldest is None else InWork(self.settings.name, str(oldest[0]), oldest[1])
 
     def description(self, now: float) -> QueueDescription:
-        queue, longest = self.queue, self.longest()
+        queue = self.queue
+        queued, longest = self.load(now)
         return QueueDescription(
-            queued=len(queue),
+            queued=queued,
             delayed=queue.delayed,
             in_work=queue.processing,
             oldest=None if longest is None else longest.key,
@@ -87,7 +91,7 @@ class KeyQueue:
         )
 
     def next_due(self) -> float | None:
-        return self.queue.next_due() if self.queue.processing < self.settings.concurrency else None
+        return self.queue.next_due() if self.queue.processing < self._concurrency else None
 
 
 class _KeyTask:
@@ -143,9 +147,11 @@ class PeriodicPass:
         """The controller may act."""
         self._due = now
 
-    def longest(self) -> InWork | None:
+    def load(self, now: float) -> tuple[int, InWork | None]:
         since = self._running_since
-        return None if since is None else InWork(queue=self.queue, key=self.key, since=since)
+        if since is None:
+            return (1 if now >= self._due else 0), None
+        return 0, InWork(self.queue, self.key, since)
 
     def description(self, now: float) -> PassDescription:
         due = self.next_due()
@@ -155,11 +161,8 @@ class PeriodicPass:
             failures=self._failures,
         )
 
-    def is_due(self, now: float) -> bool:
-        return self._running_since is None and now >= self._due
-
     def take(self, now: float) -> Task | None:
-        if not self.is_due(now):
+        if now < self._due or self._running_since is not None:
             return None
         meter = self.settings.meter
         meter.added(1)
@@ -217,13 +220,15 @@ class Sources:
                 return task
         return None
 
-    def longest(self) -> InWork | None:
-        longest: InWork | None = None
+    def load(self, now: float) -> tuple[int, InWork | None]:
+        """Of all sources together: how many tasks wait to be begun, and what has been in work for longest."""
+        waiting, longest = 0, None
         for source in self._turns:
-            one = source.longest()
+            more, one = source.load(now)
+            waiting += more
             if one is not None and (longest is None or one.since < longest.since):
                 longest = one
-        return longest
+        return waiting, longest
 
     def next_due(self) -> float | None:
         soonest: float | None = None

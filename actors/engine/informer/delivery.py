@@ -88,6 +88,8 @@ class Delivery:
 
     def flush(self, *, owing: Key = "") -> None:
         """Send what was collected. owing: of an object whose newest change is not among that yet."""
+        if not self._collected:
+            return
         frames: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}  # one for all that are sent the same
         for name, (positions, bits) in self._mail.items():
             same = (tuple(positions), tuple(bits))

@@ -30,11 +30,14 @@ class KubernetesService:
         self._cluster, self._host, self._port = cluster, host, port
         self._next = 0.0
 
+    def is_due(self, now: float) -> bool:
+        """Whether it is time to reconcile again. now: unix seconds."""
+        return now >= self._next
+
     def tick(self, now: float) -> None:
-        """Reconcile when it is due. Raises StatusError if the Service cannot be created, as its address is taken."""
-        if now >= self._next:
-            self._next = now + EVERY
-            self.reconcile()
+        """Reconcile. Raises StatusError if the Service cannot be created, as its address is taken."""
+        self._next = now + EVERY
+        self.reconcile()
 
     def reconcile(self) -> None:
         ports = [{"name": "https", "port": self._port, "protocol": "TCP"}]

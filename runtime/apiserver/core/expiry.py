@@ -39,6 +39,10 @@ class Expiry:
         if due and due[-1][1:] == (change.key, change.revision):
             due.pop()
 
+    def is_due(self, now: float) -> bool:
+        """Whether tick has something to do. now: unix seconds."""
+        return any(due and due[0][0] <= now for due in self._due.values())
+
     def tick(self, now: float) -> None:
         for storage, due in self._due.items():
             while due and due[0][0] <= now:

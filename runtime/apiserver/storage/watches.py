@@ -8,6 +8,7 @@ Source: apiserver pkg/storage/cacher (watch_cache.go, cache_watcher.go; v1.36).
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -29,6 +30,7 @@ BOOKMARK_BEFORE_END = 2.0  # seconds
 HISTORY = 20_000  # changes kept of each resource
 HISTORY_BYTES = 64 * 1024 * 1024  # of them, of each resource
 HISTORY_AGE = 300.0  # seconds; as etcd is compacted every five minutes
+AGE_EVERY = 5.0  # seconds between two looks at how old the histories are
 
 _OPEN = {type_: b'{"type":"' + type_.encode() + b'","object":' for type_ in (ADDED, MODIFIED, DELETED)}
 _CLOSE = b"}\n"
@@ -248,6 +250,8 @@ class WatchCache:
         self._floor = floor
         self._histories: dict[str, History] = {}
         self._watches: dict[str, list[Watch]] = {}
+        self._tick_at = 0.0  # no watch is due before that; unix seconds, as the next
+        self._age_at = 0.0
 
     def history(self, storage: str) -> History:
         history = self._histories.get(storage)
@@ -272,6 +276,7 @@ class WatchCache:
 
     def add(self, watch: Watch) -> None:
         self._watches.setdefault(watch.definition.storage, []).append(watch)
+        self._tick_at = min(self._tick_at, watch.next_tick)
 
     def forget(self, watch: Watch) -> None:
         watches = self._watches[watch.definition.storage]
@@ -285,7 +290,25 @@ class WatchCache:
     def watches_of(self, storage: str) -> list[Watch]:
         return list(self._watches.get(storage, ()))
 
+    def due(self, now: float) -> list[Watch]:
+        """The watches whose tick is due. now: unix seconds."""
+        if now < self._tick_at:
+            return []
+        due = [watch for watch in self.watches() if watch.next_tick <= now]
+        self._tick_at = now if due else self.next_tick()  # the next tick of one that is due follows from this one
+        return due
+
+    def next_tick(self) -> float:
+        """When the next watch is due, in unix seconds; infinite without watches."""
+        return min((watch.next_tick for watch in self.watches()), default=math.inf)
+
+    def is_age_due(self, now: float) -> bool:
+        """Whether it is time for age(). now: unix seconds."""
+        return now >= self._age_at
+
     def age(self, now: float) -> None:
+        """Forget changes that are older than HISTORY_AGE, in all histories."""
+        self._age_at = now + AGE_EVERY
         for history in self._histories.values():
             history.age(now)
 

@@ -40,6 +40,8 @@ SAID = ControllerVitals(
     reconciled=3,
     failed=0,
     at=0.0,
+    discovered=(),
+    arriving={},
 )
 
 
@@ -82,7 +84,7 @@ def test_what_the_manager_says_of_a_child(child: dict[str, Any], trouble: str | 
     ],
 )
 def test_what_a_controller_says_of_itself(said: dict[str, Any], now: float, trouble: str | None) -> None:
-    assert controller_trouble(replace(SAID, **said), now=now, since=0.0) == trouble
+    assert controller_trouble(SAID._replace(**said), now=now, since=0.0) == trouble
 
 
 class HealthRig:
@@ -117,7 +119,7 @@ def test_a_standby_of_long_that_just_took_over_is_given_its_time() -> None:
     rig.clock.advance_to(10_000.0)
     rig.table.claim().replace([], 5)
     rig.child(started_at=10_000.0)
-    rig.vitals.say("controller:one", replace(SAID, ready=False, at=10_000.0))
+    rig.vitals.say("controller:one", SAID._replace(ready=False, at=10_000.0))
     assert rig.check() is None
     rig.clock.advance_to(10_061.0)
     assert rig.check() == "still waits for its own earlier writes"
