@@ -159,6 +159,15 @@ def test_decisions_are_dated_and_listed_in_their_order() -> None:
     assert [f"docs/decisions/{name}" for name in listed] == records
 
 
+def test_the_readme_and_the_page_about_tests_name_the_same_gaps() -> None:
+    lists = [
+        re.findall(r"^(- \*\*.*?)\n\n", read(page).partition("does not do yet:\n\n")[2], re.MULTILINE | re.DOTALL)[0]
+        for page in ("README.md", "docs/testing.md")
+    ]
+    assert lists[0] == lists[1]
+    assert lists[0].count("\n- **") == 4
+
+
 def test_no_file_names_a_place_of_the_machine_that_it_was_written_on() -> None:
     places = re.compile("|".join("/" + place + "/" for place in ("work", "root", "home/[a-z]+", "Users/[A-Za-z]+")))
     found = []

@@ -1,0 +1,55 @@
+"""The lines that README.md shows do what it says, copied as they are."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+from tests.e2e.kubectl import Api
+from tests.e2e.running import PATIENCE, ROOT, ending, run_kcm, until
+
+
+def lines_under(heading: str) -> list[str]:
+    """The lines of code in a section, but for blank ones and comments."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = re.split(r"^##+ ", text.partition(f"## {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    code = [line.partition("# ")[0].strip() for line in section.splitlines() if line.startswith("    ")]
+    return [line for line in code if line]
+
+
+def follow(heading: str, start: list[str], kubectl: list[str], directory: Path) -> str:
+    """Run them, kubectl's with an error as the end; what they print."""
+    manager = run_kcm(directory / "log", f"--embedded-dir={directory / '.kcm'}", *start)
+    with ending(manager.program):
+        until(lambda: "export KUBECONFIG" in manager.program.text(), "it greets", why=manager.program.text)
+        (directory / "examples").symlink_to(ROOT / "examples")
+        done = subprocess.run(
+            ["sh", "-e", "-x", "-c", "\n".join(kubectl)],
+            cwd=directory,
+            env={**os.environ, "PWD": str(directory)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=2 * PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, f"{heading}:\n{done.stdout}"
+        assert Api(directory / ".kcm" / "kubeconfig").alive()
+        return done.stdout
+
+
+def test_what_one_tries_first_works(tmp_path: Path) -> None:
+    said = follow("Try it", ["--apply", "examples/nginx-rc.yml"], lines_under("Try it"), tmp_path)
+    assert 'deployment "redis" successfully rolled out' in said
+
+
+def test_nodes_fail_by_one_annotation(tmp_path: Path) -> None:
+    start, *kubectl = lines_under("Let nodes fail")
+    said = follow("Let nodes fail", shlex.split(start)[1:], kubectl, tmp_path)
+    assert len(re.findall(r"^hollow-node-[02] +NotReady .* zone-a$", said, re.MULTILINE)) == 2
+    assert len(re.findall(r"^hollow-node-1 +Ready .* zone-b$", said, re.MULTILINE)) == 1
+    assert len(re.findall("^node/hollow-node-. condition met$", said, re.MULTILINE)) == 2 + 3
