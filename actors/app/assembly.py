@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.engine.controller import Controller, ControllerSettings, InHand, PassSettings, QueueSettings, task_log
+from actors.engine.controller import (
+    Controller,
+    ControllerSettings,
+    HeldBack,
+    InHand,
+    PassSettings,
+    QueueSettings,
+    task_log,
+)
 from actors.engine.discovery import Discovery
 from actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
 from actors.engine.elector import Election, Elector
@@ -246,6 +254,7 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
     """Raises KeyError on a resource without a table."""
     tables: Mapping[str, Table] = {resource.id: assembly.tables[resource.id] for resource in spec.resources}
     settings = _controller_settings(assembly, spec, seed=seed)
+    held_back = HeldBack(hung_after=assembly.options.generic.actor_hang_timeout)
 
     log = assembly.log.bind(source=spec.name, controller=spec.name)
 
@@ -269,6 +278,7 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
             vitals=assembly.vitals,
             seed=seed,
             all_tables=assembly.tables,
+            held_back=held_back,
         )
 
     return ControllerPlan(

@@ -56,6 +56,11 @@ def controller_trouble(vitals: ControllerVitals | None, *, now: float, since: fl
     if not vitals.ready and now - since > SYNC_WITHIN:
         waiting = ", ".join(vitals.waiting_for_tables) or "its own earlier writes"
         return f"still waits for {waiting}"
+    for held in vitals.held:
+        named = f"{held.queue} {held.key}".rstrip()
+        if held.hangs:
+            return f"hangs: {named} has held up a thread for {now - held.since:.0f} s"
+        return f"hung: {named} held up a thread {now - held.since:.0f} s ago and is held back"
     if vitals.ready and vitals.queued and not vitals.paused and now - vitals.moved > STANDSTILL:
         stuck = f"is stuck: {vitals.queued} keys wait, and nothing happened for {now - vitals.moved:.0f} s"
         return stuck if vitals.longest is None else f"{stuck}; in work for longest: {_named(vitals.longest)}"

@@ -29,14 +29,15 @@ from actors.engine.elector import Election
 from actors.engine.manager import DRAINED
 from actors.options import Options
 from actors.options.controller_names import is_enabled
-from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER
+from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
 from actors.reconciliation.derived import MakeTable, new_table
 from actors.reconciliation.specs import ControllerSpec
 from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume
 from runtime.client.api import Transport
 from runtime.cloud.calls import CloudCalls
 from runtime.logs.standard_log import standard_log
-from runtime.metrics.registry import Metrics
+from runtime.metrics.families import HUNG_THREADS
+from runtime.metrics.registry import Metrics, Reading
 from runtime.process.ending import Ending
 from runtime.scheduling.clock import Clock, SystemClock
 from runtime.system.actor_system import ActorSystem, Journal, Spawner
@@ -107,6 +108,7 @@ class ControllerSystem:
         self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
         self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)
+        self.metrics.add_source(self._hung_threads)
         self._manager_failures: list[float] = []
         self._manager_is_down = False  # it is known to be, and will be started again
         self._manager_was_dead = False  # at the last look
@@ -236,6 +238,10 @@ class ControllerSystem:
                 spec.name, vitals=self.vitals, tables=tables, clock=self.clock, silence_limit=silence
             )
         return checks
+
+    def _hung_threads(self) -> Iterable[Reading]:
+        hung = dict.fromkeys(map(controller_name, self.enabled), 0) | self.actors.hung_threads()
+        return [(HUNG_THREADS, (name,), count) for name, count in hung.items()]
 
     # What the manager tells.
 

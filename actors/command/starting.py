@@ -160,6 +160,7 @@ def build_system(
     )
     if faults is not None:
         system.actors.gates.append(faults.gate)
+        system.actors.beginnings.append(faults.beginning)
         closing.callback(faults.stop)
         faults.begin()
     return system

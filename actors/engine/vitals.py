@@ -102,11 +102,21 @@ class InWork(NamedTuple):
     since: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldKey:
+    """A key that is held back since its reconciliation hung, as InWork has it. hangs: whether its thread does still."""
+
+    queue: str
+    key: str
+    since: float
+    hangs: bool
+
+
 class ControllerVitals(NamedTuple):
     """queued: keys that could be begun, and passes that are due. moved: when something was last begun or settled.
 
     longest: what has been in work for longest. discovered: the Resource.ids of tables that it found by discovery.
-    arriving: those of them that it cannot read yet, and since when.
+    arriving: those of them that it cannot read yet, and since when. held: what hung.
     """
 
     ready: bool
@@ -120,6 +130,7 @@ class ControllerVitals(NamedTuple):
     at: float
     discovered: tuple[str, ...]
     arriving: Mapping[str, float]
+    held: tuple[HeldKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from protocols.objects import annotations_of, decode_object, name_of
 from protocols.resources import NODES, resource_path
 from runtime.client.api import Request, Response, Transport
 from runtime.cloud.calls import CloudCalls
-from runtime.faults.actors import FaultyClock, FaultyGate, FaultySpawner
+from runtime.faults.actors import FaultyBeginning, FaultyClock, FaultyGate, FaultySpawner
 from runtime.faults.cloud import FaultyCalls
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.striking import Strikes
@@ -27,7 +27,7 @@ LOOK_AGAIN = 2.0  # seconds after which nodes that have come meanwhile fall sile
 
 
 class LiveFaults:
-    """transport, clock, spawner, gate: a ControllerSystem takes these instead of the plain ones."""
+    """transport, clock, spawner, gate, beginning: a ControllerSystem takes these instead of the plain ones."""
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class LiveFaults:
         self.clock = FaultyClock(clock, self.strikes)
         self.spawner = FaultySpawner(self.strikes, clock=clock)
         self.gate = FaultyGate(self.strikes)
+        self.beginning = FaultyBeginning(self.strikes)
         self._plain, self._real_clock, self._lease, self._log = transport, clock, lease, log
         self._silenced: set[str] = set()
         self._stopped = False

@@ -121,6 +121,7 @@ class Processes:
             cloud=None if self._cloud is None else self._cloud.way(name, process.clock),
             seed=seed,
         )
+        system.actors.beginnings.append(process.begins)
         self.running[name] = Running(process, system, specs, options, election, seed, keep, starts)
         for observe in self.started:
             observe(name, system)

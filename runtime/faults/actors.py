@@ -27,6 +27,18 @@ class FaultyGate:
             threading.Event().wait(hung.seconds or None)
 
 
+class FaultyBeginning:
+    """A Beginning of ActorSystem: holds up the reconciliation that is about to begin, and with it its actor."""
+
+    def __init__(self, strikes: Strikes) -> None:
+        self._strikes = strikes
+
+    def __call__(self, actor: str, queue: str, key: str) -> None:  # noqa: ARG002
+        blocked = self._strikes.strike(FaultKind.RECONCILER_BLOCKED, actor=actor, key=key)
+        if blocked is not None:
+            threading.Event().wait(blocked.seconds or None)
+
+
 class FaultySpawner(ThreadSpawner):
     """Delivers some messages late. Messages from one sender to one receiver stay in order."""
 

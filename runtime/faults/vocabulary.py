@@ -24,6 +24,8 @@ class FaultKind(StrEnum):
     ACTOR_BROKEN = "actor-broken"  # in the middle of a handler, as it sends a message
     ACTOR_VANISHED = "actor-vanished"  # ends without reporting it
     ACTOR_HUNG = "actor-hung"  # takes no message for `seconds`, or for ever if that is 0
+    # One opportunity a reconciliation that begins. Its object is the key.
+    RECONCILER_BLOCKED = "reconciler-blocked"  # waits for `seconds` with its actor's thread, or for ever if that is 0
     # One opportunity a message that is sent. Messages from one sender to one receiver stay in order.
     MESSAGE_DELAYED = "message-delayed"  # by up to `seconds`
     # One opportunity a request.

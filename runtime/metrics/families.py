@@ -141,3 +141,9 @@ HEALTHCHECKS = Family(
 JOURNAL_WRITING = Family(
     name="kcm_journal_writing", kind="gauge", help="1 while --journal is written, 0 once it could not be."
 )
+HUNG_THREADS = Family(
+    name="kcm_hung_threads",
+    kind="gauge",
+    help="Threads of replaced actors that have not come back from what they hang at.",
+    labels=("actor",),
+)

@@ -13,7 +13,9 @@ CLOUD_STATUSES = (409, 429, 500)
 CLOUD_RESOURCES = ("*", "*", "instances", "routes")
 NODES = ("hollow-node-0", "hollow-node-1", "hollow-node-2")
 ZONES = ("zone-a", "zone-b")
-WITHOUT_CLOUD = tuple(kind for kind in FaultKind if kind not in IN_A_CLOUD)
+# Not drawn unless asked for: a reconciler that waits is its author's bug, which the simulator finds by itself.
+ON_REQUEST = (FaultKind.RECONCILER_BLOCKED,)
+WITHOUT_CLOUD = tuple(kind for kind in FaultKind if kind not in (*IN_A_CLOUD, *ON_REQUEST))
 MOST_FAULTS = 10
 
 # A crashed actor is started again at most 8 times in 5 minutes, by design: a plan stays below that.
@@ -80,6 +82,9 @@ def draw_fault(
             return Fault(
                 kind=kind, start=start, until=until, rate=rate, most=1, seconds=hung, process=process, actor=actor
             )
+        case FaultKind.RECONCILER_BLOCKED:
+            blocked = chance.choice((0.0, 10.0, 45.0))
+            return Fault(kind=kind, start=start, until=until, rate=rate, most=1, seconds=blocked, process=process)
         case FaultKind.MESSAGE_DELAYED:
             return Fault(
                 kind=kind, start=start, until=until, rate=rate, seconds=min(delay, 5.0), process=process, actor=actor

@@ -23,6 +23,7 @@ from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import FaultKind, InjectedError
 from runtime.simulation.blocking import guard
 from runtime.simulation.clock import ProcessClock, VirtualClock
+from runtime.simulation.lanes import Abandoned, Lane, Lanes
 from runtime.simulation.trace import Trace
 from runtime.system.actor import Actor, CrashedError
 from runtime.system.actor_system import ActorSystem
@@ -103,6 +104,14 @@ class Process:
         self._held.clear()
         self.world.remove(self)
 
+    def begins(self, actor: str, queue: str, key: str) -> None:  # noqa: ARG002
+        """A hook of ActorSystem: a reconciliation that is to be blocked waits here."""
+        injector = self.world.injector
+        if injector is not None and injector.plans(FaultKind.RECONCILER_BLOCKED):
+            fault = injector.strike(FaultKind.RECONCILER_BLOCKED, process=self.name, actor=actor, key=key)
+            if fault is not None:
+                self.world.wait(fault.seconds)
+
     def _hold(self, actor: Actor, frame: bytes, sender: str, seconds: float) -> None:
         self._held[sender, actor] = deque([frame])
 
@@ -131,6 +140,9 @@ class World:
         self._unstarted: set[Actor] = set()
         self._ending: set[Actor] = set()  # once their mailboxes are empty
         self._hung: dict[Actor, None] = {}
+        self._lanes = Lanes()
+        self._waiting: dict[Actor, Lane] = {}  # those that wait in the middle of a handler
+        self.lets_wait = False  # whether handlers may call wait(); it costs a change of threads for each message
         self._ready: list[Actor] = []  # those that have something to do, each once
         self._is_ready: set[Actor] = set()
 
@@ -218,6 +230,27 @@ class World:
         for actor in list(self._actors):
             if actor.context.system is system and actor.name == name:
                 self._hang(actor, seconds)
+
+    def wait(self, seconds: float) -> None:
+        """To be called by a handler: it waits here, for ever if that is 0, as for an answer from the network.
+
+        Its actor takes no message meanwhile, all others go on. Raises RuntimeError unless handlers may wait.
+        """
+        actor, lane = self.current, self._lanes.current
+        if actor is None or lane is None:
+            raise RuntimeError("only a handler may wait, and only in a world that lets_wait")
+        self._hung[actor] = None
+        self._waiting[actor] = lane
+        if seconds > 0:
+            self.clock.call_after(seconds, lambda: self._go_on(actor, lane))
+        lane.wait()
+        self.current, guard.thread = actor, threading.get_ident()
+
+    def close(self) -> None:
+        """At the end of a run: end the threads of handlers that wait, and their actors with them."""
+        for actor in list(self._waiting):
+            self._end(actor)
+        self._lanes.close()
 
     def pause(self, process: Process, seconds: float) -> None:
         """None of its actors does anything for so long; for ever if that is 0."""
@@ -330,6 +363,14 @@ class World:
         if seconds > 0:
             self.clock.call_after(seconds, lambda: self._come_to(actor))
 
+    def _go_on(self, actor: Actor, lane: Lane) -> None:
+        if self._waiting.get(actor) is not lane:
+            return
+        del self._waiting[actor]
+        self._lanes.resume(lane)
+        if actor not in self._waiting:
+            self._come_to(actor)
+
     def _come_to(self, actor: Actor) -> None:
         self._hung.pop(actor, None)
         if actor in self._actors:
@@ -337,6 +378,12 @@ class World:
 
     def _guard(self, actor: Actor, item: Any) -> None:
         """Have it handle what was in its mailbox, or start if that is None, as pykka's loop does."""
+        if self.lets_wait or (self.injector is not None and self.injector.plans(FaultKind.RECONCILER_BLOCKED)):
+            self._lanes.run(lambda: self._handle(actor, item))
+        else:
+            self._handle(actor, item)
+
+    def _handle(self, actor: Actor, item: Any) -> None:
         self.current = actor
         guard.thread = threading.get_ident()
         try:
@@ -347,6 +394,8 @@ class World:
             else:
                 item.reply_to.set(actor.on_receive(item.message))
         except CrashedError as err:
+            if isinstance(err.__cause__, Abandoned):
+                return
             self.current = None
             self._end(actor)
             if item is not None:  # on_start reports by itself, since pykka does not
@@ -366,6 +415,11 @@ class World:
         self._unstarted.discard(actor)
         self._ending.discard(actor)
         self._hung.pop(actor, None)
+        lane = self._waiting.pop(actor, None)
+        if lane is not None:
+            running = self.current, guard.thread  # whose handler ends it, if one does
+            lane.abandon()
+            self.current, guard.thread = running
 
 
 def _is_set(future: pykka.Future[Any]) -> bool:

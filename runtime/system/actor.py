@@ -77,6 +77,10 @@ class Actor(pykka.ThreadingActor):
     def pinged(self) -> None:
         """Runs after a Ping was answered or a frame was dropped; `receive` is not called for either."""
 
+    def doing(self) -> str:
+        """What it does at this moment, in a few words; "" if it cannot tell. From any thread, when this one hangs."""
+        return ""
+
     def started(self) -> None:
         """Runs before the first message."""
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
+Beginning = Callable[[str, str, str], None]  # (controller's actor, queue, key), on its thread before it reconciles
 Gate = Callable[[str], None]  # (receiver), on its thread before it handles a message; what it raises ends the actor
 Mishap = Callable[[str, str, str, BaseException], None]  # (actor, what it did, for which key or "", what was raised)
 
@@ -138,6 +139,7 @@ class ActorSystem:
         self.undecodable = self.dropped = 0
         self.taps: list[Tap] = []
         self.gates: list[Gate] = []
+        self.beginnings: list[Beginning] = []
         self.mishaps: list[Mishap] = []
         self.journal: Journal | None = None
         self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
@@ -192,6 +194,15 @@ class ActorSystem:
         """Where the thread of its incarnation is now, as in a traceback; "" if there is none."""
         resident = self._residents.get(name)
         return self._spawner.stack(resident.actor) if resident is not None else ""
+
+    def doing(self, name: str) -> str:
+        """What its incarnation does at this moment, as Actor.doing has it."""
+        resident = self._residents.get(name)
+        return resident.actor.doing() if resident is not None else ""
+
+    def hung_threads(self) -> dict[str, int]:
+        """How many stragglers there are, by name."""
+        return {name: len(self.stragglers(name)) for name in list(self._stragglers)}
 
     def stragglers(self, name: str) -> list[Actor]:
         """Its fenced incarnations whose threads have not ended: those that hang, and perhaps one that is ending."""

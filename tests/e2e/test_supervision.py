@@ -5,11 +5,27 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.e2e.running import ending, run_kcm, spawn, until
+from tests.e2e.kubectl import Api
+from tests.e2e.running import Manager, ending, run_kcm, spawn, until
 
 HANGS = """
 faults:
   - {kind: actor-hung, actor: controller-manager, start: 3s, most: 1}
+"""
+BLOCKS = """
+faults:
+  - {kind: reconciler-blocked, actor: "controller:replicaset-controller", object: default/stuck, most: 1}
+"""
+REPLICA_SET = """
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: NAME, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: NAME}}
+  template:
+    metadata: {labels: {app: NAME}}
+    spec: {containers: [{name: main, image: "nginx:1"}]}
 """
 # A manager of which the loop of HTTP ends by itself: a callback raises what is no Exception.
 BREAKS = """
@@ -44,6 +60,41 @@ def test_a_manager_that_hangs_ends_its_process(tmp_path: Path) -> None:
     (line,) = [line for line in manager.program.text().splitlines() if "controller manager gives up" in line]
     assert "controller-manager hangs: it has said nothing for" in line
     assert "runtime/faults/actors.py" in manager.program.text(), "its stack is shown"
+
+
+def test_a_reconciler_that_waits_costs_its_own_key_and_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "plan.yml").write_text(BLOCKS)
+    (tmp_path / "sets.yml").write_text("---".join(REPLICA_SET.replace("NAME", name) for name in ("stuck", "web")))
+    manager = run_kcm(
+        tmp_path / "output",
+        f"--embedded-dir={tmp_path / 'kcm'}",
+        f"--apply={tmp_path / 'sets.yml'}",
+        f"--fault-plan={tmp_path / 'plan.yml'}",
+        "--actor-hang-timeout=2s",
+    )
+    with ending(manager.program):
+        text = manager.program.text
+        until(lambda: '"actor hangs"' in text(), "the hang is noticed", why=text)
+        (line,) = [line for line in text().splitlines() if '"actor hangs"' in line]
+        assert 'doing="replicaset default/stuck"' in line
+        assert "runtime/faults/actors.py" in text(), "the stack of its thread is shown"
+        api = Api(tmp_path / "kcm" / "kubeconfig")
+
+        def pods() -> list[str]:
+            items = api.get("/api/v1/namespaces/default/pods")["items"]
+            return sorted(pod["metadata"]["labels"]["app"] for pod in items)
+
+        until(lambda: pods() == ["web", "web"], "the other key goes on", why=text)
+        until(lambda: "hangs: replicaset default/stuck" in failing(manager), "the check says it", why=text)
+        assert manager.metric("kcm_hung_threads", actor="controller:replicaset-controller") == 1
+        assert manager.program.terminate() == 0
+
+
+def failing(manager: Manager) -> str:
+    """Ask for the health of it all; why it fails stands in the log."""
+    status, _ = manager.get("/healthz")
+    assert status in (0, 200, 500)
+    return manager.program.text()
 
 
 def test_a_process_whose_http_has_ended_ends_and_says_why(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from actors.engine.controller.discovered import DiscoveredTables
+from actors.engine.controller.held_back import HeldBack
 from actors.engine.controller.keys import Keys
 from actors.engine.controller.readiness import Readiness
 from actors.engine.controller.retries import Traces
@@ -26,7 +27,7 @@ from actors.engine.controller.sources import KeyQueue, PeriodicPass, Sources
 from actors.engine.controller.task_log import InHand
 from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
-from actors.engine.vitals import ControllerDescription, ControllerVitals, description
+from actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, description
 from actors.reconciliation import Change, Enqueue, Receiver
 from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of
 from protocols.messages.discovery import RequestTables, TablesChanged
@@ -68,16 +69,18 @@ class Controller(Actor):
         seed: int | None = None,
         all_tables: Mapping[str, Table] | None = None,
         in_hand: InHand | None = None,
+        held_back: HeldBack | None = None,
     ) -> None:
         """tables: by Resource.id, all that the reconciler reads; those of its watches among them.
 
         all_tables: those of the whole system, where discovered ones are found once they are there. in_hand: kept at the
-        task that is being worked at, for the reconciler's log.
+        task that is being worked at, for the reconciler's log. held_back: what hung in earlier incarnations.
         """
         super().__init__(context)
         self._settings, self._static, self._all_tables = settings, tables, all_tables or {}
         self._build, self._vitals = build, vitals
         self._in_hand = in_hand if in_hand is not None else InHand()
+        self._held_back = held_back if held_back is not None else HeldBack()
         self._random = random.Random(seed)
         self._reconciler: Any
         self._tables: Tables
@@ -103,13 +106,24 @@ class Controller(Actor):
         self._tables, self._reconciler = tables, self._build(tables)
         log = self.log.bind(controller=settings.name)
         self._queues = {queue.name: self._new_queue(queue, now) for queue in settings.queues}
-        traces = Traces()
+        traces, held_back = Traces(), self._held_back
+        held_back.learn((one for one in self.context.system.stragglers(self.name) if isinstance(one, Controller)), now)
         reconciler = self._reconciler
         self._key_queues = [
-            KeyQueue(queue, reconciler=reconciler, queue=self._queues[queue.name], traces=traces, log=log)
+            KeyQueue(
+                queue,
+                reconciler=reconciler,
+                queue=self._queues[queue.name],
+                traces=traces,
+                held_back=held_back,
+                log=log,
+            )
             for queue in settings.queues
         ]
-        self._passes = [PeriodicPass(one, reconciler=reconciler, traces=traces, log=log) for one in settings.passes]
+        self._passes = [
+            PeriodicPass(one, reconciler=reconciler, traces=traces, held_back=held_back, log=log)
+            for one in settings.passes
+        ]
         for one in self._passes:
             one.settings.meter.follow(one, self.clock)
         self._sources = Sources([*self._key_queues, *self._passes])
@@ -127,6 +141,7 @@ class Controller(Actor):
             tell_frame=self.tell_frame,
             enqueue=self._enqueue,
             in_hand=self._in_hand,
+            held_back=held_back,
         )
         self._timetable = Timetable(now=now, resync=settings.resync)
         for peer in (DISPATCHER, *map(informer_name, self._static)):
@@ -188,11 +203,22 @@ class Controller(Actor):
             self._pump()
         return answer
 
+    @property
+    def at_work(self) -> InWork | None:
+        """What its thread reconciles at this moment. From any thread, also while this one hangs in it."""
+        return None if self._in_hand.task is None else self._work.at_work
+
+    def doing(self) -> str:
+        at = self.at_work
+        return "" if at is None else f"{at.queue} {at.key}".rstrip()
+
     def pinged(self) -> None:
         """The messages before the Ping left the work queues to the next message, and that was the Ping."""
         if self._since_pump:
             self._since_pump = 0
             self._pump()
+        elif self._held_back.hangs:
+            self._say_vitals()  # a thread may have come back, which is no message
 
     def _pass_on(self, message: Any) -> bool:
         """Give it to the reconciler, and enqueue what that names. Returns False if the reconciler takes no messages."""
@@ -360,5 +386,6 @@ class Controller(Actor):
             at=now,
             discovered=tuple(discovered) if discovered is not None else (),
             arriving=discovered.arriving if discovered is not None else NONE_ARRIVING,
+            held=tuple(self._held_back) if self._held_back.hangs else (),
         )
         self._vitals.say(self.name, vitals)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Generator, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from actors.engine.controller.held_back import HeldBack
 from actors.engine.controller.retries import Traces, pass_delay, report_pass, retry
 from actors.engine.controller.settings import PassSettings, QueueSettings
 from actors.engine.vitals import InWork, PassDescription, QueueDescription
@@ -60,10 +61,11 @@ class KeyQueue:
         reconciler: Any,
         queue: WorkQueue[Any],
         traces: Traces,
+        held_back: HeldBack,
         log: FilteringBoundLogger,
     ) -> None:
-        """traces: one for all sources of a controller. log: bound to the controller."""
-        self.settings, self.reconciler, self.queue = settings, reconciler, queue
+        """traces, held_back: one for all sources of a controller. log: bound to the controller."""
+        self.settings, self.reconciler, self.queue, self.held_back = settings, reconciler, queue, held_back
         self.traces, self.log = traces, log.bind(queue=settings.name)
         self._concurrency = settings.concurrency
 
@@ -72,7 +74,20 @@ class KeyQueue:
         if queue.processing >= self._concurrency:
             return None
         key = queue.take(now)
+        if key is not None and self.held_back.hangs:
+            key = self._not_held_back(key, now)
         return None if key is None else _KeyTask(self, key)
+
+    def _not_held_back(self, key: Hashable | None, now: float) -> Hashable | None:
+        """This key, or the next that may begin; the others come back when they may."""
+        while key is not None:
+            wait = self.held_back.wait(self.settings.name, str(key), now)
+            if wait <= 0:
+                return key
+            self.queue.done(key, now)
+            self.queue.add_after(key, wait, now)
+            key = self.queue.take(now)
+        return None
 
     def load(self, now: float) -> tuple[int, InWork | None]:  # noqa: ARG002
         queue = self.queue
@@ -114,6 +129,8 @@ class _KeyTask:
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None:
         queue, key = self._source.queue, self._key
+        if self._source.held_back.hangs:
+            self._source.held_back.succeeded(self.queue, self.key)
         queue.forget(key)
         queue.done(key, now)
         if again is not None:
@@ -131,9 +148,18 @@ class PeriodicPass:
 
     key = ""
 
-    def __init__(self, settings: PassSettings, *, reconciler: Any, traces: Traces, log: FilteringBoundLogger) -> None:
-        """traces: one for all sources of a controller. log: bound to the controller."""
+    def __init__(
+        self,
+        settings: PassSettings,
+        *,
+        reconciler: Any,
+        traces: Traces,
+        held_back: HeldBack,
+        log: FilteringBoundLogger,
+    ) -> None:
+        """traces, held_back: one for all sources of a controller. log: bound to the controller."""
         self.settings, self._reconciler, self._traces = settings, reconciler, traces
+        self._held_back = held_back
         self._log = log.bind(**{"pass": settings.name})
         self._due = math.inf  # until the controller may act
         self._running_since: float | None = None  # monotonic, None: it does not run
@@ -164,6 +190,9 @@ class PeriodicPass:
     def take(self, now: float) -> Task | None:
         if now < self._due or self._running_since is not None:
             return None
+        if self._held_back.hangs and (wait := self._held_back.wait(self.queue, self.key, now)) > 0:
+            self._due = now + wait
+            return None
         meter = self.settings.meter
         meter.added(1)
         meter.taken(0, now - self._due)
@@ -178,6 +207,7 @@ class PeriodicPass:
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None:
         self._failures = 0
+        self._held_back.succeeded(self.queue, self.key)
         self._finish(self.settings.every if again is None else again.seconds, now)
 
     def fail(self, err: Exception, now: float) -> None:

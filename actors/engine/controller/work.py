@@ -7,12 +7,14 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from actors.engine.controller.held_back import HeldBack
 from actors.engine.controller.own_writes import refresh, remember, stale_update
 from actors.engine.controller.readiness import check_freshness
 from actors.engine.controller.retries import one_line
 from actors.engine.controller.settings import ControllerSettings
 from actors.engine.controller.sources import Task
 from actors.engine.controller.task_log import InHand
+from actors.engine.vitals import InWork
 from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Tell
 from actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from protocols.codec import encode
@@ -55,8 +57,10 @@ class Work:
         tell_frame: Callable[[str, bytes], None],
         enqueue: Callable[[Enqueue], None],
         in_hand: InHand,
+        held_back: HeldBack,
     ) -> None:
         """enqueue: raises KeyError on a queue that the controller does not have."""
+        self._held_back = held_back
         self._context, self._settings = context, settings
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
         self._clock, self._in_hand = context.clock, in_hand
@@ -68,11 +72,15 @@ class Work:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def at_work(self) -> InWork | None:
+        """What is reconciled at this moment. From any thread."""
+        task = self._in_hand.task
+        return None if task is None else InWork(queue=task.queue, key=task.key, since=self.moved)
+
     def begin(self, task: Task, now: float) -> None:
         self.moved = now
-        self._in_hand.task = task
         self._advance(_Attempt(task), None)
-        self._in_hand.task = None
 
     def settle(self, settled: Settled) -> None:
         """Take an outcome; the reconciliation that waits for it goes on once it has all."""
@@ -91,9 +99,7 @@ class Work:
         self.moved = self._clock.monotonic()
         if attempt.missing == 0:
             del self._waiting[attempt.ticket]
-            self._in_hand.task = attempt.task
             self._advance(attempt, attempt.outcomes[0] if attempt.single else attempt.outcomes)
-            self._in_hand.task = None
 
     def lose(self, *, last_ticket: int, under_way: set[tuple[int, int]]) -> None:
         """The dispatcher is new: what the one before it had not sent yet is lost.
@@ -109,26 +115,35 @@ class Work:
 
     def _advance(self, attempt: _Attempt, answer: Any) -> None:
         """Run the generator up to its next wait, or its end. What is wrong with it is this key's failure alone."""
-        while True:
-            try:
-                if attempt.generator is None:
-                    attempt.generator = attempt.task.begin()
-                yielded = attempt.generator.send(answer)
-                if (nonsense := _nonsense(yielded)) is not None:
-                    attempt.generator.throw(nonsense)  # there its author sees which yield it is
-                    raise nonsense
-                addressed = self._addressed(attempt, yielded)
-            except StopIteration as stop:
-                self._finish(attempt, stop.value)
-                return
-            except Exception as err:
-                self._fail(attempt, err)
-                return
-            if addressed is not None:
-                self._tell_frame(*addressed)
-            if attempt.missing:
-                return
-            answer = [] if addressed is None and not isinstance(yielded, Enqueue) else None
+        in_hand = self._in_hand
+        in_hand.task = attempt.task
+        try:
+            while True:
+                try:
+                    if attempt.generator is None:
+                        for beginning in self._context.system.beginnings:
+                            beginning(self._context.name, attempt.task.queue, attempt.task.key)
+                        attempt.generator = attempt.task.begin()
+                    yielded = attempt.generator.send(answer)
+                    if (nonsense := _nonsense(yielded)) is not None:
+                        attempt.generator.throw(nonsense)  # there its author sees which yield it is
+                        raise nonsense
+                    addressed = self._addressed(attempt, yielded)
+                except StopIteration as stop:
+                    self._finish(attempt, stop.value)
+                    return
+                except Exception as err:
+                    self._fail(attempt, err)
+                    return
+                if addressed is not None:
+                    self._tell_frame(*addressed)
+                if attempt.missing:
+                    return
+                answer = [] if addressed is None and not isinstance(yielded, Enqueue) else None
+        finally:
+            if self._context.fenced and (at_work := self.at_work) is not None:
+                self._held_back.came_back(at_work, self._clock.monotonic())
+            in_hand.task = None
 
     def _addressed(self, attempt: _Attempt, yielded: Any) -> tuple[str, bytes] | None:
         """The receiver and the frame; None for an empty list or an Enqueue. Raises on what cannot be encoded."""

@@ -17,6 +17,7 @@ from runtime.system.supervision import restart_delay
 
 TICK = 1.0  # seconds between two looks at everybody
 STEADY = 600.0  # seconds a child has to live for its failures to be forgotten
+MOST_HUNG = 4  # threads of one name that may hang; then it stays down until one of them is back
 STOOD_STILL = 3.0  # seconds between two looks at everybody from which on we were late ourselves
 
 
@@ -140,14 +141,17 @@ class Children:
         is_alive = self._system.is_alive
         for name, child in list(self._children.items()):
             if child.start_at is not None:
-                if now >= child.start_at:
+                if now >= child.start_at and not self._waits_for_threads(child, now):
                     if is_controller(name):
                         self._log.info("Controller starting...", controller=controller_of(name))
                     self.start(child.spec, now)
             elif not child.gave_up and not is_alive(name):
                 self._count_failure(child, "it died without a word")
             elif child.pinged_at is not None and now - child.pinged_at > self._plan.hung_after:
-                self._count_failure(child, f"hung: it did not answer for {now - child.pinged_at:.0f} s")
+                self._replace_hung(child, now - child.pinged_at)
+            elif child.failures and _is_steady(child, now):
+                self._known_vitals = None
+                child.failures.clear()
         if now >= self._next_ping:
             self._next_ping = now + self._plan.ping_every
             self._ping(now)
@@ -181,7 +185,7 @@ class Children:
     def _count_failure(self, child: Child, error: str) -> None:
         self._known_vitals = None
         now = self._clock.monotonic()
-        if child.started_at is not None and now - child.started_at > STEADY:
+        if _is_steady(child, now):
             child.failures.clear()
         child.failures.append(now)
         child.last_error = error
@@ -195,6 +199,28 @@ class Children:
         else:
             child.start_at = now + delay
             self._log.error("actor is restarted", child=child.spec.name, error=error, seconds=round(delay, 3))
+
+    def _replace_hung(self, child: Child, seconds: float) -> None:
+        name, system = child.spec.name, self._system
+        doing = system.doing(name)
+        at = f", at {doing}" if doing else ""
+        self._log.error("actor hangs", child=name, seconds=round(seconds), doing=doing, stack=system.stack(name))
+        self._count_failure(child, f"hung: it did not answer for {seconds:.0f} s{at}")
+
+    def _waits_for_threads(self, child: Child, now: float) -> bool:
+        """Whether so many of its threads hang that another would only be one more."""
+        hung = len(self._system.stragglers(child.spec.name))
+        if hung < MOST_HUNG:
+            return False
+        child.start_at = now + TICK
+        waits = f"{hung} of its threads hang"
+        if waits not in child.last_error:
+            self._known_vitals = None
+            child.last_error = f"{waits}; {child.last_error}"
+            self._log.error("actor is not restarted before a thread of it is back", child=child.spec.name, hung=hung)
+        if child.spec in self._plan.infrastructure:  # which nothing works without: the watchdog decides
+            child.gave_up, child.start_at = True, None
+        return True
 
     def _allow_for_standstill(self, late: float) -> None:
         """A child that did not run because none of us did (a stopped process, a starved machine) is not hung."""
@@ -211,3 +237,7 @@ class Children:
                 if child.pinged_at is None:
                     child.pinged_at = now
                 self._manager.tell_frame(name, ping)
+
+
+def _is_steady(child: Child, now: float) -> bool:
+    return child.started_at is not None and now - child.started_at > STEADY

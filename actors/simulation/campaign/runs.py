@@ -106,6 +106,7 @@ def run(
         err.add_note(f"in the run of {setting.name}, seed {seed}, at {one.cluster.clock.monotonic():.3f} s")
         raise
     finally:
+        one.cluster.world.close()
         if recording is not None:
             recording.close()
     return result

@@ -159,6 +159,13 @@ def test_a_dispatcher_that_fails_too_often_ends_the_process(log: FilteringBoundL
     assert manager.end == "dispatcher failed too often: InjectedError: crashed"
 
 
+def test_a_dispatcher_that_hangs_again_and_again_ends_the_process(log: FilteringBoundLogger) -> None:
+    cluster = SimulatedCluster(log=log, faults=parse_faults("actor-hung 5.. actor=dispatcher process=manager"))
+    manager = cluster.manager()
+    assert cluster.run_until(lambda: manager.end is not None, within=300.0)
+    assert str(manager.end).startswith("dispatcher failed too often: 4 of its threads hang; hung: ")
+
+
 def test_a_manager_that_dies_without_a_word_is_started_again(log: FilteringBoundLogger) -> None:
     faults = parse_faults("actor-vanished 5.. actor=controller-manager process=manager most=1")
     cluster = SimulatedCluster(log=log, faults=faults)

@@ -1,0 +1,89 @@
+"""Handlers that wait in the middle of their work, in a simulation where one thing happens at a time.
+
+A handler that may wait runs on a thread of its own, a lane, while the world's thread stands still; so there is still
+one thing at a time, and the same seed gives the same run. Where it waits, the world's thread goes on, until virtual
+time has reached the end of the wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class Abandoned(BaseException):
+    """Raised where a handler waits whose actor is gone: it unwinds, and nobody takes notice."""
+
+
+class Lane:
+    """A thread that runs one handler after the other, or hangs in one."""
+
+    def __init__(self) -> None:
+        self._what: Callable[[], None] | None = None
+        self._turn, self._back = threading.Lock(), threading.Lock()
+        self._turn.acquire()
+        self._back.acquire()
+        self._waits = self._abandoned = False
+        threading.Thread(target=self._work, name="lane", daemon=True).start()
+
+    def run(self, what: Callable[[], None]) -> bool:
+        """What must not raise. Returns whether it is through; else it waits, and `resume` goes on with it."""
+        self._what = what
+        return self.resume()
+
+    def resume(self) -> bool:
+        """As run."""
+        self._turn.release()
+        self._back.acquire()
+        return not self._waits
+
+    def abandon(self) -> None:
+        """End what waits here, and the thread."""
+        self._abandoned, self._what = True, None
+        self.resume()
+
+    def wait(self) -> None:
+        """On the lane's own thread: until `resume`. Raises Abandoned if that never comes."""
+        self._waits = True
+        self._back.release()
+        self._turn.acquire()
+        self._waits = False
+        if self._abandoned:
+            raise Abandoned
+
+    def _work(self) -> None:
+        while True:
+            self._turn.acquire()
+            what, self._what = self._what, None
+            if what is not None:
+                what()
+            self._back.release()
+            if self._abandoned:
+                return
+
+
+class Lanes:
+    """Those of one world."""
+
+    def __init__(self) -> None:
+        self._free: list[Lane] = []
+        self.current: Lane | None = None  # on which a handler runs right now
+
+    def run(self, what: Callable[[], None]) -> None:
+        lane = self._free.pop() if self._free else Lane()
+        self._go(lane, lambda: lane.run(what))
+
+    def resume(self, lane: Lane) -> None:
+        self._go(lane, lane.resume)
+
+    def close(self) -> None:
+        """End the threads that are free."""
+        while self._free:
+            self._free.pop().abandon()
+
+    def _go(self, lane: Lane, on: Callable[[], bool]) -> None:
+        self.current = lane
+        through = on()
+        self.current = None
+        if through:
+            self._free.append(lane)
