@@ -127,5 +127,5 @@ class SystemClock:
                 del self._alarms[who]
             try:
                 alarm[2]()
-            except Exception:
+            except BaseException:  # without this thread nobody is woken any more
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))

@@ -166,7 +166,11 @@ class ActorSystem:
         context = Context(name=spec.name, incarnation=incarnation, system=self, clock=self.clock, log=log)
         actor = spec.build(context)
         self._residents[spec.name] = _Resident(actor)
-        self._spawner.start(actor)
+        try:
+            self._spawner.start(actor)
+        except BaseException:  # no thread is to be had: it is neither alive, nor one that hangs
+            del self._residents[spec.name]
+            raise
         return incarnation
 
     def seal(self) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +47,34 @@ def test_who_is_started_with_nohup_outlives_the_terminal() -> None:
 )
 def test_how_a_process_ended_is_named(code: int, words: str) -> None:
     assert ended_by(code) == words
+
+
+HELD_UP = """
+import threading
+from runtime.process.ending import ending_within
+with ending_within(0.1, lambda: None, code=3):
+    threading.Event().wait(60)
+"""
+ENDS = """
+from runtime.process.ending import ending_within
+with ending_within(60.0, lambda: None, code=3):
+    pass
+"""
+
+
+def test_a_main_thread_that_is_held_up_does_not_keep_its_process_alive() -> None:
+    done = run(HELD_UP)
+    assert done.returncode == 3
+    assert "(most recent call first)" in done.stderr, "all stacks"
+
+
+def test_a_block_that_ends_ends_as_it_likes() -> None:
+    done = run(ENDS)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    root = Path(__file__).parents[3]
+    return subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False, timeout=50
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 
@@ -38,6 +39,16 @@ def test_an_alarm_that_raises_is_reported_and_silences_no_other(monkeypatch: pyt
     clock.call_at("broken", clock.monotonic(), broken)
     assert sounds(clock, "sound")
     assert reported == ["out of order"]
+    clock.close()
+
+
+def test_an_alarm_that_would_end_its_thread_silences_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[type[BaseException]] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: reported.append(args.exc_type))
+    clock = SystemClock()
+    clock.call_at("exits", clock.monotonic(), sys.exit)
+    assert sounds(clock, "sound")
+    assert reported == [SystemExit]
     clock.close()
 
 

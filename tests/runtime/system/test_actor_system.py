@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from protocols.messages.lifecycle import ActorFailed, Describe, Pause, Ping, Pong, Wake
 from runtime.scheduling.clock import SystemClock
 from runtime.system.actor import Actor, Context
-from runtime.system.actor_system import ActorSpec, ActorSystem
+from runtime.system.actor_system import ActorSpec, ActorSystem, ThreadSpawner
 
 WAIT = 10.0
 
@@ -117,6 +117,55 @@ def test_who_cannot_start_is_reported_as_well(system: ActorSystem, supervisor: M
     system.spawn(ActorSpec(name="bad", build=BadStarter))
     _, failure = supervisor.wait_for(1)[0]
     assert failure.error == "RuntimeError: cannot begin"
+
+
+class Exhausted(ThreadSpawner):
+    """There are no threads any more."""
+
+    def start(self, actor: Actor) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+def test_an_actor_for_which_there_is_no_thread_is_neither_alive_nor_hung(log: FilteringBoundLogger, mail: Mail) -> None:
+    clock = SystemClock()
+    system = ActorSystem(clock=clock, log=log, spawner=Exhausted())
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            system.spawn(keeper(mail))
+        assert not system.is_alive("keeper")
+    assert system.names() == []
+    assert system.stragglers("keeper") == []
+    clock.close()
+
+
+class Blocked(Actor):
+    def __init__(self, context: Context, *, entered: threading.Event, until: threading.Event) -> None:
+        super().__init__(context)
+        self._entered, self._until = entered, until
+
+    def doing(self) -> str:
+        return "what it is told"
+
+    def receive(self, _message: Any) -> None:
+        self._entered.set()
+        self._until.wait(WAIT)
+
+
+def test_an_actor_that_is_fenced_while_it_hangs_is_known_until_its_thread_is_back(system: ActorSystem) -> None:
+    entered, until = threading.Event(), threading.Event()
+    system.spawn(ActorSpec(name="blocked", build=partial(Blocked, entered=entered, until=until)))
+    system.tell("blocked", Pause("x"))
+    assert entered.wait(WAIT)
+    assert system.doing("blocked") == "what it is told"
+    assert "self._until.wait(WAIT)" in system.stack("blocked")
+    system.fence("blocked")
+    (straggler,) = system.stragglers("blocked")
+    assert system.hung_threads()["blocked"] == 1
+    assert (system.doing("blocked"), system.stack("blocked")) == ("", "")
+    until.set()
+    assert straggler.actor_stopped.wait(WAIT)
+    assert system.stragglers("blocked") == []
+    assert system.hung_threads() == {"blocked": 0}
 
 
 def test_a_fenced_incarnation_is_mute(system: ActorSystem, mail: Mail) -> None:

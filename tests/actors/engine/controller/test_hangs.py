@@ -204,10 +204,10 @@ class Thread:
 
 def test_a_thread_that_is_in_the_middle_of_a_sound_step_holds_nothing_back() -> None:
     held = HeldBack(hung_after=30.0)
-    held.learn([Thread(InWork(queue="q", key="k", since=10.0)), Thread(None)], 39.0)
-    held.came_back(InWork(queue="q", key="k", since=10.0), 39.0)
+    held.learn([Thread(InWork(queue="q", key="k", since=10.0)), Thread(None)], 24.0)
+    held.came_back(InWork(queue="q", key="k", since=10.0), 24.0)
     assert not held.hangs
-    assert held.wait("q", "k", 39.0) == 0.0
+    assert held.wait("q", "k", 24.0) == 0.0
 
 
 def test_a_key_is_held_back_while_its_thread_hangs_and_for_longer_each_time() -> None:
