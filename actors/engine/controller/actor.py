@@ -83,6 +83,7 @@ class Controller(Actor):
         self._held_back = held_back if held_back is not None else HeldBack()
         self._random = random.Random(seed)
         self._reconciler: Any
+        self._receiver: Receiver | None = None
         self._tables: Tables
         self._queues: dict[str, WorkQueue[Any]] = {}
         self._key_queues: list[KeyQueue] = []
@@ -109,6 +110,7 @@ class Controller(Actor):
         traces, held_back = Traces(), self._held_back
         held_back.learn((one for one in self.context.system.stragglers(self.name) if isinstance(one, Controller)), now)
         reconciler = self._reconciler
+        self._receiver = reconciler if isinstance(reconciler, Receiver) else None
         self._key_queues = [
             KeyQueue(
                 queue,
@@ -222,9 +224,9 @@ class Controller(Actor):
 
     def _pass_on(self, message: Any) -> bool:
         """Give it to the reconciler, and enqueue what that names. Returns False if the reconciler takes no messages."""
-        if not isinstance(self._reconciler, Receiver):
+        if self._receiver is None:
             return False
-        for enqueue in self._reconciler.on_message(message):
+        for enqueue in self._receiver.on_message(message):
             self._enqueue(enqueue)
         return True
 

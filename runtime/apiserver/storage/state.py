@@ -29,6 +29,9 @@ class Record(NamedTuple):
     labels: Mapping[str, str]
 
 
+IDENTITY = ("name", "generateName", "namespace", "uid")  # of an object's metadata
+
+
 class Collection:
     """All objects of one resource, in the order of their keys."""
 
@@ -113,7 +116,11 @@ class State:
         return raw
 
     def _encode(self, obj: Object) -> bytes:
-        obj["metadata"]["resourceVersion"] = str(self.revision + 1)
+        meta = obj["metadata"]
+        if "resourceVersion" in meta:
+            meta["resourceVersion"] = str(self.revision + 1)
+        else:
+            _identify(meta, self.revision + 1)
         raw = encode_to_keep(obj)
         self.revision += 1
         return raw
@@ -162,6 +169,20 @@ class State:
         while self._waiting and self._waiting[0][0] <= revision:
             due.append(self._waiting.popleft()[1])
         call_all(due)
+
+
+def _identify(meta: Object, revision: int) -> None:
+    """Set the resourceVersion, and have what identifies the object first, as kube-apiserver writes it.
+
+    Clients that look for the resourceVersion need not read the object then (protocols/versions.py).
+    """
+    rest = meta.copy()
+    meta.clear()
+    for field in IDENTITY:
+        if field in rest:
+            meta[field] = rest.pop(field)
+    meta["resourceVersion"] = str(revision)
+    meta.update(rest)
 
 
 def _labels_of(stored: Stored) -> Mapping[str, str]:
