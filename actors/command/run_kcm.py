@@ -124,7 +124,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (StartError, *REFUSALS) as err:
         if stopping.is_set():  # what fails then fails for that
             return ended_before_the_work(stopping)
-        log.error("command failed", error=str(err))
+        if quiet and not options.logging.settings.directory:
+            print(f"Error: {err}", file=sys.stderr)
+        else:
+            log.error("command failed", error=str(err))
         return 1
     finally:
         control.close()
@@ -222,7 +225,7 @@ def go_on(launch: Launch) -> None:
 
 
 def tell_of_waiting(launch: Launch, server: str, why: str, left: float) -> None:
-    launch.line.show(f"waiting for {server}, {left:.0f} s more: {why}")
+    launch.line.show(f"waiting {left:.0f} s more for the API server: {why}")
     if left == SERVER_WAIT:
         launch.log.warning("waiting for the API server", server=server, seconds=SERVER_WAIT, error=why)
 

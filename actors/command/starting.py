@@ -27,7 +27,7 @@ from runtime.logs.configuration import LogControl
 from runtime.metrics.families import JOURNAL_WRITING
 from runtime.metrics.registry import Metrics
 from runtime.process.ending import Ending
-from runtime.process.files import DirectoryInUse
+from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign
 from runtime.process.succession import succeed
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
@@ -86,11 +86,15 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
     directory = Path(embedded.directory)
     launch.line.show(f"starting an API server in {directory}")
     try:
+        if directory.is_dir():
+            refuse_foreign(directory)  # before anything in it is opened
         launch.ended.extend(closing.enter_context(succeed(directory, launch.identity)))
     except DirectoryInUse as err:
         raise StartError(
             f"{err}: --embedded-dir names another, --kubeconfig={directory / 'kubeconfig'} joins it"
         ) from err
+    except DirectoryNotOurs as err:
+        raise StartError(str(err)) from err
     except OSError as err:
         raise StartError(f"cannot use {directory}: {err.strerror or err}") from err
     local = start_local_cluster(

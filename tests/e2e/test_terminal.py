@@ -132,6 +132,23 @@ def test_ctrl_c_before_the_work_is_one_line(tmp_path: Path) -> None:
         assert terminal.screen() == ["kcm: interrupted", ""]
 
 
+def test_what_is_wrong_is_one_line_without_the_trimmings_of_a_log(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yml"
+    bad.write_text("a: [1,")
+    with on_terminal(f"--embedded-dir={tmp_path / 'kcm'}", f"--apply={bad}") as terminal:
+        terminal.read(PATIENCE)
+        assert terminal.process.wait(PATIENCE) == 1
+        assert terminal.screen()[0].startswith(f"Error: {bad}:1:7: not YAML: ")
+        assert terminal.screen()[1:] == [""]
+
+
+def test_a_server_that_does_not_answer_is_named_at_once() -> None:
+    with on_terminal("--master=http://127.0.0.1:1") as terminal:
+        screen = terminal.until("s more for the API server: ")
+        assert '"waiting for the API server" server="http://127.0.0.1:1"' in screen[0]
+        assert screen[-1].startswith("waiting ")
+
+
 def test_a_second_manager_says_for_whom_it_waits(tmp_path: Path) -> None:
     first = run_kcm(tmp_path / "log", f"--embedded-dir={tmp_path / 'kcm'}", "--hollow-nodes=0")
     with ending(first.program):

@@ -57,7 +57,8 @@ RENEW_EVERY = 3600.0  # seconds between two looks at the certificates
 # Connections at once, as many as descriptors allow. Each informer of each client has one.
 MOST_CONNECTIONS, FEWEST_CONNECTIONS = 2048, 16
 KEPT_BACK = 128  # descriptors
-TRUSTED = ("token", "certificates", "certificates/*", "cluster.db*")  # in the directory: who writes them is let in
+# In the directory: who writes them is let in, leads us elsewhere, or has us take a live manager for dead.
+TRUSTED = ("token", "certificates", "certificates/*", "cluster.db*", "kubeconfig", "managers")
 # Most objects in this process live long: frequent collections are wasted.
 COLLECT_AFTER = (50_000, 20, 50)
 

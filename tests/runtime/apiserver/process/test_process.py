@@ -231,12 +231,13 @@ def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-def test_a_token_that_another_user_has_planted_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["token", "kubeconfig", "managers"])
+def test_a_file_that_another_user_has_planted_is_refused(name: str, tmp_path: Path) -> None:
     directory = tmp_path / "kcm"
     directory.mkdir(mode=0o700)
-    (directory / "token").write_text("planted")
-    os.chown(directory / "token", 12345, -1)
-    with pytest.raises(LaunchError, match=r"token belongs to another user \(uid 12345\)"):
+    (directory / name).write_text("planted")
+    os.chown(directory / name, 12345, -1)
+    with pytest.raises(LaunchError, match=rf"{name} belongs to another user \(uid 12345\)"):
         launch(directory)
 
 
