@@ -31,7 +31,7 @@ class Terminal:
     def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
         self.process = process
         self._descriptor = descriptor
-        self._lines, self._column, self._rest = [""], 0, ""
+        self.lines, self._column, self._rest = [""], 0, ""
 
     def read(self, seconds: float) -> None:
         """What it writes in this time, or until it has ended."""
@@ -49,27 +49,27 @@ class Terminal:
 
     def screen(self) -> list[str]:
         """What can be seen without scrolling."""
-        return self._lines[-ROWS:]
+        return self.lines[-ROWS:]
 
     def until(self, text: str) -> list[str]:
         deadline = time.monotonic() + PATIENCE
         while not any(text in line for line in self.screen()):
-            assert time.monotonic() < deadline, "\n".join(self._lines)
-            assert self.process.poll() is None, "\n".join(self._lines)
+            assert time.monotonic() < deadline, "\n".join(self.lines)
+            assert self.process.poll() is None, "\n".join(self.lines)
             self.read(0.2)
         return self.screen()
 
     def _show(self, text: str) -> None:
         for part in re.findall("\x1b\\[K|[^\x1b]", text):
             if part == "\n":
-                self._lines.append("")
+                self.lines.append("")
             elif part == "\r":
                 self._column = 0
             elif part == "\x1b[K":
-                self._lines[-1] = self._lines[-1][: self._column]
+                self.lines[-1] = self.lines[-1][: self._column]
             else:
-                line = self._lines[-1]
-                self._lines[-1] = line[: self._column] + part + line[self._column + 1 :]
+                line = self.lines[-1]
+                self.lines[-1] = line[: self._column] + part + line[self._column + 1 :]
                 self._column += 1
 
 
@@ -118,8 +118,9 @@ def test_the_greeting_stays_on_the_screen_and_comes_when_the_nodes_are_ready(tmp
 
 def test_information_is_shown_on_a_terminal_that_asks_for_it(tmp_path: Path) -> None:
     with on_terminal(f"--embedded-dir={tmp_path / 'kcm'}", "--hollow-nodes=0", "--v=0") as terminal:
-        screen = terminal.until('"became leader"')
-        logged = [line for line in screen if re.match(r"[IWE]\d{4} ", line)]
+        terminal.until("export KUBECONFIG=")
+        logged = [line for line in terminal.lines if re.match(r"[IWE]\d{4} ", line)]
+        assert any('"became leader"' in line for line in logged)
         assert [line for line in logged if not re.search(r'("|=\S+)$', line)] == [], "tails of the live line"
 
 
