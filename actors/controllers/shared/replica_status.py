@@ -97,6 +97,8 @@ def seconds_to_next_availability(
     """Seconds until the next ready pod becomes available; None if no pod will.
 
     counted: when the status was counted; a pod that was not available then counts, also if it is by now (0 seconds).
+    No pod takes longer than min_ready_seconds from now on: where one became ready in what is the future by our clock,
+    our clock is wrong, and a wait by it would not end when it is set right.
     """
     if min_ready_seconds <= 0:
         return None
@@ -108,4 +110,4 @@ def seconds_to_next_availability(
         ),
         default=None,
     )
-    return None if nearest is None else max(0.0, nearest + min_ready_seconds - now)
+    return None if nearest is None else min(max(0.0, nearest + min_ready_seconds - now), min_ready_seconds)

@@ -139,7 +139,8 @@ def next_check(deployment: Mapping[str, Any], *, now: float) -> float | None:
 
     A second is added, so that the deadline has surely passed. Differs from upstream, which with less than a second left
     looks again at once, over and over; and does so for ever when pods become unavailable long after a rollout that has
-    succeeded, though that one never times out. Source: requeueStuckDeployment.
+    succeeded, though that one never times out. At most the deadline, whatever our clock said when the condition was
+    written. Source: requeueStuckDeployment.
     """
     deadline = progress_deadline(deployment)
     current = progressing_condition(deployment)
@@ -147,7 +148,7 @@ def next_check(deployment: Mapping[str, Any], *, now: float) -> float | None:
         return None
     if is_complete(deployment, section(deployment, "status")):
         return None
-    left = _updated_at(current) + deadline - now
+    left = min(_updated_at(current) + deadline - now, deadline)
     return left + 1.0 if left >= 1.0 else 1.0
 
 

@@ -152,6 +152,7 @@ NEXT = {
     "available already": ([running_pod("a", ready_since=NOW - 10)], 10, None),
     "just ready": ([running_pod("a", ready_since=NOW)], 1, 1.0),
     "ready for 20 s of 30": ([running_pod("a", ready_since=NOW - 20)], 30, 10.0),
+    "ready an hour from now, by a clock that is behind": ([running_pod("a", ready_since=NOW + 3600)], 5, 5.0),
     "the one that is next": (
         [running_pod("a", ready_since=NOW - 3), running_pod("b", ready_since=NOW - 7), running_pod("c")],
         10,

@@ -123,6 +123,7 @@ STUCK = progressing(updated_at=START)
         (60, (3, 3, 0, 1), [STUCK], 60, 1.0),
         (60, (3, 3, 0, 1), [STUCK], 61, 1.0),
         (60, (3, 3, 0, 1), [STUCK], 120, 1.0),
+        (60, (3, 3, 0, 1), [STUCK], -3600, 61.0),  # our clock has been set back since
     ],
 )
 def test_a_stuck_rollout_is_looked_at_when_its_deadline_has_passed(
