@@ -139,7 +139,7 @@ class World:
         self._actors: dict[Actor, Process] = {}  # those that are alive
         self._unstarted: set[Actor] = set()
         self._ending: set[Actor] = set()  # once their mailboxes are empty
-        self._hung: dict[Actor, None] = {}
+        self._hung: dict[Actor, float] = {}  # until when, in virtual seconds
         self._lanes = Lanes()
         self._waiting: dict[Actor, Lane] = {}  # those that wait in the middle of a handler
         self.lets_wait = False  # whether handlers may call wait(); it costs a change of threads for each message
@@ -239,7 +239,7 @@ class World:
         actor, lane = self.current, self._lanes.current
         if actor is None or lane is None:
             raise RuntimeError("only a handler may wait, and only in a world that lets_wait")
-        self._hung[actor] = None
+        self._hung[actor] = self._end_of(seconds)
         self._waiting[actor] = lane
         if seconds > 0:
             self.clock.call_after(seconds, lambda: self._go_on(actor, lane))
@@ -356,12 +356,16 @@ class World:
             self.trace.note(self.clock.monotonic(), process.name, actor.name, text)
 
     def _hang(self, actor: Actor, seconds: float) -> None:
-        self._hung[actor] = None
+        # The end of a pause ends no hang that lasts longer.
+        self._hung[actor] = until = max(self._end_of(seconds), self._hung.get(actor, 0.0))
         if actor in self._is_ready:
             self._is_ready.discard(actor)
             self._ready.remove(actor)
-        if seconds > 0:
-            self.clock.call_after(seconds, lambda: self._come_to(actor))
+        if until < math.inf:
+            self.clock.call_once(until, lambda: self._come_to(actor))
+
+    def _end_of(self, seconds: float) -> float:
+        return self.clock.monotonic() + seconds if seconds > 0 else math.inf
 
     def _go_on(self, actor: Actor, lane: Lane) -> None:
         if self._waiting.get(actor) is not lane:
@@ -372,6 +376,8 @@ class World:
             self._come_to(actor)
 
     def _come_to(self, actor: Actor) -> None:
+        if self._hung.get(actor, 0.0) > self.clock.monotonic():
+            return
         self._hung.pop(actor, None)
         if actor in self._actors:
             self.delivered(actor)

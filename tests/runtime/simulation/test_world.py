@@ -139,6 +139,17 @@ def test_a_hung_actor_handles_its_messages_when_it_comes_to(simulated: Simulated
     assert simulated.received["a"] == [(10.0, "x")]
 
 
+def test_a_pause_ends_no_hang_that_lasts_longer(simulated: SimulatedSystem) -> None:
+    simulated.world.hang(simulated.system, "a")
+    simulated.world.hang(simulated.system, "b", 10.0)
+    simulated.world.pause(simulated.process, 5.0)
+    for name in ("a", "b"):
+        simulated.system.tell(name, Pause("x"))
+    simulated.world.run_for(60.0)
+    assert simulated.received["a"] == []
+    assert simulated.received["b"] == [(10.0, "x")]
+
+
 def test_a_crashed_process_loses_all_its_actors_and_their_alarms(simulated: SimulatedSystem) -> None:
     simulated.system.tell("a", Pause("wake at 5"))
     simulated.world.run_for(1.0)
