@@ -90,8 +90,12 @@ class _Kubelet:
 class HollowNodes:
     """Key: a node's name. It remembers each node's beats."""
 
-    def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
+    def __init__(
+        self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode], heartbeat: float = LEASE_INTERVAL
+    ) -> None:
+        """heartbeat: seconds between two of a node that does not say otherwise."""
         self._nodes, self._clock, self._fleet = tables[NODES], clock, fleet
+        self._heartbeat = heartbeat
         self._kubelets: dict[str, _Kubelet] = {}  # those that have registered their node
 
     def enqueue_fleet(self) -> Reconciliation:
@@ -120,7 +124,7 @@ class HollowNodes:
             return None
         now = self._clock.monotonic()
         # Whoever is asked to speak more often does so from now on.
-        kubelet.due = min(kubelet.due, now + heartbeat_interval(node, usual=LEASE_INTERVAL) * (1 + JITTER))
+        kubelet.due = min(kubelet.due, now + heartbeat_interval(node, usual=self._heartbeat) * (1 + JITTER))
         if now >= kubelet.due:
             yield from self._speak(kubelet, node, key, now)
         return look_again(due=kubelet.due, now=now)
@@ -155,7 +159,7 @@ class HollowNodes:
             # A node that is not found was deleted: its event is on its way.
             if not isinstance(outcome, Done | NotFound):
                 raise CommandFailed(command, outcome)
-        interval = heartbeat_interval(node, usual=LEASE_INTERVAL)
+        interval = heartbeat_interval(node, usual=self._heartbeat)
         kubelet.beats, kubelet.due = _next(name, kubelet.beats, interval, started)
         if changes:
             kubelet.status_beats, kubelet.status_due = _next(name, kubelet.status_beats, STATUS_INTERVAL, started)
@@ -168,12 +172,13 @@ def _next(name: str, beats: int, interval: float, now: float) -> tuple[int, floa
     return beats + 1, now + interval * (share if beats == 0 else 1 + JITTER * share)
 
 
-def nodes_spec(fleet: Mapping[str, HollowNode]) -> ControllerSpec:
+def nodes_spec(fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTERVAL) -> ControllerSpec:
+    """heartbeat: see HollowNodes."""
     return ControllerSpec(
         name="hollow-nodes-controller",
         client="hollow-nodes",
         component="kubelet",
         queues=(Queue(QUEUE, watches=node_watches(fleet), concurrency=many),),
         passes=(Pass("fleet", every=lambda _options: math.inf, run=HollowNodes.enqueue_fleet),),
-        build=lambda context: HollowNodes(tables=context.tables, clock=context.clock, fleet=fleet),
+        build=lambda context: HollowNodes(tables=context.tables, clock=context.clock, fleet=fleet, heartbeat=heartbeat),
     )

@@ -5,16 +5,23 @@ from __future__ import annotations
 from actors.hollow import scheduler
 from actors.hollow.fleet import make_fleet
 from actors.hollow.kubelet import kubelet_spec
-from actors.hollow.nodes import nodes_spec
+from actors.hollow.nodes import LEASE_INTERVAL, nodes_spec
 from actors.reconciliation.specs import ControllerSpec
 
 
 def hollow_specs(
-    *, nodes: int, zones: int, cpu: str = "32", memory: str = "128Gi", pods_per_node: int = 110
+    *,
+    nodes: int,
+    zones: int,
+    cpu: str = "32",
+    memory: str = "128Gi",
+    pods_per_node: int = 110,
+    heartbeat: float = LEASE_INTERVAL,
 ) -> tuple[ControllerSpec, ...]:
     """nodes, zones: --hollow-nodes, --hollow-zones. cpu, memory: quantities, of each node.
+    heartbeat: seconds between two of a node.
 
     Raises ValueError as make_fleet.
     """
     fleet = make_fleet(nodes=nodes, zones=zones, cpu=cpu, memory=memory, pods=pods_per_node)
-    return (nodes_spec(fleet), kubelet_spec(fleet), scheduler.SPEC)
+    return (nodes_spec(fleet, heartbeat=heartbeat), kubelet_spec(fleet), scheduler.SPEC)

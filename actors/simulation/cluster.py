@@ -20,6 +20,7 @@ import orjson
 from actors.app.system import ControllerSystem
 from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
+from actors.hollow.nodes import LEASE_INTERVAL
 from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from actors.reconciliation.actor_names import MANAGER
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 
+NEVER = 1e9  # seconds: longer than any run
 TICK = 1.0  # seconds between two looks of the server at what time has made due
 
 
@@ -123,11 +125,14 @@ class SimulatedCluster:
             "manager", tuple(controllers), options=options, election=election, seed=self._seed, keep=keep
         )
 
-    def hollow_nodes(self, *, nodes: int = 3, zones: int = 2) -> ControllerSystem:
-        """Nodes that run pods, and a scheduler: a system of their own, as in life."""
+    def hollow_nodes(self, *, nodes: int = 3, zones: int = 2, heartbeats: bool = True) -> ControllerSystem:
+        """Nodes that run pods, and a scheduler: a system of their own, as in life.
+
+        heartbeats: they renew their Leases, and say anew how they are; else they do so once.
+        """
         options = Options()
         options = replace(options, client_limits=replace(options.client_limits, qps=-1.0))
-        specs = hollow_specs(nodes=nodes, zones=zones)
+        specs = hollow_specs(nodes=nodes, zones=zones, heartbeat=LEASE_INTERVAL if heartbeats else NEVER)
         return self._processes.start("hollow", specs, options=options, seed=self._seed + 1)
 
     def crash(self, name: str) -> None:
@@ -213,8 +218,11 @@ class SimulatedCluster:
         path = resource_path(resource.id, *split_key(key), subresource)
         return self._do("PATCH", path, changes, content_type="application/merge-patch+json")
 
-    def delete(self, resource: Resource, key: Key, *, grace_seconds: int | None = None) -> None:
-        body = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+    def delete(self, resource: Resource, key: Key, *, grace_seconds: int | None = None, policy: str = "") -> None:
+        """policy: what becomes of its dependents: Foreground, Background or Orphan; "" is the server's default."""
+        body: dict[str, Any] = {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        if policy:
+            body["propagationPolicy"] = policy
         self._do("DELETE", resource_path(resource.id, *split_key(key)), body)
 
     def _do(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Object:

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
@@ -15,7 +15,7 @@ from actors.hollow.behaviour import RUN_SECONDS
 from actors.hollow.fleet import HollowNode, make_fleet
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import Setting
-from actors.simulation.trials.actions import create, delete, merge
+from actors.simulation.trials.actions import create, delete, merge, replace
 from actors.simulation.trials.cloud.cloud_node_lifecycle import switch_machine, terminate_machine
 from actors.simulation.trials.nodes.actions import (
     WHILES,
@@ -27,12 +27,14 @@ from actors.simulation.trials.nodes.actions import (
 )
 from actors.simulation.trials.nodes.taint_eviction import PATIENT
 from actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
-from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.scenario import NAMESPACE, NOTHING, Action, Fleet, Scenario
 from actors.simulation.trials.silence import silenced
-from actors.simulation.trials.workloads.actions import KINDS, NAMES, change, workload
+from actors.simulation.trials.workloads.actions import KINDS, NAMES, kill, orphan, scale, set_image, workload
+from protocols.objects import make_key
 from protocols.resources import DEPLOYMENTS, NODES, REPLICASETS, Resource
 
 SCENARIOS = 24  # then a seed had one of so many lists of actions
+FLEETS = (Fleet(nodes=8, zones=2), Fleet(nodes=9, zones=3))
 CHANGES = ("image", "scale", "scale", "kill", "anew", "orphan")
 HISTORIES = (0, 1, None)
 HAPPENINGS = ("silent", "silent", "out of service", "off", "gone", "deleted", "anew", "anew", "cordoned", "maintained")
@@ -77,6 +79,27 @@ def _first(chance: random.Random, at: float, kind: Resource, pod: Mapping[str, A
 
 def _history(kind: Resource, kept: int | None) -> dict[str, Any]:
     return {"revisionHistoryLimit": kept} if kind == DEPLOYMENTS and kept is not None else {}
+
+
+def change(
+    chance: random.Random, at: float, resource: Resource, what: str, *, pod: Mapping[str, Any] = NOTHING, **spec: Any
+) -> Action:
+    """what: "scale", "image", "kill", "anew" or "orphan". pod, spec: as `workload`, where another one is created."""
+    name = NAMES[resource]
+    key = make_key(NAMESPACE, name)
+    match what:
+        case "image":
+            return set_image(at, resource, key, f"v{chance.randint(1, 4)}")
+        case "kill":
+            return kill(at, name, chance.randrange(6))
+        case "anew":
+            other = workload(resource, name, chance.randint(1, 4), "v1", pod=pod, **spec)
+            return replace(at, resource, key, other)
+        case "orphan":
+            return orphan(at, name)
+        case "scale":
+            return scale(at, resource, key, chance.randint(0, 6))
+    raise ValueError(f"{what!r} is no change of a workload")
 
 
 WORKLOADS_TOGETHER = Setting(actions=drawn_together(), scenarios=SCENARIOS)
@@ -169,4 +192,6 @@ def _pods(chance: random.Random, nodes: Sequence[str], seconds: float) -> Iterat
         yield bare_pod(4.0, f"{PATIENT}-{number}", node=node, tolerations=({"operator": "Exists"},))
 
 
-NODES_TOGETHER = replace(NODES_TOO, actions=nodes_together, scenarios=SCENARIOS)
+NODES_TOGETHER = dataclasses.replace(
+    NODES_TOO, actions=nodes_together, scenarios=SCENARIOS, fleet=lambda number: FLEETS[number % 2]
+)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.setting import USUAL
+from actors.simulation.trials.actions import create, delete
+from actors.simulation.trials.workloads.actions import workload
+from protocols.resources import DEPLOYMENTS, REPLICASETS
 from runtime.faults.vocabulary import parse_faults
 from tests.faults.drawn_together import NODES_TOGETHER, WORKLOADS_TOGETHER
 
+WEB = workload(DEPLOYMENTS, "web", 3, "v1")
+PATIENT = create(5.0, REPLICASETS, workload(REPLICASETS, "set", 2, "v1", minReadySeconds=4))
 FOUND = {
     "the manager failed as the lease was lost, and the process neither led nor ended": (
         4190,
@@ -134,3 +142,21 @@ def test_a_pod_that_came_and_went_while_its_creation_had_no_answer_is_no_pod_too
     """A false alarm: its node's taints made it go, and the answer was still to come."""
     plan = "zone-silent 19.62..52.58 object=zone-a; outcome-lost 18.54..89.72 rate=0.3 seconds=0.05 process=manager*"
     assert check(5005, parse_faults(plan), setting=NODES_TOGETHER).violations == []
+
+
+def test_pods_become_available_though_the_clock_was_wrong_as_they_became_ready() -> None:
+    """It was an hour behind: they were to be looked at again in an hour, also once it had been set right."""
+    plan = "clock-jumped 4.43..27.39 seconds=-3600 process=manager*"
+    patient = dataclasses.replace(WORKLOADS_TOGETHER, actions=lambda _: (PATIENT,))
+    assert check(0, parse_faults(plan), setting=patient).violations == []
+
+
+def test_a_controller_that_was_paused_as_it_hung_knows_what_it_knew() -> None:
+    """A false alarm: the end of the pause ended the hang too, which was to last for ever."""
+    plan = (
+        "actor-hung 0.4..32.17 rate=0.3 most=1 process=manager* actor=controller:replicaset-controller; "
+        "process-paused 2.56..19.37 process=manager*"
+    )
+    gone = delete(13.22, DEPLOYMENTS, "default/web")
+    briefly = dataclasses.replace(USUAL, actions=lambda _: (create(1.0, DEPLOYMENTS, WEB), gone))
+    assert check(8000082, parse_faults(plan), setting=briefly).violations == []

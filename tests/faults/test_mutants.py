@@ -12,7 +12,7 @@ MOST = 200  # seeds
 FIRST = {
     "expectations expire": 4,
     "decisions from a late cache": 1,
-    "a relist forgets what is gone": 10,
+    "a relist forgets what is gone": 2,
     "no backoff": 3,
     "a replaced actor works on, and its second line": 1,
     "deleted by name, and its second line": 2,

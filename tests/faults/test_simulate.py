@@ -6,18 +6,29 @@ import argparse
 import re
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
+from actors.command.journal import command as journal_command
+from actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself
+from actors.reconciliation import create as create_pod
+from actors.reconciliation.specs import ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.checking import check
 from actors.simulation.campaign.command import main, setting_named
-from actors.simulation.campaign.explaining import must_hold, report, small
+from actors.simulation.campaign.explaining import explained, must_hold, report, small
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run
 from actors.simulation.campaign.setting import Setting
+from actors.simulation.trials.actions import create
+from actors.simulation.trials.workloads.actions import workload
+from protocols.objects import name_of
+from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from runtime.faults.vocabulary import FaultKind, parse_faults
+from runtime.scheduling.clock import Clock
 from tests.faults.planted import Flaws, planted
+from tests.support.census import CONFIGMAPS
 
 
 def test_a_failure_is_reported_with_its_seed_few_faults_the_trace_and_how_to_replay_it() -> None:
@@ -92,3 +103,85 @@ def test_a_setting_of_another_package_is_named_by_its_module(monkeypatch: pytest
     ):
         with pytest.raises(argparse.ArgumentTypeError, match=error):
             setting_named(name)
+
+
+def test_wishes_are_shrunk_too_and_chosen_in_the_replay() -> None:
+    """Of all that users do, a Deployment that is never to be there is enough."""
+
+    def unsettled(cluster: SimulatedCluster) -> list[str]:
+        return [f"{name_of(one)} is there" for one in cluster.list(DEPLOYMENTS) if name_of(one) == "b"]
+
+    made = [create(at, DEPLOYMENTS, workload(DEPLOYMENTS, name, 1, "v1")) for at, name in enumerate("abc", start=1)]
+    setting = Setting(name="tests:SETTING", actions=lambda _: made, unsettled=unsettled, settled=20.0)
+    found = check(5, setting=setting)
+    shown = small(found, setting=setting)
+    assert (shown.faults, shown.chosen) == ((), (1,))
+    text = report(shown)
+    assert "  1     2.00 s  create Deployment b" in text
+    assert 'python -m kcm.simulate --setting tests:SETTING --seed 5 --wishes "1" --faults ""' in text
+
+
+def test_a_report_shows_what_was_said_of_what_is_concerned_and_nothing_else() -> None:
+    def unsettled(cluster: SimulatedCluster) -> list[str]:
+        return ["set is not as it should be"] * bool(cluster.list(REPLICASETS))
+
+    made = [create(1.0, REPLICASETS, workload(REPLICASETS, name, 1, "v1")) for name in ("set", "other")]
+    setting = Setting(actions=lambda _: made, unsettled=unsettled, settled=20.0)
+    text = report(explained(check(5, (), setting=setting), setting=setting))
+    lines = text.partition("what happened last to what is concerned:")[2].partition("replay:")[0].splitlines()
+    said = [line for line in lines if " → " in line]
+    assert any("Submit 1000000001 for replicaset default/set: Create v1/pods default/set-" in line for line in said)
+    assert not any("default/other" in line or "Lease" in line for line in said)
+    assert any("ACTION create ReplicaSet other" in line for line in lines)
+
+
+def test_an_unsettled_that_forgets_something_is_hinted_at() -> None:
+    """It does not wait for pods, so the run without faults is compared with one whose watch is still late."""
+
+    def end(cluster: SimulatedCluster) -> dict[str, int]:
+        return {"pods": len(cluster.list(PODS))}
+
+    made = create(1.0, CONFIGMAPS, {"metadata": {"name": "a"}})
+    late = ControllerSpec(
+        name="late",
+        queues=(Queue(watches=(Watch(CONFIGMAPS, to=itself),)),),
+        build=lambda context: Late(context.clock),
+    )
+    setting = Setting(controllers=(late,), actions=lambda _: (made,), elections=lambda _: 0, end_state=end)
+    plan = parse_faults("watch-lagging 0..40 seconds=20 resource=configmaps process=manager")
+    failed = explained(check(2, plan, setting=setting), setting=setting)
+    assert [violation.invariant for violation in failed.violations] == ["a settled system writes nothing"]
+    assert "`unsettled` forgets what it is for" in report(failed)
+
+
+class Late:
+    """Makes a pod two minutes after it was asked to: nobody knows that it is still to come."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._first = clock, clock.monotonic()
+
+    def reconcile(self, _key: str) -> Reconciliation:
+        if self._clock.monotonic() < self._first + 120.0:
+            return RequeueAfter(120.0)
+        yield create_pod(PODS, {"metadata": {"name": "late", "namespace": "default"}, "spec": {"containers": []}})
+        return None
+
+
+def test_a_run_is_written_into_journals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.journal"
+    assert main(["--seed", "1", "--journal", str(file)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} >= {"run.journal", "run.journal-hollow"}
+    capsys.readouterr()
+    assert journal_command.main(["show", str(file), "--actor", "controller:*"]) == 0
+    assert "Submit" in capsys.readouterr().out
+
+
+def test_journals_are_for_one_seed_and_wishes_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, error in (
+        (["--seeds", "2", "--journal", "x"], "--journal is for one seed"),
+        (["--wishes", "one"], "'one'"),
+        (["--references", "0"], "--references is 1 or more"),
+    ):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        assert error in capsys.readouterr().err

@@ -19,6 +19,7 @@ from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import Run
 from actors.simulation.campaign.setting import USUAL, Setting
 from runtime.faults.vocabulary import parse_faults
+from runtime.system.journal import JournalError
 
 REFERENCES = 4
 SETTINGS = {setting.name: setting for setting in (USUAL, NODES_TOO)}
@@ -85,15 +86,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     for seed in range(arguments.seed, arguments.seed + arguments.seeds):
         one = check(seed, faults, setting=setting, wishes=wishes, compared=seed % references == 0)
         total.add(one)
+        try:
+            if arguments.journal is not None:  # of the very run that was asked for
+                one = explained(one, setting=setting, journal=arguments.journal)
+            elif one.violations:
+                one = explained(one, setting=setting) if arguments.no_shrink else small(one, setting=setting)
+        except JournalError as err:
+            parser.error(str(err))
         if one.violations:
-            # With a journal it is the run that was asked for that is looked at.
-            as_it_is = arguments.no_shrink or arguments.journal is not None
-            failed = (
-                explained(one, setting=setting, journal=arguments.journal) if as_it_is else small(one, setting=setting)
-            )
-            print(report(failed), flush=True)
-        elif arguments.journal is not None:
-            explained(one, setting=setting, journal=arguments.journal)
+            print(report(one), flush=True)
     print(total.in_words(spent=time.process_time() - began))
     return 1 if total.failures else 0
 

@@ -18,8 +18,7 @@ from runtime.simulation.plan import draw_plan
 ACTING = 50.0  # seconds within which users begin to act
 FAULTS = 100.0
 SETTLED = 400.0  # seconds; a call to the cloud that has no outcome is given up after 120
-# Two zones of four nodes, of which a part can be disrupted, or three of three.
-FLEETS = (Fleet(nodes=8, zones=2), Fleet(nodes=9, zones=3))
+NODES, ZONES = (7, 8, 9), (2, 2, 3)  # of zones of three and more a part can be disrupted
 # Nodes are given up, and zones evicted, sooner than by default: so that a run need not take an hour.
 FLAGS = (
     "--cloud-provider=fake",
@@ -36,11 +35,12 @@ ABOUT_NODES = (FaultKind.NODE_SILENT, FaultKind.NODE_FLAPPING, FaultKind.ZONE_SI
 
 
 def fleet_of(scenario: int) -> Fleet:
-    return FLEETS[scenario % len(FLEETS)]
+    chance = random.Random(f"fleet {scenario}")
+    return Fleet(nodes=chance.choice(NODES), zones=chance.choice(ZONES))
 
 
 def options_of(scenario: int) -> Options:
-    large = LARGE_ZONES[scenario // len(FLEETS) % len(LARGE_ZONES)]
+    large = LARGE_ZONES[scenario // 2 % len(LARGE_ZONES)]
     return read_options([*FLAGS, large])
 
 
@@ -70,6 +70,7 @@ NODES_TOO = Setting(
     fleet=fleet_of,
     pod=pod_of,
     cloud=True,
+    steady=False,
     acting=ACTING,
     faults=FAULTS,
     settled=SETTLED,

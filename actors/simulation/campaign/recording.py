@@ -38,7 +38,7 @@ class Sent(NamedTuple):
 
 
 class Recording:
-    """To be attached to a cluster before any process starts.
+    """To be attached to a cluster before any process starts. Raises JournalError where a journal cannot be written.
 
     journal: of the process "manager"; that of another one is beside it, as FILE-NAME. None: in memory alone.
     """
@@ -46,7 +46,7 @@ class Recording:
     def __init__(self, journal: Path | None = None) -> None:
         self.sent: list[Sent] = []
         self._journal = journal
-        self._writers: list[JournalWriter] = []
+        self._writers: dict[str, JournalWriter] = {}  # by process
 
     def attach(self, cluster: SimulatedCluster, *, seed: int) -> None:
         def started(process: str, system: ControllerSystem) -> None:
@@ -54,15 +54,17 @@ class Recording:
             run = Run(version=this_version().kcm, seed=seed, arguments=(), controllers=names)
             writer = None
             if self._journal is not None:
+                if process in self._writers:  # it crashed, and starts again
+                    self._writers[process].close()
                 path = journal_of(process, self._journal)
                 writer = JournalWriter(path, run=run, clock=system.clock, largest=LARGEST, files=FILES)
-                self._writers.append(writer)
+                self._writers[process] = writer
             system.actors.journal = _ProcessJournal(process, system.clock, self.sent, writer)
 
         cluster.started.append(started)
 
     def close(self) -> None:
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.close()
 
 

@@ -29,7 +29,9 @@ from runtime.simulation.trace import Note
 from runtime.simulation.world import HotLoopError
 
 LOOK = 5.0  # seconds between two looks at whether it is
-LATE = 130.0  # seconds after the faults: a watch that was stalled last is renewed 120 s after its last byte
+LATE = 70.0  # seconds after the faults: an actor that hung last comes to 50 s later, and has a request on its way
+STALLED = 130.0  # … where these are planned: a silent watch is renewed 120 s after its last byte, as a call is given up
+SILENT = {FaultKind.WATCH_STALLED, FaultKind.CLOUD_CALL_LOST, FaultKind.CLOUD_OUTCOME_LOST}
 QUIET = 60.0  # seconds for which it then has to stay so, with nothing written
 CONVERGES = "converges once faults have stopped"
 DOABLE = "users can do what they wish"
@@ -148,7 +150,7 @@ class _Run:
         cluster, setting, checker = self.cluster, self._setting, self._checker
         setting.prepare(cluster)
         fleet = self._scenario.fleet
-        cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones)
+        cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones, heartbeats=setting.has_heartbeats())
         elections = setting.elections(self._number)
         for manager in range(max(1, elections)):
             identity = f"manager-{manager + 1}"
@@ -216,8 +218,8 @@ class _Run:
 
     def _stay(self) -> None:
         cluster, checker = self.cluster, self._checker
-        # A lost request is sent again after its time-out, and a silent watch is renewed after its own.
-        rest = max(self._setting.faults + LATE - cluster.clock.monotonic(), LOOK)
+        late = STALLED if SILENT & {fault.kind for fault in self._plan} else LATE
+        rest = max(self._setting.faults + late - cluster.clock.monotonic(), LOOK)
         if cluster.run_until(self._has_failed, within=rest):
             return
         self._quiet.on = True

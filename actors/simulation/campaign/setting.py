@@ -17,11 +17,13 @@ from actors.simulation.invariants.ownership import Ownership, keeper
 from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from actors.simulation.trials.trial import Trial, no_actions
+from protocols.resources import LEASES
 from runtime.faults.vocabulary import Fault
 from runtime.simulation.plan import draw_plan
 
 ACTING = 30.0  # seconds within which users act
 MANAGERS = "manager*"
+HOLLOW_NODES = "hollow-nodes-controller"  # its trial is about heartbeats
 WORKLOADS = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
 
 
@@ -36,7 +38,8 @@ class Setting:
     prepare: done to the cluster before any manager starts: its CustomResourceDefinitions are created here.
     scenarios: how many there are, seed modulo this is a run's; None: each seed draws one of its own.
     options: None is the defaults. cloud: managers find a fake one. elections: how many managers stand for election; 0
-    is one manager without a lease. fleet: its nodes. pod: see Scenario.
+    is one manager without a lease. fleet: its nodes. pod, steady: see Scenario.
+    heartbeats: whether nodes renew their Leases; None: if a controller reads Leases.
     acting: seconds within which users act. faults: seconds within which something goes wrong. settled: seconds after
     that within which all has to be as the specs say. draw: makes the plan of a seed, see runtime/simulation/plan.py.
     """
@@ -53,6 +56,8 @@ class Setting:
     fleet: Callable[[int], Fleet] = field(default=lambda _scenario: Fleet())
     pod: Callable[[int], Mapping[str, Any]] = field(default=lambda _scenario: NOTHING)
     scenarios: int | None = None
+    heartbeats: bool | None = None
+    steady: bool = True
     cloud: bool = False
     elections: Callable[[int], int] = field(default=lambda scenario: (0, 0, 1, 2)[scenario % 4])
     acting: float = ACTING
@@ -65,7 +70,7 @@ class Setting:
         return seed if self.scenarios is None else seed % self.scenarios
 
     def scenario(self, number: int) -> Scenario:
-        return Scenario(number, seconds=self.acting, fleet=self.fleet(number), pod=self.pod(number))
+        return Scenario(number, seconds=self.acting, fleet=self.fleet(number), pod=self.pod(number), steady=self.steady)
 
     def plan(self, seed: int) -> tuple[Fault, ...]:
         return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors())
@@ -83,10 +88,16 @@ class Setting:
             *(controller_name(spec.name) for spec in self.controllers),
         )
 
+    def has_heartbeats(self) -> bool:
+        if self.heartbeats is not None:
+            return self.heartbeats
+        return any(LEASES in spec.resources for spec in self.controllers)
+
     def composed(self, number: int) -> Composition:
         """The trials of those controllers that run in this scenario."""
         options = self.options(number) or Options()
-        specs = [*hollow_specs(nodes=1, zones=1), *(spec for spec in self.controllers if spec.enabled_if(options))]
+        hollow = [spec for spec in hollow_specs(nodes=1, zones=1) if spec.name != HOLLOW_NODES or self.has_heartbeats()]
+        specs = [*hollow, *(spec for spec in self.controllers if spec.enabled_if(options))]
         return Composition(self, {spec.name: spec for spec in specs}, options)
 
 
@@ -99,7 +110,7 @@ class Composition:
 
     def __init__(self, setting: Setting, specs: Mapping[str, ControllerSpec], options: Options) -> None:
         self._setting, self._options = setting, options
-        known = {spec.name for spec in setting.controllers} | specs.keys()
+        known = {spec.name for spec in setting.controllers} | specs.keys() | {HOLLOW_NODES}
         if setting.trials is None:
             trials: Mapping[str, Trial] = TRIALS
         else:

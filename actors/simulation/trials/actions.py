@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.trials.scenario import Action
-from protocols.objects import Key, Object, name_of
+from actors.simulation.trials.scenario import NAMESPACE, Action
+from protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of
 from protocols.resources import Resource
 
 
 def create(at: float, resource: Resource, obj: Object) -> Action:
-    """In the namespace that it says, or "default"."""
+    """In the namespace that it says, or "default"; once another one of that name, which is being deleted, is gone."""
 
     def do(cluster: SimulatedCluster) -> bool:
+        namespace = namespace_of(obj) or (NAMESPACE if resource.namespaced else "")
+        there = cluster.get(resource, make_key(namespace, name_of(obj)))
+        if there is not None and is_deleting(there):
+            return False
         cluster.create(resource, obj)
         return True
 
@@ -30,23 +34,34 @@ def merge(at: float, resource: Resource, key: Key, changes: Object, text: str = 
     return Action(at, f"{resource.kind} {key}: {text or changes}", do)
 
 
-def delete(at: float, resource: Resource, key: Key) -> Action:
-    """Once the object is there."""
+def delete(at: float, resource: Resource, key: Key, *, policy: str = "") -> Action:
+    """Once the object is there. policy: what becomes of its dependents: Foreground, Background or Orphan."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(resource, key) is None:
             return False
-        cluster.delete(resource, key)
+        cluster.delete(resource, key, policy=policy)
         return True
 
-    return Action(at, f"{resource.kind} {key} is deleted", do)
+    return Action(at, f"{resource.kind} {key} is deleted{f' ({policy})' if policy else ''}", do)
+
+
+def unless_gone(action: Action, resource: Resource, key: Key) -> Action:
+    """The same; it need not be done once the object is gone, or going."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        there = cluster.get(resource, key)
+        return there is None or is_deleting(there) or action.do(cluster)
+
+    return action._replace(do=do)
 
 
 def replace(at: float, resource: Resource, key: Key, other: Object) -> Action:
     """The object is deleted, and another one created under its name."""
 
     def do(cluster: SimulatedCluster) -> bool:
-        if cluster.get(resource, key) is None:
+        there = cluster.get(resource, key)
+        if there is None or is_deleting(there):
             return False
         cluster.delete(resource, key)
         cluster.create(resource, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,6 +14,9 @@ from actors.simulation import SimulatedCluster
 NAMESPACE = "default"
 RETRY = 1.0  # seconds until an action that could not be done is tried again
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+LONGEST_NAME = 52  # characters of a name that is drawn: of a longer one, what is appended for a pod leaves nothing
+REMOVED = 0.12  # chance that a user who does something with an object removes it
 
 Do = Callable[[SimulatedCluster], bool]
 
@@ -28,6 +31,9 @@ class Action(NamedTuple):
     at: float
     text: str
     do: Do
+
+
+Act = Callable[[float], Iterable[Action]]  # what a user does at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +96,19 @@ class Scenario:
     """What the actions of a run are drawn from.
 
     number: equal numbers have equal actions. seconds: within which users act. pod: more fields for the spec of every
-    pod of a workload.
+    pod of a workload. steady: pods go when they are deleted, as no node is silent for good.
     """
 
     def __init__(
-        self, number: int, *, seconds: float, fleet: Fleet | None = None, pod: Mapping[str, Any] = NOTHING
+        self,
+        number: int,
+        *,
+        seconds: float,
+        fleet: Fleet | None = None,
+        pod: Mapping[str, Any] = NOTHING,
+        steady: bool = True,
     ) -> None:
-        self.number, self.seconds, self.pod = number, seconds, pod
+        self.number, self.seconds, self.pod, self.steady = number, seconds, pod, steady
         self.fleet = fleet if fleet is not None else Fleet()
         self.nodes = NodePool(self.fleet, self.chance("nodes"))
 
@@ -107,6 +119,37 @@ class Scenario:
     def times(self, chance: random.Random, count: int, *, first: float = 3.0) -> list[float]:
         """So many times at which users act, ascending."""
         return sorted(round(chance.uniform(first, self.seconds), 2) for _ in range(count))
+
+    def names(self, chance: random.Random, base: str, most: int) -> list[str]:
+        """One to `most` different names: the base, others that it is a prefix of, one that leaves no room for more."""
+        forms = [base, f"{base}-1", f"{base}-10", f"{base}0", base.ljust(LONGEST_NAME, "x")]
+        return chance.sample(forms, chance.randint(1, most))
+
+    def life(
+        self,
+        chance: random.Random,
+        *,
+        make: Act,
+        changes: Sequence[Act],
+        remove: Act | None = None,
+        at: float = 1.0,
+        most: int = 4,
+    ) -> Iterator[Action]:
+        """What users do with one object: it is made, and changed up to `most` times, in any order.
+
+        Each of these is called with a time. remove: now and then it is removed, and made again or not.
+        """
+        there = True
+        yield from make(at)
+        for when in self.times(chance, chance.randint(1, most), first=at + 2.0):
+            if not there:
+                yield from make(when)
+                there = True
+            elif remove is not None and chance.random() < REMOVED:
+                yield from remove(when)
+                there = False
+            else:
+                yield from chance.choice(changes)(when)
 
 
 def do_in_order(cluster: SimulatedCluster, actions: Iterable[Action]) -> list[Action]:

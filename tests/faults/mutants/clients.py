@@ -23,6 +23,7 @@ from tests.faults.drawn_together import WORKLOADS_TOGETHER, drawn_together
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import NothingListedAgain
 from tests.faults.mutants.plans import forgetful_servers, stalls
+from tests.faults.mutants.scenarios import changed
 
 EXPIRED = 5.0  # seconds; upstream's expectations expire after five minutes
 
@@ -185,7 +186,7 @@ CLIENTS = (
         name="a relist forgets what is gone",
         source="kubernetes/kubernetes#115658",
         mutation=relist_forgets_deletions,
-        setting=Setting(draw=draw_unobserved_state),
+        setting=Setting(draw=forgetful_servers, actions=changed("kill")),
     ),
     Mutant(name="a failure is not tried again", source="kubernetes/kubernetes#67662", mutation=failures_are_dropped),
     Mutant(name="no backoff", source="kubernetes/kubernetes#30626", mutation=retries_without_backoff),

@@ -17,10 +17,11 @@ from protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """A node is deleted: its route leads nowhere."""
+    """Up to two nodes are deleted: their routes lead nowhere."""
     chance = scenario.chance("node route actions")
-    if chance.random() < 0.3 and (name := scenario.nodes.take(removed=True)) is not None:
-        yield from remove(name, draw_spell(scenario, chance))
+    for _ in range(chance.choice((0, 0, 0, 1, 1, 2))):
+        if (name := scenario.nodes.take(removed=True)) is not None:
+            yield from remove(name, draw_spell(scenario, chance))
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

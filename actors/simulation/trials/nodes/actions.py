@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -32,6 +33,16 @@ def draw_spell(scenario: Scenario, chance: random.Random) -> Spell:
     """It ends in every other case."""
     [at] = scenario.times(chance, 1, first=FIRST)
     return Spell(at, at + chance.choice(WHILES), chance.random() < 0.5)
+
+
+def draw_spells(scenario: Scenario, chance: random.Random, *, most: int = 3) -> list[Spell]:
+    """One to `most`, one after the other. The last one ends in every other case, all others do."""
+    times = scenario.times(chance, chance.randint(1, most), first=FIRST)
+    spells = []
+    for at, following in zip(times, [*times[1:], math.inf], strict=True):
+        lasting = min(chance.choice(WHILES), (following - at) / 2)
+        spells.append(Spell(at, round(at + lasting, 2), following < math.inf or chance.random() < 0.5))
+    return spells
 
 
 def fall_silent(name: str, spell: Spell) -> Iterable[Action]:

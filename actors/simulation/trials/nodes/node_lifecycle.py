@@ -11,7 +11,7 @@ from typing import Any
 from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.evictions import TaintsWithinTheRate
-from actors.simulation.trials.nodes.actions import all_fall_silent, cordon, draw_spell, fall_silent
+from actors.simulation.trials.nodes.actions import all_fall_silent, cordon, draw_spell, draw_spells, fall_silent
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.settings import rates_of
 from actors.simulation.trials.silence import is_silent
@@ -22,7 +22,7 @@ from protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """All nodes fall silent, or those of a zone; and a node, and one is cordoned."""
+    """All nodes fall silent, or those of a zone; and some nodes fall silent and are cordoned, in any order."""
     chance, pool = scenario.chance("node lifecycle actions"), scenario.nodes
     outage = chance.random()
     if outage < 0.15:
@@ -31,9 +31,10 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     elif outage < 0.5:
         spell = draw_spell(scenario, chance)._replace(ends=chance.random() < 0.7)
         yield from all_fall_silent(pool.take_zone(chance.choice(list(pool.zones))), spell)
-    for happens, share in ((fall_silent, 0.5), (cordon, 0.25)):
-        if chance.random() < share and (name := pool.take()) is not None:
-            yield from happens(name, draw_spell(scenario, chance))
+    for _ in range(chance.choice((0, 0, 1, 1, 2))):
+        if (name := pool.take()) is not None:
+            for spell in draw_spells(scenario, chance):
+                yield from chance.choice((fall_silent, fall_silent, cordon))(name, spell)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

@@ -30,7 +30,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     if chance.random() < 0.5:
         [at] = scenario.times(chance, 1, first=FIRST)
         yield bare_pod(at, "lost", node="nowhere")
-    for number, at in enumerate(scenario.times(chance, chance.choice((0, 2, 5)), first=FIRST)):
+    for number, at in enumerate(scenario.times(chance, chance.choice((0, 1, 2, 4, 5, 7)), first=FIRST)):
         # With the 300 s that the server gives those without, a run would have to last longer.
         tolerated = tolerations(15, maintenance=None)
         yield bare_pod(at, f"short-{number}", tolerations=tolerated, annotations={RUN_SECONDS: "1"})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.trials.actions import create, merge, replace
+from actors.simulation.trials.actions import create, delete, merge, replace
 from actors.simulation.trials.scenario import NAMESPACE, NOTHING, Action, Scenario
 from protocols.objects import Object, labels_of, make_key, metadata, name_of
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
@@ -15,6 +16,7 @@ from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS, REPLICATION_CONT
 KINDS = (DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS)
 NAMES = {DEPLOYMENTS: "web", REPLICASETS: "set", REPLICATION_CONTROLLERS: "old"}
 IMAGES = 4  # image v1 is the first one
+SIZES = (0, 1, 2, 2, 3, 3, 4, 5, 7)
 
 
 def workload(
@@ -30,36 +32,98 @@ def workload(
     }
 
 
-def replica_actions(
-    scenario: Scenario, resource: Resource, *, at: float, most: int, changes: Sequence[str]
-) -> Iterable[Action]:
-    """A workload that keeps a number of pods is created at this time, and changed up to so many times."""
+def workloads(
+    scenario: Scenario,
+    resource: Resource,
+    *,
+    at: float,
+    changes: Sequence[Change],
+    draw: Callable[[random.Random], Object] = lambda _chance: {},
+) -> Iterator[Action]:
+    """Up to two workloads of a kind that keep a number of pods, and what users do with each, in any order.
+
+    draw: more fields of the spec of each that is made.
+    """
     chance = scenario.chance(f"{resource.plural} actions")
-    first = workload(resource, NAMES[resource], chance.randint(1, 5), "v1", pod=scenario.pod)
-    yield create(at, resource, first)
-    for when in scenario.times(chance, chance.randint(1, most)):
-        yield change(chance, when, resource, chance.choice(changes), pod=scenario.pod)
+    for name in scenario.names(chance, NAMES[resource], chance.choice((1, 1, 2))):
+        one = Subject(scenario, chance, resource, name, draw)
+        yield from scenario.life(
+            chance,
+            make=one.make,
+            changes=[partial(each, one) for each in changes],
+            remove=one.remove,
+            at=at,
+        )
 
 
-def change(
-    chance: random.Random, at: float, resource: Resource, what: str, *, pod: Mapping[str, Any] = NOTHING, **spec: Any
-) -> Action:
-    """what: "scale", "image", "kill", "anew" or "orphan". pod, spec: as `workload`, where another one is created."""
-    name = NAMES[resource]
-    key = make_key(NAMESPACE, name)
-    match what:
-        case "image":
-            return set_image(at, resource, key, f"v{chance.randint(1, IMAGES)}")
-        case "kill":
-            return kill(at, name, chance.randrange(6))
-        case "anew":
-            other = workload(resource, name, chance.randint(1, 4), "v1", pod=pod, **spec)
-            return replace(at, resource, key, other)
-        case "orphan":
-            return orphan(at, name)
-        case "scale":
-            return scale(at, resource, key, chance.randint(0, 6))
-    raise ValueError(f"{what!r} is no change of a workload")
+class Subject:
+    """A workload that users do something with."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        chance: random.Random,
+        resource: Resource,
+        name: str,
+        draw: Callable[[random.Random], Object],
+    ) -> None:
+        self.chance, self.resource, self.name = chance, resource, name
+        self.key = make_key(NAMESPACE, name)
+        self._scenario, self._draw = scenario, draw
+
+    def new(self) -> Object:
+        chance = self.chance
+        spec = self._draw(chance)
+        if chance.random() < 0.2:
+            spec = {**spec, "minReadySeconds": chance.randint(1, 5)}
+        replicas, image = chance.choice(SIZES), f"v{chance.choice((1, 1, IMAGES))}"
+        return workload(self.resource, self.name, replicas, image, pod=self._scenario.pod, **spec)
+
+    def make(self, at: float) -> Iterator[Action]:
+        yield create(at, self.resource, self.new())
+
+    def remove(self, at: float) -> Iterator[Action]:
+        """With its pods, in the foreground, where they surely go, or in the background."""
+        policies = ("Background", "Foreground") if self._scenario.steady else ("Background",)
+        yield delete(at, self.resource, self.key, policy=self.chance.choice(policies))
+
+
+Change = Callable[[Subject, float], Iterator[Action]]
+
+# What users do with workloads. One that is made anew, or scaled, may be on its way to another state as that happens.
+
+
+def scaled(one: Subject, at: float) -> Iterator[Action]:
+    yield scale(at, one.resource, one.key, one.chance.choice(SIZES))
+
+
+def given_an_image(one: Subject, at: float) -> Iterator[Action]:
+    yield set_image(at, one.resource, one.key, f"v{one.chance.randint(1, IMAGES)}")
+
+
+def robbed_of_a_pod(one: Subject, at: float) -> Iterator[Action]:
+    yield kill(at, one.name, one.chance.randrange(6))
+
+
+def robbed_of_pods(one: Subject, at: float) -> Iterator[Action]:
+    """Two or three within a second."""
+    for number in range(one.chance.randint(2, 3)):
+        yield kill(round(at + number * 0.3, 2), one.name, one.chance.randrange(6))
+
+
+def made_anew(one: Subject, at: float) -> Iterator[Action]:
+    yield replace(at, one.resource, one.key, one.new())
+
+
+def given_a_stray(one: Subject, at: float) -> Iterator[Action]:
+    yield orphan(at, one.name)
+
+
+def patient(one: Subject, at: float) -> Iterator[Action]:
+    """Its pods count as available sooner or later than before."""
+    seconds = one.chance.choice((0, 1, 4))
+    changes = {"spec": {"minReadySeconds": seconds}}
+    yield merge(at, one.resource, one.key, changes, f"minReadySeconds {seconds}")
 
 
 def scale(at: float, resource: Resource, key: str, replicas: int) -> Action:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from actors.simulation import SimulatedCluster
@@ -12,45 +12,106 @@ from actors.simulation.invariants.deployments import NeverLargerThanAllowed, Siz
 from actors.simulation.invariants.objects import OnlyEmptyReplicaSetsGo
 from actors.simulation.invariants.ownership import Owns, replicas_of
 from actors.simulation.invariants.rollouts import bounds_of
-from actors.simulation.trials.actions import create
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.actions import merge, unless_gone
+from actors.simulation.trials.scenario import NAMESPACE, Action
+from actors.simulation.trials.silence import is_silent
 from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads.actions import NAMES, change, workload
+from actors.simulation.trials.workloads.actions import (
+    Subject,
+    given_an_image,
+    made_anew,
+    patient,
+    robbed_of_a_pod,
+    scaled,
+    workloads,
+)
 from actors.simulation.trials.workloads.outcome import image_of, said_of, uncounted
 from protocols.objects import Object, controller_of, name_of, uid_of
-from protocols.resources import DEPLOYMENTS, REPLICASETS
+from protocols.pods import pod_facts
+from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
 
-CHANGES = ("image", "image", "image", "scale", "kill", "anew")
+STRATEGIES = ("Recreate", "RollingUpdate", "RollingUpdate", None)
 HISTORIES = (0, 1, None)  # how many old ReplicaSets it keeps; None is the default
 
 
-def _actions(scenario: Scenario) -> Iterable[Action]:
-    """A Deployment is created, and changed one to three times: rolled out, mostly."""
-    chance = scenario.chance("deployments actions")
+def _spec(chance: random.Random) -> Object:
     kept = chance.choice(HISTORIES)
+    strategy = chance.choice(STRATEGIES)
     history = {} if kept is None else {"revisionHistoryLimit": kept}
-    spec = {**history, **_strategy(chance)}
-    replicas = chance.randint(1, 5)
-    first = workload(DEPLOYMENTS, NAMES[DEPLOYMENTS], replicas, "v1", pod=scenario.pod, **spec)
-    yield create(1.0, DEPLOYMENTS, first)
-    for at in scenario.times(chance, chance.randint(1, 3)):
-        yield change(chance, at, DEPLOYMENTS, chance.choice(CHANGES), pod=scenario.pod, **history)
+    return {**history, **({} if strategy is None else {"strategy": _strategy(chance, strategy)})}
 
 
-def _strategy(chance: random.Random) -> Object:
-    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": chance.randint(0, 2), "maxUnavailable": 1}}
-    strategy = chance.choice(({"type": "Recreate"}, rolling, None))
-    return {} if strategy is None else {"strategy": strategy}
+def _strategy(chance: random.Random, type: str) -> Object:
+    if type == "Recreate":
+        return {"type": type}
+    surge, unavailable = chance.choice(((0, 1), (1, 1), (2, 1), (1, 0), ("25%", "25%"), ("50%", 0), (0, "50%")))
+    return {"type": type, "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+
+
+def _given_a_strategy(one: Subject, at: float) -> Iterator[Action]:
+    type = one.chance.choice(("Recreate", "RollingUpdate"))
+    changes = {"rollingUpdate": None, **_strategy(one.chance, type)}
+    yield merge(at, DEPLOYMENTS, one.key, {"spec": {"strategy": changes}}, f"strategy {type}")
+
+
+def _restarted(one: Subject, at: float) -> Iterator[Action]:
+    """As `kubectl rollout restart` does it."""
+    template = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": f"at {at}"}}}
+    yield merge(at, DEPLOYMENTS, one.key, {"spec": {"template": template}}, "restart")
+
+
+def _paused(one: Subject, at: float) -> Iterator[Action]:
+    """For a while: else how far a rollout came would be chance."""
+    end = round(at + one.chance.choice((0.1, 1.0, 10.0)), 2)
+    yield merge(at, DEPLOYMENTS, one.key, {"spec": {"paused": True}}, "paused")
+    resumed = merge(end, DEPLOYMENTS, one.key, {"spec": {"paused": False}}, "resumed")
+    yield unless_gone(resumed, DEPLOYMENTS, one.key)
+
+
+def _forgetful(one: Subject, at: float) -> Iterator[Action]:
+    kept = one.chance.choice((0, 1, 5))
+    yield merge(at, DEPLOYMENTS, one.key, {"spec": {"revisionHistoryLimit": kept}}, f"keeps {kept} old ReplicaSets")
+
+
+CHANGES = (
+    given_an_image,
+    given_an_image,
+    given_an_image,
+    scaled,
+    scaled,
+    robbed_of_a_pod,
+    made_anew,
+    patient,
+    _restarted,
+    _paused,
+    _given_a_strategy,
+    _forgetful,
+)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     replica_sets = cluster.shown(REPLICASETS, NAMESPACE)
     for obj in cluster.shown(DEPLOYMENTS, NAMESPACE):
         own = [one for one in replica_sets if (owner := controller_of(one)) is not None and owner.uid == uid_of(obj)]
+        if _is_held_up(cluster, obj, own):
+            continue
         counts = {"replicas": replicas_of(obj), "updatedReplicas": replicas_of(obj)}
         for field in ("readyReplicas", "availableReplicas"):
             counts[field] = sum((one.get("status") or {}).get(field) or 0 for one in own)
         yield from uncounted(DEPLOYMENTS, obj, counts)
+
+
+def _is_held_up(cluster: SimulatedCluster, deployment: Object, own: Iterable[Object]) -> bool:
+    """With the strategy Recreate it waits for pods that are to go, on nodes that are silent for good."""
+    if (deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
+        return False
+    silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
+    owners = set(map(uid_of, own))
+    for pod in cluster.shown(PODS, NAMESPACE) if silent else ():
+        owner, facts = controller_of(pod), pod_facts(pod)
+        if owner is not None and owner.uid in owners and facts.deleting and facts.node in silent:
+            return True
+    return False
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
@@ -62,7 +123,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 TRIAL = Trial(
     controller="deployment-controller",
-    actions=_actions,
+    actions=lambda scenario: workloads(scenario, DEPLOYMENTS, at=1.0, changes=CHANGES, draw=_spec),
     unsettled=_unsettled,
     end_state=_end_state,
     invariants=lambda cluster, _options: (

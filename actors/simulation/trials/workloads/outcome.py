@@ -69,6 +69,7 @@ def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping
     """Of workloads that own pods: what each wants and says of itself, and the phases of its pods.
 
     A ReplicaSet of size 0 that a Deployment owns is left out: how many there are depends on how rollouts overlapped.
+    All that a Deployment owns are left out where nodes are silent, as its rollout may wait for pods there.
     """
     state: dict[str, Any] = {}
     phases: dict[str, Counter[str]] = {}
@@ -78,7 +79,7 @@ def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping
             phases.setdefault(owner.uid, Counter())[_phase(pod_facts(pod))] += 1
     for obj in cluster.shown(resource, NAMESPACE):
         owner = controller_of(obj)
-        if owner is not None and replicas_of(obj) == 0:
+        if owner is not None and (replicas_of(obj) == 0 or not nodes_are_well(cluster)):
             continue
         called = f"{resource.kind} {name_of(obj) if owner is None else f'of {owner.name}'} {image_of(obj)}"
         pods = {"pods": dict(sorted(phases.get(uid_of(obj), Counter()).items()))} if nodes_are_well(cluster) else {}

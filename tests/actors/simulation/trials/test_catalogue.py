@@ -43,6 +43,12 @@ def test_the_same_scenario_has_the_same_actions_and_others_have_others(setting: 
     texts = [tuple(action[:2] for action in actions_of(setting, number)) for number in range(SCENARIOS)]
     assert texts == [tuple(action[:2] for action in actions_of(setting, number)) for number in range(SCENARIOS)]
     assert len(set(texts)) == SCENARIOS
+    assert len({tuple(actions_of(setting, seed)[0][:2]) for seed in range(8_000_000, 8_000_000 + SCENARIOS)}) > 1
+
+
+def test_each_seed_draws_a_scenario_of_its_own_unless_the_setting_says_how_many_there_are() -> None:
+    assert [USUAL.number(seed) for seed in (3, 24, 8_000_000)] == [3, 24, 8_000_000]
+    assert [Setting(scenarios=24).number(seed) for seed in (3, 24, 50)] == [3, 0, 2]
 
 
 def test_most_scenarios_of_workloads_roll_out() -> None:

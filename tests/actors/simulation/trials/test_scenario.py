@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.scenario import Action, Fleet, NodePool, Scenario, do_in_order
@@ -63,3 +64,35 @@ def test_an_action_that_cannot_be_done_yet_holds_up_the_later_ones() -> None:
     cluster.run_for(10)
     assert done == [("first", 5.0), ("second", 5.0)]
     assert waiting == []
+
+
+def test_names_are_different_and_one_may_begin_another() -> None:
+    scenario = Scenario(1, seconds=30)
+    drawn = [scenario.names(random.Random(seed), "web", 3) for seed in range(50)]
+    assert all(len({*names}) == len(names) <= 3 for names in drawn)
+    assert {"web", "web-1", "web-10"} <= {name for names in drawn for name in names}
+
+
+def life_of(seed: int) -> list[str]:
+    def act(word: str) -> Callable[[float], Iterator[Action]]:
+        return lambda at: iter((Action(at, word, lambda _cluster: True),))
+
+    scenario = Scenario(seed, seconds=30)
+    chance = scenario.chance("life")
+    drawn = list(
+        scenario.life(chance, make=act("make"), changes=(act("scale"), act("kill")), remove=act("remove"), most=6)
+    )
+    assert [action.at for action in drawn] == sorted(action.at for action in drawn)
+    return [action.text for action in drawn]
+
+
+def test_in_a_life_an_object_is_made_changed_removed_and_made_again() -> None:
+    lives = [life_of(seed) for seed in range(200)]
+    for life in lives:
+        there = False
+        for word in life:
+            assert there == (word != "make")
+            there = word != "remove"
+    assert {word for life in lives for word in life} == {"make", "scale", "kill", "remove"}
+    assert any(life.count("make") > 1 for life in lives)
+    assert len({*map(tuple, lives)}) > 50, "in orders that nobody wrote"
