@@ -199,8 +199,13 @@ class Cloud:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecureServing:
-    bind_address: str = flag("0.0.0.0", "Address to serve HTTPS on.")
-    port: int = flag(10257, "Port to serve HTTPS on; 0 for none.", name="secure-port", kind=INT)
+    bind_address: str = flag("0.0.0.0", "Address to serve HTTPS on; with an embedded cluster 127.0.0.1, unless given.")
+    port: int = flag(
+        10257,
+        "Port to serve HTTPS on; 0 for none. With an embedded cluster a free one where it is taken, unless given.",
+        name="secure-port",
+        kind=INT,
+    )
     cert_dir: str = flag(
         "", "Where kube-controller-manager.crt and .key are kept; empty: a self-signed pair, in memory."
     )
