@@ -161,7 +161,13 @@ def replica_set(kubectl: Kubectl) -> Printed:
 
 
 def refused_pods(kubectl: Kubectl) -> Printed:
-    """Pods that a limit forbids, until the limit goes."""
+    """Pods that the server refuses before they have a name, and pods that a limit forbids until the limit goes."""
+    urgent = template("web:1")
+    urgent["spec"]["priorityClassName"] = "none-such"
+    kubectl.apply(workload("ReplicaSet", "urgent", 1, template=urgent))
+    until_reason(kubectl, "apps/v1/replicasets", "urgent", "ReplicaFailure", "FailedCreate")
+    nameless = kubectl("describe", "rs", "urgent").partition("Events:")[0]
+    kubectl("delete", "rs", "urgent")
     limit = {"type": "Container", "max": {"cpu": "1"}}
     limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": [limit]}}
     resources = {"limits": {"cpu": "2"}, "requests": {"cpu": "100m"}}
@@ -169,7 +175,7 @@ def refused_pods(kubectl: Kubectl) -> Printed:
     kubectl.apply(limits)
     kubectl.apply(workload("ReplicaSet", "big", 2, template=big))
     until_reason(kubectl, "apps/v1/replicasets", "big", "ReplicaFailure", "FailedCreate")
-    printed = {"describe": kubectl("describe", "rs", "big").partition("Events:")[0]}
+    printed = {"urgent": nameless, "describe": kubectl("describe", "rs", "big").partition("Events:")[0]}
     kubectl("delete", "limitrange", "small")
     kubectl.until_pods(2)
     until_reason(kubectl, "apps/v1/replicasets", "big", "ReplicaFailure", "")
