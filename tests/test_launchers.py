@@ -19,6 +19,7 @@ SHELL = {
     "bin/run-kcm": "sh",
     "bin/run-tests": "sh",
     "bin/run-bench": "sh",
+    "bin/run-conformance": "sh",
     "bin/lock-requirements": "sh",
     ".ci/run": "bash",
 }

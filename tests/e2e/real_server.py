@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,8 @@ from tests.e2e.running import CONTROLLERS, Program, ending, free_port, spawn, un
 
 TOKEN = "admin-token"
 VALID = timedelta(days=2)
+# Nobody here makes service accounts, or takes away the taint that every new node gets.
+NOT_ADMITTING = ("ServiceAccount", "TaintNodesByCondition")
 
 
 def binaries() -> Path | None:
@@ -48,8 +50,12 @@ class RealServer:
 
 
 @contextmanager
-def real_server(directory: Path, assets: Path, *flags: str) -> Iterator[RealServer]:
-    """Ready to serve; ended with the block. flags: more of kube-apiserver's."""
+def real_server(
+    directory: Path, assets: Path, *flags: str, disabled: Sequence[str] = NOT_ADMITTING
+) -> Iterator[RealServer]:
+    """Ready to serve; ended with the block. flags: more of kube-apiserver's. disabled: admission plugins."""
+    if disabled:
+        flags = (f"--disable-admission-plugins={','.join(disabled)}", *flags)
     server = RealServer(directory, assets)
     port = free_port()
     _write_keys(directory)
@@ -110,8 +116,6 @@ def _apiserver(server: RealServer, etcd: str, port: int, *flags: str) -> Program
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={keys / 'sa.pub'}",
         f"--service-account-signing-key-file={keys / 'sa.key'}",
-        # Nobody here makes service accounts, or takes away the taint that every new node gets.
-        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--endpoint-reconciler-type=none",
         *flags,

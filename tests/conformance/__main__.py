@@ -1,0 +1,118 @@
+"""`bin/run-conformance [CLUSTER] [--all] [--focus REGEX]`: upstream's conformance specs, against us.
+
+KUBEBUILDER_ASSETS names the directory with e2e.test. Specs that are listed as passing are run; with --all the others as
+well, for a shorter time. Exits with 1 if a listed spec did not pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from tests.conformance.clusters import CLUSTERS, enter_own_network
+from tests.conformance.lists import Expected, differences, list_path
+from tests.conformance.suite import Result, Suite, must_run_alone
+
+
+def main(given: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="run-conformance", description=__doc__)
+    parser.add_argument("cluster", nargs="?", default="embedded", choices=CLUSTERS)
+    parser.add_argument("--all", action="store_true", help="also those that are not listed as passing")
+    parser.add_argument("--focus", default="", help="only specs that match")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for a spec that is listed as passing")
+    parser.add_argument("--limit-others", type=float, default=60.0, help="seconds for any other")
+    parser.add_argument("--parallel", type=int, default=2, help="specs at a time")
+    parser.add_argument("--update", action="store_true", help="write the list anew; reasons are for you to give")
+    parser.add_argument("--logs", type=Path, help="keep what the specs and the cluster print there")
+    arguments = parser.parse_args(given)
+    binary = binary_path()
+    if binary is None:
+        print("run-conformance: there is no e2e.test: KUBEBUILDER_ASSETS names the directory with it", file=sys.stderr)
+        return 2
+    if arguments.cluster != "embedded":
+        enter_own_network(given)
+    with tempfile.TemporaryDirectory(prefix="kcm-conformance-") as temporary:
+        home = (arguments.logs or Path(temporary)).resolve()
+        home.mkdir(parents=True, exist_ok=True)
+        return conformance(arguments, binary, home)
+
+
+def binary_path() -> Path | None:
+    binary = Path(os.environ.get("KUBEBUILDER_ASSETS", "/usr/local/kubebuilder/bin")) / "e2e.test"
+    return binary if binary.exists() else None
+
+
+def conformance(arguments: argparse.Namespace, binary: Path, home: Path) -> int:
+    """Run the chosen specs and tell what differs from the list; what was run by then, if asked to end early."""
+    expected = Expected.read(list_path(arguments.cluster))
+    begun = time.monotonic()
+    results: list[Result] = []
+    with CLUSTERS[arguments.cluster](home, binary.parent) as cluster:
+        suite = Suite(binary, cluster.kubeconfig, home, cluster.flags)
+        every = suite.specs()
+        chosen = [spec for spec in every if re.search(arguments.focus, spec)]
+        if not arguments.all:
+            chosen = [spec for spec in chosen if spec in expected.passes]
+        try:
+            for result in run_all(suite, chosen, expected, arguments):
+                results.append(result)
+                print(f"{len(results):4}/{len(chosen)} {describe(result)}", flush=True)
+        finally:
+            summary = summarize(arguments.cluster, expected, results, left=len(every) - len(results))
+            print(f"{summary}, {time.monotonic() - begun:.0f} s")
+            if arguments.update:
+                path = list_path(arguments.cluster)
+                Expected.read(path).after(results).write(path)
+    return 1 if differences(expected, results).broken else 0
+
+
+def summarize(cluster: str, expected: Expected, results: Sequence[Result], *, left: int) -> str:
+    """What differs from the list, and the figures. left: how many were not run."""
+    found = differences(expected, results)
+    lines = []
+    for title, group in (
+        ("Ceased to pass", found.broken),
+        ("Began to pass", found.mended),
+        ("Fails, and is not listed", found.unknown),
+    ):
+        if group:
+            lines += ["", f"{title}:", *(f"  {describe(result)}" for result in group)]
+    counts = Counter(result.state.value for result in results)
+    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return "\n".join([*lines, "", f"{cluster}: {told or 'nothing to run'}, {left} not run"])
+
+
+def run_all(suite: Suite, specs: Sequence[str], expected: Expected, arguments: argparse.Namespace) -> Iterator[Result]:
+    def run(spec: str) -> Result:
+        return suite.run(spec, limit=arguments.limit if spec in expected.passes else arguments.limit_others)
+
+    pool = ThreadPoolExecutor(arguments.parallel)
+    try:
+        running = [pool.submit(run, spec) for spec in specs if not must_run_alone(spec)]
+        yield from (done.result() for done in as_completed(running))
+    finally:  # asked to end: what runs is waited for, what waits is not begun
+        pool.shutdown(cancel_futures=True)
+    for spec in filter(must_run_alone, specs):
+        yield run(spec)
+
+
+def describe(result: Result) -> str:
+    why = f": {result.why[:200]}" if result.why else ""
+    return f"{result.state} {result.spec} ({result.seconds:.0f} s){why}"
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

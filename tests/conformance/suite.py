@@ -1,0 +1,129 @@
+"""Upstream's e2e.test: which specs it has, and what becomes of one of them on a cluster.
+
+Every spec runs in a process of its own: so each has a time limit, and two that hang cost no third its time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from tests.e2e.running import ROOT
+
+FOCUS = r"\[sig-(apps|api-machinery|network|auth)\].*\[Conformance\]|NoExecuteTaintManager"
+GRACE = 30.0  # seconds for a spec that was interrupted to clean up after itself
+ALONE = ("[Serial]", "[Disruptive]")  # specs that no other may run beside
+
+_RAN = re.compile(r"Ran (\d+) of \d+ Specs")
+_COUNTS = re.compile(r"(\d+) Passed \| (\d+) Failed \| (\d+) Pending \| (\d+) Skipped")
+_STEP = re.compile(r"^ *STEP: (.*?)(?: @ .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^ *\[(FAILED|TIMEDOUT|INTERRUPTED|PANICKED|SKIPPED)\] *(.*)$", re.MULTILINE)
+
+
+class State(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    SKIPPED = "skipped"  # by the spec itself, as the cluster is not made for it
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a spec. why: how its failure begins; of one that was interrupted, what it was at.
+
+    seconds: of the whole process.
+    """
+
+    spec: str
+    state: State
+    why: str
+    seconds: float
+
+
+def must_run_alone(spec: str) -> bool:
+    return any(mark in spec for mark in ALONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """binary: e2e.test. logs: a directory that gets a file for each spec."""
+
+    binary: Path
+    kubeconfig: Path
+    logs: Path
+    flags: Sequence[str] = ()
+
+    def specs(self, focus: str = FOCUS) -> list[str]:
+        """The names of all specs that match."""
+        report = self.logs / "dry-run.json"
+        self._run(report.with_suffix(".log"), 120.0, "--ginkgo.dry-run", f"--ginkgo.focus={focus}", report=report)
+        specs = json.loads(report.read_text())[0]["SpecReports"]
+        report.unlink()  # tens of megabytes: it names those that do not match as well
+        return sorted(
+            " ".join([*(spec["ContainerHierarchyTexts"] or []), spec["LeafNodeText"]])
+            for spec in specs
+            if spec["State"] == "passed" and spec["LeafNodeType"] == "It"
+        )
+
+    def run(self, spec: str, *, limit: float) -> Result:
+        """Run one spec, for so many seconds at most."""
+        log = self.logs / f"{_file_name(spec)}.log"
+        begun = time.monotonic()
+        self._run(log, limit, f"--ginkgo.focus={re.escape(spec)}$")
+        return result_of(spec, log.read_text(errors="replace"), time.monotonic() - begun)
+
+    def _run(self, log: Path, limit: float, *flags: str, report: Path | None = None) -> None:
+        command = [
+            str(self.binary),
+            f"--kubeconfig={self.kubeconfig}",
+            "--provider=skeleton",
+            "--ginkgo.no-color",
+            "--ginkgo.silence-skips",
+            f"--ginkgo.timeout={limit:g}s",
+            f"--ginkgo.grace-period={GRACE / 2:g}s",
+            "--disable-log-dump",
+            "--dump-logs-on-failure=false",
+            *self.flags,
+            *flags,
+        ]
+        if report is not None:
+            command.append(f"--ginkgo.json-report={report}")
+        with log.open("wb") as stream:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=ROOT
+            )
+            try:
+                process.wait(limit + GRACE)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+
+
+def result_of(spec: str, output: str, seconds: float) -> Result:
+    """Read what e2e.test printed about one spec."""
+    counts = _COUNTS.search(output)
+    failures = [(found[1], found[2].strip(), found.start()) for found in _FAILED.finditer(output)]
+    why = next((text for _, text, _ in failures if text and not text.startswith("in [")), "")
+    interrupted = next((at for word, _, at in failures if word in ("TIMEDOUT", "INTERRUPTED")), None)
+    if counts is None or interrupted is not None:
+        steps = _STEP.findall(output[:interrupted])
+        return Result(spec, State.TIMED_OUT, steps[-1] if steps else why, seconds)
+    passed, failed = int(counts[1]), int(counts[2])
+    if failed:
+        return Result(spec, State.FAILED, why, seconds)
+    if passed == 1:
+        return Result(spec, State.PASSED, "", seconds)
+    return Result(spec, State.SKIPPED, why or "no spec has this name", seconds)
+
+
+def _file_name(spec: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", spec).strip("-")[:200]
