@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from runtime.flags.declaration import FlagError, flag
     from runtime.metrics.registry import Family, Metrics
     from runtime.scheduling.clock import Clock, SystemClock
-    from runtime.tables.overlay import Lister, TableMissingError, Tables
+    from runtime.tables.overlay import Lister, TableMissingError, Tables, UnreadableError
 else:
     __getattr__, __dir__ = lazily(
         __name__,
@@ -148,6 +148,7 @@ else:
             "together": "actors.reconciliation:together",
             "Transport": "runtime.client.api:Transport",
             "Unknown": "protocols.messages.outcomes:Unknown",
+            "UnreadableError": "runtime.tables.overlay:UnreadableError",
             "update": "actors.reconciliation:update",
             "Watch": "actors.reconciliation:Watch",
         },
@@ -204,6 +205,7 @@ __all__ = [
     "Throttled",
     "Transport",
     "Unknown",
+    "UnreadableError",
     "Watch",
     "api_transport",
     "create",

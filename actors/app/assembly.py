@@ -45,9 +45,10 @@ from runtime.metrics.families import (
     LEADER_ELECTION_MASTER_STATUS,
     LEADER_ELECTION_SLOWPATH,
     REST_CLIENT_RATE_LIMITER_DURATION,
+    UNREADABLE_OBJECTS,
 )
 from runtime.metrics.meters import WorkQueueMeter, rate_limiter_use
-from runtime.metrics.registry import Metrics
+from runtime.metrics.registry import Metrics, Reading
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.limiters import TokenBucket
 from runtime.scheduling.permits import Tenure
@@ -103,6 +104,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         resource_id: _informer(assembly, table, seed=seeds.getrandbits(32))
         for resource_id, table in assembly.tables.items()
     }
+    assembly.metrics.add_source(_unreadable_objects(assembly.tables))
     infrastructure = [
         _dispatcher(assembly, clients=[_client(spec) for spec in specs if spec.name in chosen]),
         _recorder(seed=seeds.getrandbits(32)),
@@ -184,6 +186,16 @@ class _DiscoveryPlan:
     def _discovery(self, context: Context) -> Discovery:
         assembly = self._assembly
         return Discovery(context, transport=assembly.transport, audience=MANAGER, vitals=assembly.vitals)
+
+
+def _unreadable_objects(tables: Mapping[str, Table]) -> Callable[[], Iterable[Reading]]:
+    """A source for Metrics: how many of each resource cannot be read."""
+
+    def read() -> Iterable[Reading]:
+        for table in list(tables.values()):
+            yield UNREADABLE_OBJECTS, (table.resource.name,), float(len(table.unreadable()))
+
+    return read
 
 
 # The infrastructure.

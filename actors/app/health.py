@@ -13,6 +13,7 @@ from actors.engine.vitals import ChildVitals, ControllerVitals, DiscoveryVitals,
 from actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
 from runtime.cloud.calls import CloudCalls
 from runtime.scheduling.clock import Clock
+from runtime.serving.health import Notice
 from runtime.system.vitals import Vitals
 from runtime.tables.table import Table
 
@@ -23,6 +24,7 @@ HUNG_AFTER = 30.0  # seconds that the manager may say nothing; the watchdog wait
 STANDSTILL = 600.0  # seconds that keys may wait while no other is begun, and no answer comes
 SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
 NAMED = 3  # calls that hang
+MOST_NAMED = 5  # objects in one line
 LEASE_MARGIN = 20.0  # seconds beyond the lease's duration, as upstream's leaderElection check has it
 
 
@@ -128,6 +130,23 @@ def discovery_check(
                     yield trouble
 
     return lambda: "; ".join(troubles(clock.monotonic())) or None
+
+
+def unreadable_check(*, tables: Mapping[str, Table]) -> Check:
+    """Names the objects that are there and cannot be read: what they may count for is held back. tables: all there are.
+
+    A Notice: no restart mends it, and a liveness probe is to restart nothing for it.
+    """
+
+    def check() -> str | None:
+        found = [
+            f"{table.resource} {one.key}: {one.why}" for table in list(tables.values()) for one in table.unreadable()
+        ]
+        more = len(found) - MOST_NAMED
+        named = "; ".join(found[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+        return Notice(named) if found else None
+
+    return check
 
 
 def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:

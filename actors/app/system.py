@@ -22,6 +22,7 @@ from actors.app.health import (
     discovery_check,
     infrastructure_check,
     leader_check,
+    unreadable_check,
 )
 from actors.app.watchdog import Watchdog
 from actors.controllers.built_in import BUILT_IN
@@ -232,6 +233,7 @@ class ControllerSystem:
                 clock=self.clock,
                 silence_limit=silence,
             )
+        checks["unreadable-objects"] = unreadable_check(tables=self.tables)
         for spec in self.controllers:
             tables = {resource.id: self.tables[resource.id] for resource in spec.resources}
             checks[spec.name] = controller_check(

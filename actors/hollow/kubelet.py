@@ -173,7 +173,8 @@ class HollowKubelet:
         self._forget(key)
         if grace == 0 and metadata(pod).get("finalizers"):
             return None  # as good as deleted: only its finalizers hold it
-        yield from must(delete(PODS, key, uid=uid, grace_seconds=0), but=(NotFound, Conflict))
+        command = delete(PODS, key, uid=uid, grace_seconds=0, depends_on=((PODS, key),))
+        yield from must(command, but=(NotFound, Conflict))
         return None
 
     def _pod_ips(self, entry: Entry, pod: Object, node: Object) -> list[str]:

@@ -76,11 +76,12 @@ def delete(
     resource_version: str | None = None,
     grace_seconds: int | None = None,
     propagation: str | None = None,
-    depends_on: Iterable[Resource] | None = None,
+    depends_on: Iterable[Resource | tuple[Resource, Key]] | None = None,
 ) -> Delete:
     """uid, resource_version: preconditions: Conflict if the object is another, or has changed.
 
-    depends_on: whose tables it rests on: it is postponed while one is stale. None: all that the spec names.
+    depends_on: whose tables it rests on, or which objects of them: it is postponed while a table is stale, or such an
+    object cannot be read. None: all tables that the spec names.
     """
     return Delete(
         resource.id,
@@ -89,7 +90,7 @@ def delete(
         resource_version=resource_version,
         grace_seconds=grace_seconds,
         propagation=propagation,
-        depends_on=None if depends_on is None else tuple(one.id for one in depends_on),
+        depends_on=None if depends_on is None else tuple(map(_dependence, depends_on)),
     )
 
 
@@ -126,6 +127,10 @@ def record(
         message,
         field_path,
     )
+
+
+def _dependence(on: Resource | tuple[Resource, Key]) -> str:
+    return on.id if isinstance(on, Resource) else f"{on[0].id} {_checked(*on)}"
 
 
 def _checked(resource: Resource, key: Key) -> Key:

@@ -65,8 +65,8 @@ class Patch:
 class Delete:
     """DELETE one object. uid, resource_version: preconditions. propagation: Background, Foreground or Orphan.
 
-    depends_on: the Resource.ids whose tables it rests on, which have to be fresh; None: all that the controller's spec
-    names. It is checked before the command is submitted.
+    depends_on: the Resource.ids whose tables it rests on, which have to be fresh, or "id key" for one object of a
+    table; None: all that the controller's spec names. It is checked before the command is submitted.
     """
 
     resource: str

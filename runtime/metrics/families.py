@@ -147,3 +147,9 @@ HUNG_THREADS = Family(
     help="Threads of replaced actors that have not come back from what they hang at.",
     labels=("actor",),
 )
+UNREADABLE_OBJECTS = Family(
+    name="kcm_unreadable_objects",
+    kind="gauge",
+    help="Objects that are there and cannot be read: what they may count for is held back.",
+    labels=("resource",),
+)

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 Check = Callable[[], str | None]
 """None when all is well, else why not, in one line. Called on the server's thread; must not block."""
 
+
+class Notice(str):
+    """What a check returns for a trouble that no restart mends: it is shown, logged and counted as any other, but the
+    page as a whole stays healthy, as a liveness probe is to restart nothing for it.
+    """
+
+    __slots__ = ()
+
+
 KIND = "healthz"  # the label `type` of the metrics
 
 
@@ -51,6 +60,7 @@ class HealthChecks:
     def examine(self, *, exclude: Collection[str] = ()) -> Health:
         """Run all checks but those excluded. A check that raises has failed."""
         troubles: dict[str, str] = {}
+        notices: dict[str, str] = {}
         lines = []
         checks = self._checks
         for name, check in checks.items():
@@ -62,14 +72,14 @@ class HealthChecks:
             if trouble is None:
                 lines.append(f"[+]{name} ok")
             else:
-                troubles[name] = trouble
+                (notices if isinstance(trouble, Notice) else troubles)[name] = trouble
                 lines.append(f"[-]{name} failed: reason withheld")
         unknown = sorted(set(exclude) - checks.keys())
         if unknown:
             matches = ",".join(map(quote, unknown))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {matches}")
         lines.append(f"healthz check {'failed' if troubles else 'passed'}")
-        self._tell(troubles, examined=checks.keys() - set(exclude))
+        self._tell({**troubles, **notices}, examined=checks.keys() - set(exclude))
         return Health(troubles=troubles, page="\n".join(lines) + "\n")
 
     def _run(self, name: str, check: Check) -> str | None:

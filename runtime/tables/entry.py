@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from protocols.objects import Key, Object, OwnerRef
+from protocols.objects import Key, Object, OwnerRef, controller_of, make_key, metadata
+from protocols.versions import parse_version
 
 
 class Entry:
@@ -31,3 +32,41 @@ class Entry:
         self.key, self.uid, self.resource_version, self.raw = key, uid, resource_version, raw
         self.controller, self.facts, self.values, self.finalizers = controller, facts, values, finalizers
         self.decoded: Object | None = None
+
+
+class Unreadable(NamedTuple):
+    """An object that is there, and of which no entry can be made.
+
+    uid: "" if it cannot be read; version: 0 if it cannot. why: one line. owner: the uid of its controller, "" if it has
+    none, None if that cannot be read.
+    """
+
+    key: Key
+    uid: str
+    version: int
+    why: str
+    owner: str | None
+
+    def may_be_of(self, owner: str) -> bool:
+        """Whether it may count for this owner: as its own, or as one that it may adopt."""
+        return not self.owner or self.owner == owner
+
+
+def unreadable(obj: Any, why: str, *, namespaced: bool) -> Unreadable | None:
+    """None if not even its name can be read: no API server sends that, and nothing is known of it."""
+    meta = metadata(obj) if isinstance(obj, dict) else {}
+    namespace, name, uid = meta.get("namespace") or "", meta.get("name"), meta.get("uid")
+    if not isinstance(name, str) or not name or not isinstance(namespace, str) or bool(namespace) != namespaced:
+        return None
+    try:
+        controller = controller_of(obj)
+        owner = controller.uid if controller is not None else ""
+    except (TypeError, ValueError, AttributeError):
+        owner = None
+    return Unreadable(
+        make_key(namespace, name),
+        uid if isinstance(uid, str) else "",
+        parse_version(meta.get("resourceVersion")) or 0,
+        why,
+        owner if isinstance(owner, str) else None,
+    )

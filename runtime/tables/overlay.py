@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from protocols.objects import Key, Object, decode_object, encode_object, partial_metadata
+from protocols.objects import Key, Object, decode_object, encode_object, partial_metadata, split_key
 from protocols.resources import Resource
+from runtime.tables.entry import Unreadable
 from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, Entry, Table, owner_value
 
 
@@ -199,6 +200,34 @@ class Lister:
     def object_of(self, entry: Entry) -> Object:
         return self._table.object_of(entry)
 
+    # What is there and cannot be read: a time that is none, a label that is a number. All of the above show its last
+    # readable version, if it had one, and else leave it out.
+
+    def unreadable(self, namespace: str | None = None) -> list[Unreadable]:
+        """All of them, or those of one namespace."""
+        found = self._table.unreadable()
+        return found if namespace is None else [one for one in found if split_key(one.key)[0] == namespace]
+
+    def is_unreadable(self, key: Key) -> bool:
+        return self._table.unreadable_at(key) is not None
+
+    def in_doubt(self, namespace: str, *, owner: str) -> Unreadable | None:
+        """One of this namespace that may be the owner's (its uid), or adopted by it: how many it has is not known."""
+        return next((one for one in self.unreadable(namespace) if one.may_be_of(owner)), None)
+
+    def require(self, key: Key) -> None:
+        """Raises UnreadableError if the object of this key cannot be read."""
+        found = self._table.unreadable_at(key)
+        if found is not None:
+            raise UnreadableError(self.resource, found)
+
+
+class UnreadableError(RuntimeError):
+    """An object that something rests on is there, but cannot be read. The key is retried after a while."""
+
+    def __init__(self, resource: Resource, unreadable: Unreadable) -> None:
+        super().__init__(f"{resource} {unreadable.key} cannot be read: {unreadable.why}")
+
 
 class TableMissingError(KeyError):
     """A discovered resource has no table, or one that is not synced. The key is retried once there may be one."""
@@ -248,6 +277,10 @@ class Tables:
 
     def overlays(self) -> Mapping[str, Overlay]:
         return self._overlays
+
+    def has_unreadable(self) -> bool:
+        """Whether one of them has an object that cannot be read. Asked before each write."""
+        return any(overlay.table.has_unreadable for overlay in self._overlays.values())
 
     @property
     def static(self) -> frozenset[str]:

@@ -28,7 +28,7 @@ from protocols.objects import (
 from protocols.resources import Resource
 from protocols.versions import parse_version
 from runtime.tables.audience import Audience
-from runtime.tables.entry import Entry
+from runtime.tables.entry import Entry, Unreadable
 
 __all__ = [
     "BUILT_IN_INDEXES",
@@ -52,15 +52,21 @@ def owner_value(*, namespace: str, controller: OwnerRef | None) -> str:
 
 
 class _State:
-    """Entries and indexes that belong together; a relist builds one aside and swaps it in whole."""
+    """Entries and indexes that belong together; a relist builds one aside and swaps it in whole.
 
-    __slots__ = ("entries", "indexes")
+    unreadable: what is there beside the entries. One that could be read before has its last readable version there.
+    """
+
+    __slots__ = ("entries", "indexes", "unreadable")
 
     def __init__(self) -> None:
         self.entries: dict[Key, Entry] = {}
         self.indexes: dict[tuple[str, str], dict[Key, Entry]] = {}  # (index, value) → entries by key
+        self.unreadable: dict[Key, Unreadable] = {}
 
     def put(self, entry: Entry) -> Entry | None:
+        if self.unreadable:
+            self.unreadable.pop(entry.key, None)
         previous = self.entries.get(entry.key)
         self.entries[entry.key] = entry
         if previous is not None and previous.values != entry.values:
@@ -73,6 +79,8 @@ class _State:
         return previous
 
     def remove(self, key: Key) -> Entry | None:
+        if self.unreadable:
+            self.unreadable.pop(key, None)
         previous = self.entries.pop(key, None)
         if previous is not None:
             self._unindex(previous, keep=())
@@ -164,6 +172,17 @@ class Table:
         if index not in self._indexes and index not in BUILT_IN_INDEXES:
             raise LookupError(f"{self.resource} have no index {index!r}, but {', '.join(map(repr, self.index_names))}")
         return []
+
+    def unreadable(self) -> list[Unreadable]:
+        """Objects that are there, and that no entry can be made of; see Lister.unreadable."""
+        return list(self._state.unreadable.values())
+
+    @property
+    def has_unreadable(self) -> bool:
+        return bool(self._state.unreadable)
+
+    def unreadable_at(self, key: Key) -> Unreadable | None:
+        return self._state.unreadable.get(key)
 
     def object_of(self, entry: Entry) -> Object:
         """The decoded object, which must not be modified."""
@@ -270,11 +289,26 @@ class TableWriter:
         self.advance(version)
         return previous
 
-    def replace(self, entries: Iterable[Entry], version: int) -> None:
+    def mark(self, unreadable: Unreadable) -> Entry | None:
+        """An object that is there cannot be read. What was known of it stays; returns the entry of another object that
+        had its name, which goes.
+        """
+        table = self._own()
+        known = table._state.entries.get(unreadable.key)
+        replaced = known if known is not None and unreadable.uid not in ("", known.uid) else None
+        if replaced is not None:
+            table._audience.owe(replaced)
+            table._state.remove(unreadable.key)
+        table._state.unreadable[unreadable.key] = unreadable
+        self.advance(unreadable.version)
+        return replaced
+
+    def replace(self, entries: Iterable[Entry], version: int, unreadable: Iterable[Unreadable] = ()) -> None:
         """A whole list, swapped in at once."""
         state = _State()
         for entry in entries:
             state.put(entry)
+        state.unreadable.update((one.key, one) for one in unreadable)
         table = self._own()
         if version < table.version:
             table.epoch += 1

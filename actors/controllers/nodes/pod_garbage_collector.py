@@ -129,7 +129,7 @@ class PodGarbageCollector:
 
     def collect(self) -> Reconciliation:
         """One pass over all pods."""
-        pods = self._pods.entries()
+        pods = [pod for pod in self._pods.entries() if self._is_readable(pod)]
         nodes = {node.key: node for node in self._nodes.entries()}
         done: set[str] = set()  # uids
 
@@ -151,6 +151,11 @@ class PodGarbageCollector:
         yield from self._remove(new(pod for pod in pods if pod.facts.node in gone), Reason.ORPHANED)
         yield from self._remove(new(pod for pod in deleting if not pod.facts.node), Reason.UNSCHEDULED)
         return None
+
+    def _is_readable(self, pod: Entry) -> bool:
+        """Nothing is concluded from what a pod, or its node, was before it could not be read any more."""
+        node = pod.facts.node
+        return not self._pods.is_unreadable(pod.key) and not (node and self._nodes.is_unreadable(node))
 
     def _is_evicted(self, pod: Entry) -> bool:
         # The bytes are searched first, so that thousands of pods need not be decoded.
@@ -181,9 +186,7 @@ class PodGarbageCollector:
             alive = [pod for pod in some if not is_terminal(pod.facts)]
             unmarked = yield from self._together(alive, [self._mark(pod, reason) for pod in alive], reason)
             rest = [pod for pod in some if pod.key not in unmarked]
-            yield from self._together(
-                rest, [delete(PODS, pod.key, uid=pod.uid, grace_seconds=0) for pod in rest], reason
-            )
+            yield from self._together(rest, [_deletion(pod) for pod in rest], reason)
 
     def _mark(self, pod: Entry, reason: Reason) -> Command:
         """Set it to Failed."""
@@ -213,6 +216,12 @@ class PodGarbageCollector:
                     self._log.warning(
                         "pod not deleted", key=pod.key, uid=pod.uid, reason=str(reason), error=outcome.message
                     )
+
+
+def _deletion(pod: Entry) -> Command:
+    node = pod.facts.node
+    on_node = ((NODES, node),) if node else ()
+    return delete(PODS, pod.key, uid=pod.uid, grace_seconds=0, depends_on=((PODS, pod.key), *on_node))
 
 
 def deletion_meter(metrics: Metrics) -> DeletionMeter:

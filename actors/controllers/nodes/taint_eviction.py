@@ -179,7 +179,8 @@ class TaintEvictionReconciler:
         return None if left is None else RequeueAfter(left.due - self._clock.monotonic())
 
     def _judge(self, key: Key) -> Step[_Eviction | None]:
-        """The pod's eviction, by what the tables show; None if it may stay."""
+        """The pod's eviction, by what the tables show; None if it may stay. Raises UnreadableError."""
+        self._pods.require(key)
         pod = self._pods.entry(key)
         eviction = self._evictions.get(key)
         if eviction is not None and (pod is None or pod.uid != eviction.uid):
@@ -187,6 +188,7 @@ class TaintEvictionReconciler:
             eviction = None
         if pod is None or not pod.facts.node:
             return None
+        self._nodes.require(pod.facts.node)
         node = self._nodes.entry(pod.facts.node)
         if node is None:
             return eviction
@@ -252,7 +254,8 @@ class TaintEvictionReconciler:
             outcome = yield from must(patch_status(key, pod, {"conditions": [condition]}), but=(NotFound,))
             if isinstance(outcome, NotFound) or not (yield from self._stands(key, eviction)):
                 return
-        outcome = yield from must(delete(PODS, key, uid=eviction.uid), but=(NotFound,))
+        command = delete(PODS, key, uid=eviction.uid, depends_on=((PODS, key), (NODES, eviction.node)))
+        outcome = yield from must(command, but=(NotFound,))
         if isinstance(outcome, Done):
             self._evicted(self._clock.monotonic() - eviction.due)
             self._log.info("pod evicted", key=key, uid=eviction.uid, node=eviction.node)

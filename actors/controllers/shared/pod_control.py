@@ -36,6 +36,7 @@ from protocols.objects import (
     Object,
     decode_object,
     encode_object,
+    key_of,
     make_key,
     name_of,
     namespace_of,
@@ -138,7 +139,8 @@ def delete_pods(pods: Iterable[Entry], *, owner: Object, owners: Resource) -> St
     A pod that is gone, or was replaced by another of its name, is no failure.
     """
     result = Deletions()
-    commands = [delete(PODS, pod.key, uid=pod.uid) for pod in pods]
+    grounds = (PODS, (owners, key_of(owner)))
+    commands = [delete(PODS, pod.key, uid=pod.uid, depends_on=grounds) for pod in pods]
     outcomes = yield from together(commands)
     for command, outcome in zip(commands, outcomes, strict=True):
         match outcome:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from protocols.messages.commands import Command, Delete, DeleteCollection
-from runtime.tables.overlay import Tables
+from protocols.messages.commands import Command, Create, Delete, DeleteCollection
+from protocols.objects import controller_of, decode_object, make_key, split_key
+from runtime.tables.entry import Unreadable
+from runtime.tables.overlay import Tables, UnreadableError
 from runtime.tables.table import Table
 
 
@@ -86,7 +88,59 @@ def _depended_on(tables: Tables, commands: Sequence[Command]) -> Iterable[str]:
     """By Resource.id."""
     for command in commands:
         if isinstance(command, (Delete, DeleteCollection)):
-            if command.depends_on is None:
-                yield from (resource_id for resource_id in tables.overlays() if resource_id in tables.static)
-            else:
-                yield from command.depends_on
+            for one in _named(tables, command):
+                yield one.partition(" ")[0]
+
+
+def _named(tables: Tables, command: Delete | DeleteCollection) -> Iterable[str]:
+    """What a deletion rests on, as in Delete.depends_on."""
+    if command.depends_on is not None:
+        return command.depends_on
+    return [resource_id for resource_id in tables.overlays() if resource_id in tables.static]
+
+
+def check_readable(tables: Tables, commands: Sequence[Command]) -> None:
+    """Nothing is made that may be there, and nothing deleted for what is not known. Raises UnreadableError.
+
+    A creation waits while an object of its resource and namespace cannot be read that may be its owner's. A deletion
+    waits while its object cannot be read, or one that it depends on: of a whole table those of its namespace, and all
+    of a cluster-scoped resource, but those of other owners.
+    """
+    if not tables.has_unreadable():
+        return
+    for command in commands:
+        match command:
+            case Create(resource, namespace, body, subresource=""):
+                overlay = tables.overlay(resource)
+                if overlay is not None and (doubts := overlay.table.unreadable()):
+                    owner = controller_of(decode_object(body))
+                    _refuse(overlay.table, doubts, namespace, owner="" if owner is None else owner.uid)
+            case Delete() | DeleteCollection():
+                _check_deletion(tables, command)
+
+
+def _check_deletion(tables: Tables, command: Delete | DeleteCollection) -> None:
+    key = command.key if isinstance(command, Delete) else make_key(command.namespace, "")
+    namespace = split_key(key)[0]
+    own = tables.overlay(command.resource)
+    doomed = None if own is None else own.get(key)
+    for one in [f"{command.resource} {key}", *_named(tables, command)]:
+        resource_id, _, named = one.partition(" ")
+        overlay = tables.overlay(resource_id)
+        doubts = overlay.table.unreadable() if overlay is not None else []
+        if overlay is None or not doubts:
+            continue
+        if named:
+            _refuse(overlay.table, [each for each in doubts if each.key == named], split_key(named)[0])
+        elif resource_id == command.resource and doomed is not None and doomed.controller is not None:
+            _refuse(overlay.table, doubts, namespace, owner=doomed.controller.uid)
+        else:
+            _refuse(overlay.table, doubts, namespace)
+
+
+def _refuse(table: Table, doubts: Iterable[Unreadable], namespace: str, *, owner: str = "") -> None:
+    """Raises UnreadableError for the first that is in this namespace, or in none, and may be of that owner."""
+    for one in doubts:
+        where = split_key(one.key)[0]
+        if (not where or not namespace or where == namespace) and (not owner or one.may_be_of(owner)):
+            raise UnreadableError(table.resource, one)

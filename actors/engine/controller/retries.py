@@ -9,7 +9,7 @@ from actors.engine.controller.readiness import StaleTableError
 from protocols.messages.outcomes import CommandFailed, Conflict, Refused, Unknown
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue
-from runtime.tables.overlay import TableMissingError
+from runtime.tables.overlay import TableMissingError, UnreadableError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -67,6 +67,10 @@ def retry(
         queue.add_after(key, STALE_RETRY, now)
         log.warning("deletion postponed: informer cache is stale", seconds=STALE_RETRY)
         return
+    if isinstance(err, UnreadableError):  # the informer has said it once, aloud
+        queue.add_after(key, STALE_RETRY, now)
+        log.info("reconcile held back", seconds=STALE_RETRY)
+        return
     if isinstance(err, TableMissingError):
         queue.add_after(key, STALE_RETRY, now)
         log.warning("reconcile postponed: a table is missing", seconds=STALE_RETRY)
@@ -87,7 +91,7 @@ def pass_delay(failures: int, *, every: float) -> float:
 
 def report_pass(err: Exception, *, delay: float, attempt: int, traces: Traces, log: FilteringBoundLogger) -> None:
     """log: bound to controller and pass."""
-    expected = isinstance(err, (CommandFailed, StaleTableError, TableMissingError, ValueError))
+    expected = isinstance(err, (CommandFailed, StaleTableError, TableMissingError, UnreadableError, ValueError))
     log.warning(
         "pass failed, trying again",
         attempt=attempt,

@@ -9,20 +9,20 @@ from typing import Any
 
 from actors.engine.controller.held_back import HeldBack
 from actors.engine.controller.own_writes import refresh, remember, stale_update
-from actors.engine.controller.readiness import check_freshness
+from actors.engine.controller.readiness import check_freshness, check_readable
 from actors.engine.controller.retries import one_line
 from actors.engine.controller.settings import ControllerSettings
 from actors.engine.controller.sources import Task
 from actors.engine.controller.task_log import InHand
 from actors.engine.vitals import InWork
-from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Tell
+from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Tell, itself
 from actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from protocols.codec import encode
 from protocols.messages.commands import COMMANDS, Command, Submit
 from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
 from protocols.messages.recording import Record
 from runtime.system.actor import Context
-from runtime.tables.overlay import Tables
+from runtime.tables.overlay import Lister, Tables
 
 ALONE = (*COMMANDS, Record, Tell, Enqueue)  # what a reconciliation may yield by itself; commands also in a list
 
@@ -64,6 +64,11 @@ class Work:
         self._context, self._settings = context, settings
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
         self._clock, self._in_hand = context.clock, in_hand
+        # By queue, the resources whose objects' own keys are in it.
+        self._objects_of_keys = {
+            queue.name: tuple(watch.resource.id for watch in queue.watches if watch.to is itself)
+            for queue in settings.queues
+        }
         self._waiting: dict[int, _Attempt] = {}  # by ticket
         self.ticket = context.incarnation * 1_000_000_000
         self.reconciled = self.failed = 0
@@ -121,6 +126,7 @@ class Work:
             while True:
                 try:
                     if attempt.generator is None:
+                        self._require_its_own(attempt.task)
                         for beginning in self._context.system.beginnings:
                             beginning(self._context.name, attempt.task.queue, attempt.task.key)
                         attempt.generator = attempt.task.begin()
@@ -145,6 +151,13 @@ class Work:
                 self._held_back.came_back(at_work, self._clock.monotonic())
             in_hand.task = None
 
+    def _require_its_own(self, task: Task) -> None:
+        """A key is not reconciled while its own object is there and cannot be read. Raises UnreadableError."""
+        for resource_id in self._objects_of_keys.get(task.queue, ()):
+            overlay = self._tables.overlay(resource_id)
+            if overlay is not None and overlay.table.has_unreadable:
+                Lister(overlay).require(task.key)
+
     def _addressed(self, attempt: _Attempt, yielded: Any) -> tuple[str, bytes] | None:
         """The receiver and the frame; None for an empty list or an Enqueue. Raises on what cannot be encoded."""
         match yielded:
@@ -163,6 +176,7 @@ class Work:
     def _submission(self, attempt: _Attempt, commands: list[Command], *, single: bool) -> tuple[str, bytes]:
         context, settings = self._context, self._settings
         check_freshness(self._tables, commands, now=self._clock.monotonic(), stale_after=settings.stale_after)
+        check_readable(self._tables, commands)
         ticket = self.ticket + 1
         task, sender, incarnation = attempt.task, context.name, context.incarnation
         frame = encode(

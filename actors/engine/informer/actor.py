@@ -32,6 +32,7 @@ from protocols.watch_lines import (
 from runtime.client.api import Transport
 from runtime.scheduling.backoff import Backoff
 from runtime.system.actor import Actor, Context
+from runtime.tables.entry import Unreadable
 from runtime.tables.table import Table, TableWriter
 
 BACKOFF = Backoff(first=0.8, factor=2.0, most=30.0, jitter=1.0)
@@ -89,7 +90,13 @@ class Informer(Actor):
 
     def started(self) -> None:
         self._writer = self._table.claim()
-        self._contents = Contents(self._table, self._writer, malformed=self._warn_malformed)
+        self._contents = Contents(
+            self._table,
+            self._writer,
+            malformed=self._warn_malformed,
+            unreadable=self._warn_unreadable,
+            healed=self._tell_healed,
+        )
         self._delivery = Delivery(self._table, self._writer, send=self.tell_frame)
         self._delivery.take_over(self.context.system.is_alive)
         self._list()
@@ -281,6 +288,19 @@ class Informer(Actor):
         if err is not None:  # of an index, too, which is a controller's code
             self.context.system.raised(self.name, "making an entry", key, err)
         self.log.warning("malformed object skipped", resource=self._resource.name, key=key, error=why)
+
+    def _warn_unreadable(self, unreadable: Unreadable, err: Exception) -> None:
+        self.context.system.raised(self.name, "making an entry", unreadable.key, err)
+        self.log.warning(
+            "object cannot be read: what it may count for is held back",
+            resource=self._resource.name,
+            key=unreadable.key,
+            uid=unreadable.uid,
+            error=unreadable.why,
+        )
+
+    def _tell_healed(self, key: Key) -> None:
+        self.log.info("object can be read again, or is gone", resource=self._resource.name, key=key)
 
     # Time.
 

@@ -10,6 +10,7 @@ import orjson
 from protocols.messages.watching import EventType
 from protocols.objects import Key, metadata, partial_metadata
 from protocols.watch_lines import MalformedError, WatchLine, strip, version_of
+from runtime.tables.entry import Unreadable, unreadable
 from runtime.tables.table import Entry, Table, TableWriter
 
 
@@ -24,15 +25,23 @@ class Difference(NamedTuple):
 class Contents:
     """The table's objects, as lists and watches bring them. A list is gathered aside and swapped in whole.
 
-    A malformed object is skipped and reported: it stalls no other.
+    An object that cannot be read stalls no other: the table knows that it is there. What has no name is skipped. Each
+    is reported, the former when it becomes unreadable, for another reason than before, and when it is so no more.
     """
 
     def __init__(
-        self, table: Table, writer: TableWriter, *, malformed: Callable[[str, Key, Exception | None], None]
+        self,
+        table: Table,
+        writer: TableWriter,
+        *,
+        malformed: Callable[[str, Key, Exception | None], None],
+        unreadable: Callable[[Unreadable, Exception], None],
+        healed: Callable[[Key], None],
     ) -> None:
         """malformed: called with what is wrong, the object's key as far as it is known, and what was raised."""
         self._table, self._writer, self._malformed = table, writer, malformed
-        self._gathered: dict[Key, Entry] = {}  # of a list that is not complete
+        self._unreadable, self._healed = unreadable, healed
+        self._gathered: dict[Key, Entry | Unreadable] = {}  # of a list that is not complete
 
     # A list.
 
@@ -51,9 +60,19 @@ class Contents:
     def end_list(self, version: int) -> list[Difference]:
         """The list is complete. Returns what differs from before, deletions first."""
         before = {entry.key: entry for entry in self._table.entries()}
+        unreadable_before = self._table.unreadable()
         gathered, self._gathered = self._gathered, {}
-        self._writer.replace(gathered.values(), version)
-        return list(_differences(before, gathered))
+        after = {key: one for key, one in gathered.items() if isinstance(one, Entry)}
+        unreadable = [one for one in gathered.values() if isinstance(one, Unreadable)]
+        for one in unreadable:
+            known = before.get(one.key)
+            if known is not None and one.uid in ("", known.uid):
+                after[one.key] = known  # the last version that could be read
+        self._writer.replace(after.values(), version, unreadable)
+        for one in unreadable_before:
+            if not isinstance(gathered.get(one.key), Unreadable):
+                self._healed(one.key)
+        return list(_differences(before, after))
 
     # A watch.
 
@@ -71,26 +90,42 @@ class Contents:
         return difference
 
     def _taken(self, line: WatchLine) -> Difference | None:
+        if line.type not in (EventType.ADDED, EventType.MODIFIED, EventType.DELETED):
+            self._malformed(f"a watch event of unknown type {line.type!r}", "", None)
+            return None
         entry = self._entry(line.object)
         if entry is None:
             return None
-        shown = self._table.get(entry.key)
-        if shown is not None and entry.resource_version < shown.resource_version:
+        shown, doubted = self._table.get(entry.key), self._table.unreadable_at(entry.key)
+        version = entry.version if isinstance(entry, Unreadable) else entry.resource_version
+        newest = max(0 if shown is None else shown.resource_version, 0 if doubted is None else doubted.version)
+        if 0 < version < newest:
             return None  # a server that replays the past must not make the table forget
+        if isinstance(entry, Unreadable):
+            return self._unread(line.type, entry, doubted)
+        if doubted is not None:
+            self._healed(entry.key)
         match line.type:
             case EventType.DELETED:
                 # By key alone: the event may show a later state of the object than we ever saw.
                 known = self._writer.remove(entry.key, entry.resource_version)
                 return Difference(EventType.DELETED, entry, known)
-            case EventType.ADDED | EventType.MODIFIED:
+            case _:
                 known = self._writer.put(entry)
                 return Difference(EventType.ADDED if known is None else EventType.MODIFIED, entry, known)
-            case _:
-                self._malformed(f"a watch event of unknown type {line.type!r}", "", None)
-                return None
 
-    def _entry(self, obj: Any) -> Entry | None:
-        """None if the object is malformed."""
+    def _unread(self, type: str, one: Unreadable, doubted: Unreadable | None) -> Difference | None:
+        """An event about an object that cannot be read."""
+        if type != EventType.DELETED:
+            known = self._writer.mark(one)  # of another object that had its name
+        else:
+            known = self._writer.remove(one.key, one.version)
+            if doubted is not None:
+                self._healed(one.key)
+        return None if known is None else Difference(EventType.DELETED, known, known)
+
+    def _entry(self, obj: Any) -> Entry | Unreadable | None:
+        """None if nothing is known of the object."""
         try:
             if not isinstance(obj, dict):
                 raise MalformedError(f"an item that is no object but {type(obj).__name__}")
@@ -99,8 +134,15 @@ class Contents:
             raw = strip(obj)
             return self._table.make_entry(obj, raw)
         except (MalformedError, ValueError, TypeError, KeyError, AttributeError, orjson.JSONEncodeError) as err:
-            self._malformed(f"{type(err).__name__}: {err}", _key_of(obj), err)
-            return None
+            why = f"{type(err).__name__}: {err}"
+            found = unreadable(obj, why, namespaced=self._table.resource.namespaced)
+            if found is None:
+                self._malformed(why, _key_of(obj), err)
+                return None
+            known = self._gathered.get(found.key) or self._table.unreadable_at(found.key)
+            if not isinstance(known, Unreadable) or known.why != why:
+                self._unreadable(found, err)
+            return found
 
 
 def _differences(before: dict[Key, Entry], after: dict[Key, Entry]) -> Iterator[Difference]:

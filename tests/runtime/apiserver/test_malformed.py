@@ -269,3 +269,16 @@ def test_a_value_of_a_wrong_type_is_refused_wherever_it_stands() -> None:
                     continue
                 accepted.add(path[-1])
     assert accepted == {"cpu", "port"}  # a quantity may be a number, a port a name
+
+
+def test_a_time_that_is_none_is_refused_with_its_field(api: Api) -> None:
+    api.create("pods", {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-13-45T99:99:99Z"}
+    answer = api.patch("pods", "web", {"status": {"conditions": [condition]}}, "merge", subresource="status")
+    assert answer.status in (400, 422)
+    assert "2026-13-45T99:99:99Z" in answer.message
+    assert "lastTransitionTime" in answer.message
+    lease = {"metadata": {"name": "n1"}, "spec": {"renewTime": "2026-13-45T99:99:99Z"}}
+    answer = api.create("leases", lease)
+    assert (answer.status, answer.reason) == (400, "BadRequest")
+    assert "LeaseSpec.spec.renewTime" in answer.message

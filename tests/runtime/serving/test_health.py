@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import LogCapture
 
 from runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
-from runtime.serving.health import HealthChecks
+from runtime.serving.health import HealthChecks, Notice
 from runtime.serving.site import Site
 
 
@@ -138,3 +138,19 @@ def test_the_service_level_page_can_be_reset(site: Site, ask: Callable[..., Any]
     assert "kubernetes_healthcheck" not in ask("/metrics").text
     assert ask("/metrics/slis", method="DELETE").text == "metrics reset\n"
     assert line not in ask("/metrics/slis").text
+
+
+def test_a_notice_is_shown_and_logged_and_leaves_the_page_healthy(log: Any, logged: LogCapture) -> None:
+    """A liveness probe restarts nothing for what no restart mends."""
+    checks = HealthChecks(log=log)
+    checks.set({"unreadable-objects": lambda: Notice("pods default/a: no time"), "job-controller": fine})
+    health = checks.examine()
+    assert health.good
+    assert health.page.splitlines() == [
+        "[-]unreadable-objects failed: reason withheld",
+        "[+]job-controller ok",
+        "healthz check passed",
+    ]
+    assert [(entry["check"], entry["reason"]) for entry in logged.entries] == [
+        ("unreadable-objects", "pods default/a: no time")
+    ]

@@ -32,7 +32,7 @@ from protocols.messages.recording import Record
 from protocols.objects import Key, Object, is_deleting, name_of
 from protocols.resources import NODES
 from runtime.metrics.registry import Metrics
-from runtime.tables.overlay import Tables
+from runtime.tables.overlay import Tables, UnreadableError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -105,6 +105,9 @@ class NodeIpamReconciler:
         held = self._holdings.of(name_of(node))
         if held is not None:
             return held
+        for doubt in self._nodes.unreadable():
+            if self._holdings.of(doubt.key) is None:
+                raise UnreadableError(NODES, doubt)  # it may hold any range
         try:
             try:
                 return self._holdings.allot(name_of(node))
@@ -118,7 +121,8 @@ class NodeIpamReconciler:
     def _release_what_is_gone(self) -> None:
         """Release nodes that the live list showed and that were deleted before the table showed them."""
         for name in self._holdings.holders():
-            if name not in self._assigning and self._nodes.entry(name) is None:
+            is_there = self._nodes.entry(name) is not None or self._nodes.is_unreadable(name)
+            if name not in self._assigning and not is_there:
                 self._release(name)
 
     def _assign(self, node: Object, holding: Holding) -> Step[None]:

@@ -20,9 +20,20 @@ from actors.controllers.nodes.node_lifecycle.events import node_event
 from actors.reconciliation import Step, delete, get_live, list_live, must, must_all, must_object, record, update
 from protocols.conditions import is_true
 from protocols.messages.outcomes import Conflict, Done, NotFound
-from protocols.nodes import NodeFacts
-from protocols.objects import Object, controller_of, decode_object, is_deleting, key_of, metadata, name_of, uid_of
-from protocols.resources import NODES, PODS
+from protocols.nodes import LEASE_NAMESPACE, NodeFacts
+from protocols.objects import (
+    Key,
+    Object,
+    controller_of,
+    decode_object,
+    is_deleting,
+    key_of,
+    make_key,
+    metadata,
+    name_of,
+    uid_of,
+)
+from protocols.resources import LEASES, NODES, PODS, Resource
 from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
@@ -50,6 +61,13 @@ def lost_pod(pod: Object, node: str) -> Object:
 def is_of_daemon_set(pod: Object) -> bool:
     owner = controller_of(pod)
     return owner is not None and owner.kind == "DaemonSet"
+
+
+def grounds(pod: Object) -> Sequence[Resource | tuple[Resource, Key]]:
+    """What a pod's deletion rests on: itself, its node and the node's Lease."""
+    node = (pod.get("spec") or {}).get("nodeName")
+    of_node = ((NODES, node), (LEASES, make_key(LEASE_NAMESPACE, node))) if node else (NODES, LEASES)
+    return ((PODS, key_of(pod)), *of_node)
 
 
 def overstays(pod: Object, elapsed: float) -> bool:
@@ -91,7 +109,8 @@ class DirectEviction:
         for pod in doomed:
             message = f"Marking for deletion Pod {name_of(pod)} from Node {name}"
             yield record(PODS, pod, "Normal", "NodeControllerEviction", message)
-        yield from must_all([delete(PODS, key_of(pod), uid=uid_of(pod)) for pod in doomed], but=GONE)
+        commands = [delete(PODS, key_of(pod), uid=uid_of(pod), depends_on=grounds(pod)) for pod in doomed]
+        yield from must_all(commands, but=GONE)
         self._log.info("pods of node deleted", node=name, pods=len(doomed))
         if name not in self._since or self._since[name][0] != uid:
             self._since[name] = uid, self._clock.monotonic()
@@ -132,7 +151,9 @@ class DirectEviction:
 
     def force(self, pods: Sequence[Object]) -> Step[None]:
         """Delete these pods with grace period 0."""
-        commands = [delete(PODS, key_of(pod), uid=uid_of(pod), grace_seconds=0) for pod in pods]
+        commands = [
+            delete(PODS, key_of(pod), uid=uid_of(pod), grace_seconds=0, depends_on=grounds(pod)) for pod in pods
+        ]
         for pod in pods:
             self._log.info("pod deleted by force", pod=key_of(pod))
         yield from must_all(commands, but=GONE)

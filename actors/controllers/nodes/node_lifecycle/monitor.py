@@ -63,6 +63,10 @@ class NodeMonitor:
         """None before the first pass that saw it."""
         return self._signs.of(node)
 
+    def is_in_doubt(self, node: str) -> bool:
+        """It, or its Lease, cannot be read."""
+        return node in self._signs.unreadable()
+
     @property
     def spared(self) -> frozenset[str]:
         """Zones whose nodes are not evicted, as the last pass found."""
@@ -77,6 +81,7 @@ class NodeMonitor:
         if doubtful:
             silent += yield from self._signs.fetch_leases(doubtful)
         unclear = yield from give_up(silent, nodes=self._nodes, signs=self._signs, clock=self._clock, log=self._log)
+        unclear |= self._signs.unreadable()
         entries = self._nodes.entries()
         disruption = self._zones.assess(entries, unclear)
         yield from self._queues.keep(last_evictions(entries, self._clock.monotonic()))

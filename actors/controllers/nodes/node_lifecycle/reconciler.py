@@ -144,7 +144,11 @@ class NodeLifecycleReconciler:
         if entry is None:
             return
         zone = entry.facts.zone
-        its_turn = self._settings.by_taints and self._queues.is_due(name, entry.uid, self._clock.monotonic())
+        its_turn = (
+            self._settings.by_taints
+            and self._queues.is_due(name, entry.uid, self._clock.monotonic())
+            and not self._monitor.is_in_doubt(name)
+        )
         alone = its_turn and self._tainting.setdefault(zone, name) == name
 
         def wanted(facts: NodeFacts) -> frozenset[str]:

@@ -23,7 +23,7 @@ from actors.controllers.nodes.node_lifecycle.settings import LifecycleSettings
 from actors.reconciliation import Step, batches, get_live, together
 from protocols.messages.outcomes import Done, NotFound
 from protocols.nodes import LEASE_NAMESPACE, NodeFacts, lease_facts
-from protocols.objects import decode_object, make_key
+from protocols.objects import decode_object, make_key, split_key
 from protocols.resources import LEASES, NODES, Resource
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
@@ -59,6 +59,11 @@ class SignsOfLife:
         """None before the first look that saw it."""
         return self._healths.get(node)
 
+    def unreadable(self) -> set[str]:
+        """Names of the nodes that cannot be read, or whose Lease cannot: whether they live is not known."""
+        leases = self._leases.unreadable(LEASE_NAMESPACE)
+        return {one.key for one in self._nodes.unreadable()} | {split_key(one.key)[1] for one in leases}
+
     def forget(self, node: str) -> None:
         self._healths.pop(node, None)
 
@@ -76,12 +81,12 @@ class SignsOfLife:
             self.start_over()  # kubelets, too, need a moment to reconnect
         self._leases_heard = leases_heard
         observe_seconds = self._metrics.node.observe
-        silent, doubtful = [], []
+        silent, doubtful, unreadable = [], [], self.unreadable()
         for entry in entries:
             facts: NodeFacts = entry.facts
             lease = self._leases.entry(f"{LEASE_NAMESPACE}/{entry.key}")
             health = self._observe(entry, None if lease is None else lease.facts.renewed, now)
-            if facts.ready != "Unknown":
+            if facts.ready != "Unknown" and entry.key not in unreadable:
                 # A node that never posted a status has no Lease that could be missed.
                 heard = nodes_heard if lease is None and facts.ready is not None else leases_heard
                 found = verdict(health, facts, now=now, patience=self._settings.patience, heard=heard)
@@ -118,7 +123,7 @@ class SignsOfLife:
     def is_still_silent(self, name: str) -> bool:
         """Look again at one node, as time passes between writes."""
         entry = self._nodes.entry(name)
-        if entry is None or entry.facts.ready == "Unknown":
+        if entry is None or entry.facts.ready == "Unknown" or name in self.unreadable():
             return False
         lease = self._leases.entry(f"{LEASE_NAMESPACE}/{name}")
         now = self._clock.monotonic()

@@ -33,6 +33,7 @@ from actors.reconciliation import (
     Change,
     Interest,
     Reconciliation,
+    RequeueAfter,
     Step,
     Watch,
     its_controller,
@@ -57,8 +58,9 @@ from protocols.pods import is_terminal
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
 from protocols.selectors import LabelSelector, label_selector_of
 from runtime.scheduling.clock import Clock
-from runtime.tables.overlay import Tables
+from runtime.tables.overlay import Tables, UnreadableError
 
+UNREADABLE_WAIT = 10.0  # seconds until pods that cannot be read are looked at again
 _its_deployment = its_controller(DEPLOYMENTS)
 
 
@@ -180,6 +182,9 @@ class DeploymentReconciler:
     def _claim(self, deployment: Object, selector: LabelSelector) -> Step[Rollout]:
         """The ReplicaSets of this Deployment: those it owns and selects, and orphans that it adopts."""
         lister = self._replica_sets
+        doubt = lister.in_doubt(namespace_of(deployment), owner=uid_of(deployment))
+        if doubt is not None:  # it may be the new one, or an old one with pods
+            raise UnreadableError(REPLICASETS, doubt)
         candidates = lister.entries_owned_by(uid_of(deployment)) + lister.orphan_entries(namespace_of(deployment))
         claimed = yield from claim(
             candidates,
@@ -203,15 +208,20 @@ class DeploymentReconciler:
         stops = stop_plan(rollout.old)
         yield from rollout.resize(stops)
         if stops or old_pods_running(rollout.new, rollout.old, self._phases(rollout.old)):
-            return (yield from rollout.sync_rollout_status())
+            again = yield from rollout.sync_rollout_status()
+            # No event tells that a pod is gone which could never be read.
+            return RequeueAfter(UNREADABLE_WAIT) if self._pods.unreadable(namespace_of(rollout.deployment)) else again
         new = yield from rollout.ensure_new()
         yield from rollout.resize(start_plan(rollout.deployment, new))
         return (yield from _finish(rollout))
 
     def _phases(self, replica_sets: Sequence[Object]) -> dict[str, list[str]]:
-        """The phases of the pods of each of these, by its uid."""
+        """The phases of the pods of each of these, by its uid. One whose pods cannot all be read may have any."""
         return {
-            uid_of(each): [pod.facts.phase for pod in self._pods.entries_owned_by(uid_of(each))]
+            uid_of(each): [
+                *(pod.facts.phase for pod in self._pods.entries_owned_by(uid_of(each))),
+                *("Unknown" for doubt in [self._pods.in_doubt(namespace_of(each), owner=uid_of(each))] if doubt),
+            ]
             for each in replica_sets
         }
 

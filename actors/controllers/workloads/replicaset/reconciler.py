@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 BURST = 500  # pods created or deleted in one sync
+UNREADABLE_WAIT = 10.0  # seconds until a pod that cannot be read is looked at again
 LOOK_AGAIN = 1.0  # seconds after a pod's name was found to exist, or a pod could not be deleted
 
 
@@ -152,6 +153,8 @@ class ReplicaSetReconciler:
     ) -> Step[_Managed]:
         """Create missing pods, or delete surplus ones."""
         missing = spec.replicas - len(active)
+        if missing and self._pods.in_doubt(split_key(entry.key)[0], owner=entry.uid) is not None:
+            return _Managed(wait=UNREADABLE_WAIT)  # the pod that seems to be missing, or one that counts no more
         held, wait = self._held_back(entry, failed, missing)
         if missing > 0:
             made = yield from self._create(entry, owner, spec, min(missing - held, self._burst))

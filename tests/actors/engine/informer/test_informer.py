@@ -524,3 +524,77 @@ def test_who_is_not_concerned_is_sent_nothing(rig: InformerRig) -> None:
     )
     rig.settle()
     assert frames == []
+
+
+# Objects that are there, and cannot be read.
+
+NO_OWNERS = {"ownerReferences": "no"}
+
+
+def unread(logs: LogCapture) -> list[tuple[str, str]]:
+    return [
+        (entry["event"].partition(",")[0].partition(":")[0], entry["key"])
+        for entry in logs.entries
+        if entry["event"].startswith("object can")
+    ]
+
+
+def test_an_object_that_cannot_be_read_any_more_is_known_as_it_was(rig: InformerRig, logs: LogCapture) -> None:
+    rig.sync(watched("a", 7))
+    rig.transport.stream.say(("MODIFIED", watched("a", 101, **NO_OWNERS)), ("MODIFIED", watched("a", 102, **NO_OWNERS)))
+    assert rig.keys() == ["default/a"]
+    assert [(one.key, one.uid, one.version, one.owner) for one in rig.table.unreadable()] == [
+        ("default/a", "uid-a", 102, None)
+    ]
+    assert rig.events == []
+    assert rig.table.version == 102
+    assert unread(logs) == [("object cannot be read", "default/a")], "it is said once"
+    rig.transport.stream.say(("MODIFIED", watched("a", 103)))
+    assert rig.events == [("MODIFIED", "default/a", "103")]
+    assert rig.table.unreadable() == []
+    assert unread(logs)[1:] == [("object can be read again", "default/a")]
+
+
+def test_one_that_was_never_read_is_told_when_it_can_be(rig: InformerRig) -> None:
+    rig.sync()
+    rig.transport.stream.say(("ADDED", watched("a", 101, **NO_OWNERS)))
+    assert rig.keys() == []
+    assert len(rig.table.unreadable()) == 1
+    rig.transport.stream.say(("MODIFIED", watched("a", 102)))
+    assert rig.events == [("ADDED", "default/a", "102")]
+
+
+def test_the_deletion_of_one_that_cannot_be_read_is_a_deletion(rig: InformerRig) -> None:
+    rig.sync(watched("a", 7))
+    for name in ("a", "b"):
+        rig.transport.stream.say(("MODIFIED", watched(name, 101, **NO_OWNERS)))
+        rig.transport.stream.say(("DELETED", watched(name, 102, **NO_OWNERS)))
+    assert rig.keys() == []
+    assert rig.table.unreadable() == []
+    assert rig.events == [("DELETED", "default/a", "7")]
+
+
+def test_one_that_was_replaced_by_one_that_cannot_be_read_is_gone(rig: InformerRig) -> None:
+    rig.sync(watched("a", 7))
+    rig.transport.stream.say(("MODIFIED", watched("a", 101, uid="another", **NO_OWNERS)))
+    assert rig.keys() == []
+    assert rig.events == [("DELETED", "default/a", "7")]
+    assert [one.uid for one in rig.table.unreadable()] == ["another"]
+
+
+def test_a_list_keeps_what_was_known_of_one_that_cannot_be_read_and_heals_the_rest(rig: InformerRig) -> None:
+    rig.sync(watched("a", 7), watched("b", 8))
+    rig.transport.stream.say(("MODIFIED", watched("b", 101, **NO_OWNERS)), ("ADDED", watched("c", 102, **NO_OWNERS)))
+    rig.transport.stream.end(410)
+    rig.settle()
+    rig.sync(watched("a", 103, **NO_OWNERS), watched("b", 104), version=110)
+    assert rig.keys() == ["default/a", "default/b"]
+    assert [one.key for one in rig.table.unreadable()] == ["default/a"]
+    assert rig.events == [("MODIFIED", "default/b", "104")]
+
+
+def test_a_replayed_past_heals_nothing(rig: InformerRig) -> None:
+    rig.sync(watched("a", 7))
+    rig.transport.stream.say(("MODIFIED", watched("a", 101, **NO_OWNERS)), ("MODIFIED", watched("a", 50)))
+    assert rig.events == []
+    assert [one.version for one in rig.table.unreadable()] == [101]

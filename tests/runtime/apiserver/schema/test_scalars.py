@@ -61,3 +61,33 @@ def test_a_value_of_another_type_is_refused(kind: Kind, value: Any, error: str) 
     with pytest.raises(ShapeError) as refused:
         SCALARS[kind].check(value)
     assert str(refused.value) == error
+
+
+TIMES = [
+    ("2026-01-02T03:04:05Z", True),
+    ("2026-01-02T03:04:05.123456789Z", True),
+    ("2026-01-02T03:04:05+14:00", True),
+    ("2024-02-29T00:00:00Z", True),
+    ("0000-01-01T00:00:00Z", True),
+    ("2026-13-45T99:99:99Z", False),
+    ("2026-02-29T00:00:00Z", False),
+    ("2026-01-02T24:00:00Z", False),
+    ("2026-01-02T03:04:60Z", False),
+    ("2026-01-02T03:04:05+25:00", False),
+    ("2026-01-02t03:04:05z", False),
+    ("2026-01-02 03:04:05Z", False),
+    ("2026-01-02T03:04:05", False),
+    ("soon", False),
+    ("", False),
+]
+
+
+@pytest.mark.parametrize("kind", ["time", "micro_time"])
+@pytest.mark.parametrize(("text", "is_one"), TIMES)
+def test_a_time_is_a_moment_that_there_is(kind: Kind, text: str, is_one: bool) -> None:
+    if is_one:
+        assert SCALARS[kind].check(text) == text
+    else:
+        with pytest.raises(ShapeError) as refused:
+            SCALARS[kind].check(text)
+        assert str(refused.value) == f"json: cannot unmarshal string {text} into Go value of type v1.Time"

@@ -1,0 +1,250 @@
+"""What each controller leaves alone while an object that it rests on is there, but cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.testing import LogCapture
+
+from actors.app.arguments import read_options
+from actors.app.system import ControllerSystem
+from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction
+from actors.simulation import SimulatedCluster
+from protocols.nodes import LEASE_NAMESPACE
+from protocols.objects import Key, Object, key_of
+from protocols.resources import DEPLOYMENTS, LEASES, NODES, PODS, REPLICASETS, Resource
+from tests.actors.controllers.nodes.fleet import Fleet, options_of
+from tests.support.objects import deployment, node, pod, replica_set, taint
+
+WHY = "metadata.labels is a map of strings"
+
+
+class Spoiled:
+    """Objects that a manager cannot read, until they are healed: as if its decoder disliked them."""
+
+    def __init__(self, cluster: SimulatedCluster, manager: ControllerSystem, resource: Resource) -> None:
+        self.keys: set[Key] = set()
+        self._cluster, self._resource = cluster, resource
+        table = manager.tables[resource.id]
+        make = table.make_entry
+
+        def make_entry(obj: Object, raw: bytes) -> Any:
+            if key_of(obj) in self.keys:
+                raise ValueError(WHY)
+            return make(obj, raw)
+
+        table.make_entry = make_entry  # type: ignore[method-assign]
+
+    def spoil(self, key: Key) -> None:
+        """From its next change on."""
+        self.keys.add(key)
+        self._change(key)
+
+    def heal(self, key: Key) -> None:
+        self.keys.discard(key)
+        self._change(key)
+
+    def _change(self, key: Key) -> None:
+        if self._cluster.get(self._resource, key) is not None:
+            now = str(self._cluster.clock.monotonic())
+            self._cluster.merge(self._resource, key, {"metadata": {"annotations": {"changed": now}}})
+
+
+def pods_of(cluster: SimulatedCluster) -> list[Key]:
+    return sorted(key_of(one) for one in cluster.list(PODS))
+
+
+@pytest.fixture
+def scene(cluster: SimulatedCluster) -> tuple[SimulatedCluster, ControllerSystem, Spoiled, Key]:
+    """A ReplicaSet of one pod, which a manager that comes later has never been able to read."""
+    first = cluster.manager()
+    cluster.create(REPLICASETS, replica_set(replicas=1))
+    cluster.run_for(5.0)
+    (key,) = pods_of(cluster)
+    first.halt()
+    manager = cluster.manager()
+    spoiled = Spoiled(cluster, manager, PODS)
+    spoiled.keys.add(key)
+    cluster.run_for(60.0)
+    return cluster, manager, spoiled, key
+
+
+Scene = tuple[SimulatedCluster, ControllerSystem, Spoiled, Key]
+
+
+def test_a_replica_set_makes_no_pod_while_one_of_its_own_cannot_be_read(scene: Scene, logs: LogCapture) -> None:
+    cluster, manager, spoiled, key = scene
+    assert pods_of(cluster) == [key]
+    told = [entry for entry in logs.entries if entry["event"].startswith("object cannot be read")]
+    assert [(entry["resource"], entry["key"], entry["error"]) for entry in told] == [
+        ("pods", key, f"ValueError: {WHY}")
+    ]
+    assert manager.checks()["unreadable-objects"]() == f"pods {key}: ValueError: {WHY}"
+    spoiled.heal(key)
+    cluster.run_for(60.0)
+    assert pods_of(cluster) == [key]
+    assert manager.checks()["unreadable-objects"]() is None
+    assert [entry["key"] for entry in logs.entries if entry["event"].startswith("object can be read again")] == [key]
+
+
+def test_a_metric_counts_what_cannot_be_read(scene: Scene) -> None:
+    _, manager, _, _ = scene
+    values = {
+        labels: series.value
+        for family, all_series in manager.metrics.collect()
+        if family.name == "kcm_unreadable_objects"
+        for labels, series in all_series
+    }
+    assert values["pods",] == 1
+    assert values["nodes",] == 0
+
+
+def test_once_it_is_deleted_another_is_made(scene: Scene) -> None:
+    cluster, _, _, key = scene
+    cluster.delete(PODS, key)
+    assert cluster.run_until(lambda: len(pods_of(cluster)) == 1 and pods_of(cluster) != [key], within=30.0)
+
+
+def test_status_is_written_all_the_same(scene: Scene) -> None:
+    cluster, _, _, _ = scene
+    cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 3}})
+    cluster.run_for(30.0)
+    (owner,) = cluster.list(REPLICASETS)
+    assert owner["status"]["observedGeneration"] == owner["metadata"]["generation"]
+    assert len(pods_of(cluster)) == 1
+
+
+def test_other_owners_and_namespaces_are_not_held_back(scene: Scene) -> None:
+    cluster, _, _, _ = scene
+    cluster.create(REPLICASETS, replica_set("other", replicas=2))
+    assert cluster.run_until(lambda: len(pods_of(cluster)) == 3, within=30.0), "it has an owner, which can be read"
+
+
+def test_a_replica_set_deletes_no_pod_while_one_of_its_own_cannot_be_read(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager()
+    spoiled = Spoiled(cluster, manager, PODS)
+    cluster.create(REPLICASETS, replica_set(replicas=3))
+    cluster.run_for(5.0)
+    key = pods_of(cluster)[0]
+    spoiled.spoil(key)
+    cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 1}})
+    cluster.run_for(60.0)
+    assert len(pods_of(cluster)) == 3, "it may have failed: then two would be too many to delete"
+    spoiled.heal(key)
+    assert cluster.run_until(lambda: len(pods_of(cluster)) == 1, within=60.0)
+
+
+def test_a_replica_set_that_cannot_be_read_is_left_as_it_is(cluster: SimulatedCluster) -> None:
+    manager = cluster.manager()
+    spoiled = Spoiled(cluster, manager, REPLICASETS)
+    cluster.create(REPLICASETS, replica_set(replicas=2))
+    cluster.run_for(5.0)
+    spoiled.spoil("default/web")
+    cluster.run_for(1.0)
+    cluster.delete(PODS, pods_of(cluster)[0])
+    cluster.run_for(60.0)
+    assert len(pods_of(cluster)) == 1, "what it wants now is not known"
+    spoiled.heal("default/web")
+    assert cluster.run_until(lambda: len(pods_of(cluster)) == 2, within=60.0)
+
+
+def test_a_deployment_makes_no_replica_set_while_one_of_its_own_cannot_be_read(cluster: SimulatedCluster) -> None:
+    first = cluster.manager()
+    cluster.create(DEPLOYMENTS, deployment(replicas=1))
+    cluster.run_for(5.0)
+    (key,) = [key_of(one) for one in cluster.list(REPLICASETS)]
+    first.halt()
+    manager = cluster.manager()
+    spoiled = Spoiled(cluster, manager, REPLICASETS)
+    spoiled.keys.add(key)
+    cluster.run_for(5.0)
+    cluster.merge(DEPLOYMENTS, "default/web", {"spec": {"template": {"metadata": {"annotations": {"new": "x"}}}}})
+    cluster.run_for(60.0)
+    assert [key_of(one) for one in cluster.list(REPLICASETS)] == [key]
+    spoiled.heal(key)
+    assert cluster.run_until(lambda: len(cluster.list(REPLICASETS)) == 2, within=60.0)
+
+
+def test_a_node_whose_lease_cannot_be_read_is_not_given_up(cluster: SimulatedCluster, logs: LogCapture) -> None:
+    def given_up() -> set[str]:
+        return {entry["node"] for entry in logs.entries if entry["event"] == "node is silent"}
+
+    fleet = Fleet(cluster)
+    manager = cluster.manager(controllers=[node_lifecycle.SPEC], options=options_of())
+    spoiled = Spoiled(cluster, manager, LEASES)
+    spoiled.keys.add(f"{LEASE_NAMESPACE}/a1")
+    cluster.run_for(300.0)
+    assert given_up() == set(), "it lives, but no sign of it can be read"
+    fleet.silent.add("a2")
+    cluster.run_for(120.0)
+    assert given_up() == {"a2"}, "others are looked after"
+    spoiled.heal(f"{LEASE_NAMESPACE}/a1")
+    fleet.silent.add("a1")
+    cluster.run_for(120.0)
+    assert given_up() == {"a1", "a2"}
+
+
+@pytest.mark.parametrize("resource", [PODS, NODES])
+def test_no_pod_is_evicted_while_it_or_its_node_cannot_be_read(cluster: SimulatedCluster, resource: Resource) -> None:
+    cluster.create(NODES, node("n1"))
+    cluster.create(NODES, node("n2"))
+    cluster.create(PODS, pod("a", node="n1"))
+    cluster.create(PODS, pod("b", node="n2"))
+    manager = cluster.manager(controllers=[taint_eviction.SPEC])
+    spoiled = Spoiled(cluster, manager, resource)
+    cluster.run_for(5.0)
+    key = "default/a" if resource is PODS else "n1"
+    cluster.merge(NODES, "n1", {"spec": {"taints": [taint()]}})
+    spoiled.keys.add(key)
+    cluster.merge(NODES, "n2", {"spec": {"taints": [taint()]}})
+    spoiled.spoil(key)
+    cluster.run_for(30.0)
+    evicted = [one["metadata"]["name"] for one in cluster.list(PODS) if "deletionTimestamp" in one["metadata"]]
+    assert evicted == ["b"], "others are evicted"
+    spoiled.heal(key)
+    assert cluster.run_until(lambda: all("deletionTimestamp" in p["metadata"] for p in cluster.list(PODS)), within=60.0)
+
+
+def test_pods_of_a_node_that_cannot_be_read_are_not_collected(cluster: SimulatedCluster) -> None:
+    cluster.create(NODES, node("n1"))
+    cluster.create(PODS, pod("a", node="n1"))
+    cluster.create(PODS, pod("b", node="gone"))
+    manager = cluster.manager(controllers=[pod_garbage_collector.SPEC])
+    Spoiled(cluster, manager, NODES).keys.add("n1")
+    cluster.run_for(300.0)
+    assert pods_of(cluster) == ["default/a"]
+
+
+def test_a_pod_that_cannot_be_read_keeps_no_other_from_being_collected(cluster: SimulatedCluster) -> None:
+    for name in ("a", "b"):
+        cluster.create(PODS, pod(name, node="gone"))
+    manager = cluster.manager(controllers=[pod_garbage_collector.SPEC])
+    spoiled = Spoiled(cluster, manager, PODS)
+    cluster.run_for(5.0)
+    spoiled.spoil("default/a")
+    cluster.run_for(300.0)
+    assert pods_of(cluster) == ["default/a"]
+    spoiled.heal("default/a")
+    assert cluster.run_until(lambda: pods_of(cluster) == [], within=300.0)
+
+
+def test_no_range_is_given_while_a_node_may_hold_any(cluster: SimulatedCluster) -> None:
+    flags = ["--cluster-cidr=10.0.0.0/22", "--allocate-node-cidrs=true"]
+    manager = cluster.manager(controllers=[node_ipam.SPEC], options=read_options(flags))
+    spoiled = Spoiled(cluster, manager, NODES)
+
+    def range_of(name: str) -> Any:
+        return (cluster.get(NODES, name) or {})["spec"].get("podCIDR")
+
+    cluster.create(NODES, node("n0"))
+    cluster.run_for(5.0)
+    assert range_of("n0") == "10.0.0.0/24"
+    spoiled.keys.add("n1")
+    cluster.create(NODES, node("n1", spec={"podCIDR": "10.0.1.0/24", "podCIDRs": ["10.0.1.0/24"]}))
+    cluster.run_for(1.0)
+    cluster.create(NODES, node("n2"))
+    cluster.run_for(60.0)
+    assert range_of("n2") is None
+    spoiled.heal("n1")
+    assert cluster.run_until(lambda: range_of("n2") == "10.0.2.0/24", within=60.0)
