@@ -13,7 +13,7 @@ from actors.simulation.campaign.setting import Setting
 from actors.simulation.trials.nodes.taints import SOON, tolerations
 from actors.simulation.trials.scenario import Fleet
 from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
-from runtime.simulation.plan import draw_plan
+from runtime.simulation.plan import ON_REQUEST, draw_plan
 
 ACTING = 50.0  # seconds within which users begin to act
 FAULTS = 100.0
@@ -32,6 +32,7 @@ FLAGS = (
 )
 LARGE_ZONES = ("--large-cluster-size-threshold=3", "--large-cluster-size-threshold=50")
 ABOUT_NODES = (FaultKind.NODE_SILENT, FaultKind.NODE_FLAPPING, FaultKind.ZONE_SILENT)
+KINDS = (*(kind for kind in FaultKind if kind not in ON_REQUEST), *ABOUT_NODES, *IN_A_CLOUD)
 
 
 def fleet_of(scenario: int) -> Fleet:
@@ -59,7 +60,7 @@ def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[
         actors=actors,
         nodes=[f"hollow-node-{number}" for number in range(8)],
         zones=("zone-a", "zone-b", "zone-*"),
-        kinds=(*FaultKind, *ABOUT_NODES, *IN_A_CLOUD),
+        kinds=KINDS,
     )
 
 

@@ -11,6 +11,7 @@ from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import Action
+from runtime.simulation.plan import ON_REQUEST
 
 SCENARIOS = 24
 SPECS = (*BUILT_IN, *hollow_specs(nodes=1, zones=1))
@@ -73,3 +74,9 @@ def test_given_trials_act_and_the_others_are_only_checked() -> None:
     composed = setting.composed(0)
     assert {action.text.split()[1] for action in composed.actions(setting.scenario(0))} & {"Deployment"} == set()
     assert {trial.controller for trial in composed.trials} >= {"deployment-controller", "replicaset-controller"}
+
+
+@pytest.mark.parametrize("setting", [USUAL, NODES_TOO], ids=lambda setting: setting.name)
+def test_no_plan_has_faults_that_are_drawn_on_request_alone(setting: Setting) -> None:
+    """A reconciler that waits for ever keeps its key for ever, by design: such a run never converges."""
+    assert {fault.kind for seed in range(300) for fault in setting.plan(seed)} & {*ON_REQUEST} == set()
