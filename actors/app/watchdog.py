@@ -24,7 +24,8 @@ class Watchdog:
     def __init__(self, *, vitals: Vitals, transport: Transport, clock: Clock, patience: float) -> None:
         """patience: seconds that the manager may say nothing; it does so every second."""
         self.every = min(5.0, patience / 6)
-        self._vitals, self._transport, self._clock = vitals, transport, clock
+        self._vitals, self._clock = vitals, clock
+        self._transport = transport if isinstance(transport, Breakable) else None
         self._patience = patience
         self._looked_at = clock.monotonic()
         self._silence = 0.0
@@ -34,7 +35,7 @@ class Watchdog:
         """Why the process has to end; None if it need not. To be called every `every` seconds."""
         said = self._vitals.of(MANAGER, ManagerVitals)
         self._listen(None if said is None else said.at)
-        if isinstance(self._transport, Breakable) and (trouble := self._transport.trouble) is not None:
+        if self._transport is not None and (trouble := self._transport.trouble) is not None:
             return trouble
         if self._silence > self._patience:
             return f"{MANAGER} hangs: it has said nothing for {self._silence:.0f} s"

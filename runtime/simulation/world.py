@@ -141,6 +141,7 @@ class World:
         self._ending: set[Actor] = set()  # once their mailboxes are empty
         self._hung: dict[Actor, float] = {}  # until when, in virtual seconds
         self._lanes = Lanes()
+        self._thread = threading.get_ident()  # where handlers run that have no lane
         self._waiting: dict[Actor, Lane] = {}  # those that wait in the middle of a handler
         self.lets_wait = False  # whether handlers may call wait(); it costs a change of threads for each message
         self._ready: list[Actor] = []  # those that have something to do, each once
@@ -300,6 +301,7 @@ class World:
         return decode(answer) if isinstance(answer, bytes) else answer
 
     def _run(self, *, until: float, done: Callable[[], bool] | None) -> bool:
+        self._thread = threading.get_ident()
         while True:
             steps = 0
             while self.step():
@@ -385,13 +387,13 @@ class World:
     def _guard(self, actor: Actor, item: Any) -> None:
         """Have it handle what was in its mailbox, or start if that is None, as pykka's loop does."""
         if self.lets_wait or (self.injector is not None and self.injector.plans(FaultKind.RECONCILER_BLOCKED)):
-            self._lanes.run(lambda: self._handle(actor, item))
+            self._lanes.run(lambda: self._handle(actor, item, threading.get_ident()))
         else:
-            self._handle(actor, item)
+            self._handle(actor, item, self._thread)
 
-    def _handle(self, actor: Actor, item: Any) -> None:
+    def _handle(self, actor: Actor, item: Any, thread: int) -> None:
         self.current = actor
-        guard.thread = threading.get_ident()
+        guard.thread = thread
         try:
             if item is None:
                 actor.on_start()
