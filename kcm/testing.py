@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     )
     from actors.simulation.invariants.observing import (
         Admitted,
+        Called,
         Committed,
+        Entitled,
         Fail,
         Handled,
         Invariant,
@@ -46,6 +48,8 @@ else:
         __name__,
         {
             "OutcomeReceived": "actors.simulation.invariants.observing:OutcomeReceived",
+            "Called": "actors.simulation.invariants.observing:Called",
+            "Entitled": "actors.simulation.invariants.observing:Entitled",
             "Handled": "actors.simulation.invariants.observing:Handled",
             "Bench": "actors.simulation.driving:Bench",
             "Driven": "actors.simulation.driving:Driven",
@@ -85,8 +89,10 @@ __all__ = [
     "Action",
     "Admitted",
     "Bench",
+    "Called",
     "Committed",
     "Driven",
+    "Entitled",
     "Fail",
     "Fault",
     "FaultKind",

@@ -64,6 +64,8 @@ class Calendar:
                 )
             case FaultKind.PROCESS_PAUSED:
                 return (lambda: self._pause(fault), None)
+            case FaultKind.HTTP_HELD:
+                return (lambda: self._hold_http(fault), None)
             case FaultKind.LEASE_STOLEN:
                 return (lambda: self._steal(fault), None)
             case FaultKind.NODE_SILENT | FaultKind.ZONE_SILENT:
@@ -97,6 +99,11 @@ class Calendar:
         for name, running in self._processes.running.items():
             if fault.concerns(process=name) and fault.until is not None:
                 self._world.pause(running.process, fault.until - fault.start)
+
+    def _hold_http(self, fault: Fault) -> None:
+        for name, running in self._processes.running.items():
+            if fault.concerns(process=name) and fault.until is not None:
+                running.process.http.hold(fault.until)
 
     # Objects: written past the network, as other clients of the server do.
 

@@ -110,7 +110,7 @@ class Processes:
     ) -> ControllerSystem:
         process = self.world.process(name)
         system = ControllerSystem(
-            transport=self._network.transport(name),
+            transport=self._network.transport(name, process.http),
             log=self._log,
             controllers=specs,
             options=options,
@@ -118,7 +118,7 @@ class Processes:
             clock=process.clock,
             spawner=process,
             make_table=frozen_table,
-            cloud=None if self._cloud is None else self._cloud.way(name, process.clock),
+            cloud=None if self._cloud is None else self._cloud.way(name, process),
             seed=seed,
         )
         system.actors.beginnings.append(process.begins)

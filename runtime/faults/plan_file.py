@@ -32,6 +32,8 @@ NOT_LIVE = {
     FaultKind.SERVER_AWAY: "stop the server by hand; partition is nearest",
     FaultKind.PROCESS_CRASHED: "kill the process by hand",
     FaultKind.PROCESS_PAUSED: "pause the process by hand, with kill -STOP",
+    FaultKind.HTTP_HELD: "request-held is nearest",
+    FaultKind.CLOUD_CALL_HUNG: "what hangs is the code of a cloud provider; cloud-outcome-lost is nearest",
 }
 TIMES = ("start", "until", "seconds")
 WHOLE = ("most", "status", "amount")

@@ -56,7 +56,9 @@ class FaultyTransport:
         elif fault := self._strike(FaultKind.COMMAND_ANSWERED, request):
             answer = refusal(fault)
             self._later(0.0, lambda: on_response(answer))
-        elif fault := self._strike(FaultKind.COMMAND_DELAYED, request):
+        elif fault := (
+            self._strike(FaultKind.REQUEST_HELD, request) or self._strike(FaultKind.COMMAND_DELAYED, request)
+        ):
             if now + fault.seconds >= deadline:
                 self._give_up(deadline, on_response)
             else:

@@ -29,9 +29,10 @@ class FaultKind(StrEnum):
     # One opportunity a message that is sent. Messages from one sender to one receiver stay in order.
     MESSAGE_DELAYED = "message-delayed"  # by up to `seconds`
     # One opportunity a request.
+    REQUEST_HELD = "request-held"  # for `seconds` in the client, before its bytes go out: for a connection, say
     COMMAND_LOST = "command-lost"  # it never reaches the server; the client notices at its time-out
     COMMAND_REFUSED = "command-refused"  # the connection is not even made
-    COMMAND_DELAYED = "command-delayed"  # by `seconds`, on its way to the server
+    COMMAND_DELAYED = "command-delayed"  # by `seconds`, on its way; it arrives though the client has given it up
     COMMAND_REPEATED = "command-repeated"  # carried out twice; the client receives the second response
     COMMAND_ANSWERED = "command-answered"  # with `status`, and not carried out; seconds: Retry-After
     OUTCOME_LOST = "outcome-lost"  # carried out, and the response is lost
@@ -48,6 +49,7 @@ class FaultKind(StrEnum):
     # One opportunity a call into a cloud. Its resource is "instances", "routes" or "loadbalancers", its object a node.
     CLOUD_CALL_LOST = "cloud-call-lost"  # it never reaches the cloud; the caller notices at its time-out
     CLOUD_CALL_DELAYED = "cloud-call-delayed"  # by `seconds`, on its way to the cloud
+    CLOUD_CALL_HUNG = "cloud-call-hung"  # does not return, and holds its thread, for `seconds`, or for ever if 0
     CLOUD_CALL_REPEATED = "cloud-call-repeated"  # carried out twice; the controller receives the second outcome
     CLOUD_CALL_ANSWERED = "cloud-call-answered"  # with `status`, and not carried out; seconds: as in command-answered
     CLOUD_OUTCOME_LOST = "cloud-outcome-lost"  # carried out, and the outcome is lost
@@ -58,7 +60,8 @@ class FaultKind(StrEnum):
     SERVER_AWAY = "server-away"  # down meanwhile; afterwards it goes on where it was
     CLOCK_JUMPED = "clock-jumped"  # the process's wall clock is off by `seconds`
     PROCESS_CRASHED = "process-crashed"  # all its actors at once; it starts anew at the end
-    PROCESS_PAUSED = "process-paused"  # none of its actors does anything, as in a paused virtual machine
+    PROCESS_PAUSED = "process-paused"  # nothing of it moves but the time, as on a machine that is suspended
+    HTTP_HELD = "http-held"  # the thread of HTTP does nothing: requests, responses and watches wait in it
     LEASE_STOLEN = "lease-stolen"  # at the start another identity takes the lease, for `seconds`
     NODE_SILENT = "node-silent"  # nodes (object) send nothing and do nothing
     NODE_FLAPPING = "node-flapping"  # silent for `seconds`, back for as long, and so on
@@ -68,6 +71,7 @@ class FaultKind(StrEnum):
 IN_A_CLOUD = (
     FaultKind.CLOUD_CALL_LOST,
     FaultKind.CLOUD_CALL_DELAYED,
+    FaultKind.CLOUD_CALL_HUNG,
     FaultKind.CLOUD_CALL_REPEATED,
     FaultKind.CLOUD_CALL_ANSWERED,
     FaultKind.CLOUD_OUTCOME_LOST,

@@ -96,6 +96,7 @@ class ProcessClock:
     def __init__(self, base: VirtualClock) -> None:
         self._base = base
         self.skew = 0.0
+        self.paused_until = 0.0  # no alarm sounds before; the time counts all the same
         self._stopped = False
 
     def monotonic(self) -> float:
@@ -106,7 +107,7 @@ class ProcessClock:
 
     def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
         if not self._stopped:
-            self._base.call_at(who, when, lambda: None if self._stopped else what())
+            self._base.call_at(who, when, lambda: self._sound(who, what))
 
     def cancel(self, who: Hashable) -> None:
         self._base.cancel(who)
@@ -114,3 +115,9 @@ class ProcessClock:
     def stop(self) -> None:
         """No alarm sounds any more: the process is gone."""
         self._stopped = True
+
+    def _sound(self, who: Hashable, what: Callable[[], None]) -> None:
+        if self._base.elapsed < self.paused_until:
+            self.call_at(who, self.paused_until, what)
+        elif not self._stopped:
+            what()

@@ -12,11 +12,13 @@ from protocols.messages.outcomes import Outcome
 from runtime.cloud.calls import CloudCalls, HungCall, OnOutcome, carry_out
 from runtime.cloud.pool import CallPool, PoolLimits
 from runtime.cloud.provider import CloudProvider
-from runtime.faults.cloud import FaultyCalls
+from runtime.faults.cloud import FaultyCalls, scope_of
 from runtime.faults.injection import Injector
-from runtime.scheduling.clock import Clock
+from runtime.faults.vocabulary import FaultKind
 from runtime.scheduling.permits import ALWAYS, Permit
 from runtime.simulation.clock import VirtualClock
+from runtime.simulation.side_threads import SideThread
+from runtime.simulation.world import Process
 
 
 class CloudWitness(Protocol):
@@ -38,15 +40,15 @@ class SimulatedCalls:
         self.made: list[tuple[float, CloudCall]] = []
         self.injector: Injector | None = None
         self.witnesses: list[CloudWitness] = []
-        self._own = _Way(self, "", clock)
+        self._own = _Way(self, "", SideThread(clock))
 
-    def way(self, process: str, clock: Clock | None = None) -> CloudCalls:
-        """A process's own way to the cloud. clock: its own."""
-        clock = clock if clock is not None else self.clock
-        calls = _Way(self, process, clock)
+    def way(self, name: str, process: Process | None = None) -> CloudCalls:
+        """A process's own way to the cloud. process: None for one that nothing happens to."""
+        thread = SideThread(self.clock) if process is None else process.cloud
+        calls = _Way(self, name, thread)
         if self.injector is None:
             return calls
-        return FaultyCalls(calls, partial(self.injector.strike, process=process), clock=clock)
+        return FaultyCalls(calls, partial(self.injector.strike, process=name), clock=thread.clock)
 
     def send(self, call: CloudCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
         self._own.send(call, on_outcome, permit=permit)
@@ -59,28 +61,36 @@ class SimulatedCalls:
         self.made.append((self.clock.monotonic(), call))
         for witness in self.witnesses:
             witness.called(process, call)
-        self.clock.call_after(self.latency, lambda: on_return(carry_out(self.provider, call)))
+        seconds = self.latency
+        if self.injector is not None:
+            resource, key = scope_of(call)
+            hung = self.injector.strike(FaultKind.CLOUD_CALL_HUNG, process=process, resource=resource, key=key)
+            if hung is not None and hung.seconds <= 0:
+                return
+            seconds += hung.seconds if hung is not None else 0.0
+        self.clock.call_after(seconds, lambda: on_return(carry_out(self.provider, call)))
 
 
 class _Way:
     """Implements runtime.cloud.calls.CloudCalls for one process."""
 
-    def __init__(self, cloud: SimulatedCalls, process: str, clock: Clock) -> None:
-        self._cloud, self._process = cloud, process
+    def __init__(self, cloud: SimulatedCalls, process: str, thread: SideThread) -> None:
+        """thread: stands for all threads of the cloud's; held up, all of them are."""
+        self._cloud, self._process, self._thread = cloud, process, thread
         self._in_line: deque[int] = deque()
         self._idle = 0  # workers
-        self._pool = CallPool(clock=clock, limits=PoolLimits(), start=self._start)
+        self._pool = CallPool(clock=thread.clock, limits=PoolLimits(), start=self._start)
 
     def send(self, call: CloudCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
         self._in_line.append(self._pool.add(call, on_outcome, permit))
-        self._go_on()
+        self._thread.do(self._go_on)
 
     def hung(self) -> Sequence[HungCall]:
         return self._pool.hung()
 
     def _start(self) -> None:
         self._idle += 1
-        self._go_on()
+        self._thread.do(self._go_on)
 
     def _go_on(self) -> None:
         while self._idle and self._in_line:
@@ -88,7 +98,10 @@ class _Way:
             call = self._pool.begin(number)
             if call is not None:
                 self._idle -= 1
-                self._cloud.make(self._process, call, partial(self._returned, number))
+                self._cloud.make(self._process, call, partial(self._returns, number))
+
+    def _returns(self, number: int, outcome: Outcome) -> None:
+        self._thread.do(lambda: self._returned(number, outcome))
 
     def _returned(self, number: int, outcome: Outcome) -> None:
         if self._pool.finish(number, outcome):

@@ -20,7 +20,9 @@ from runtime.client.api import Request, Response
 from runtime.faults.answers import no_answer, refusal
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import Fault, FaultKind
+from runtime.scheduling.permits import Permit
 from runtime.simulation.clock import VirtualClock
+from runtime.simulation.side_threads import SideThread
 from runtime.simulation.trace import Trace
 
 TIMEOUT = 30.0  # seconds, of a request that does not say
@@ -64,9 +66,9 @@ class SimulatedNetwork:
         self._revisions: deque[tuple[float, int]] = deque()  # the server's, as time went by
         self.server_is_down = False
 
-    def transport(self, process: str) -> SimulatedTransport:
-        """A process's own way."""
-        return SimulatedTransport(self, process)
+    def transport(self, process: str, http: SideThread | None = None) -> SimulatedTransport:
+        """A process's own way. http: the thread that carries its requests; None for one that is never held up."""
+        return SimulatedTransport(self, process, http if http is not None else SideThread(self.clock))
 
     def delay(self) -> float:
         return self._latency * (1 + self._random.random())
@@ -149,8 +151,8 @@ def _name_in(request: Request) -> str:
 class SimulatedTransport:
     """Implements runtime.client.api.Transport for one process. The lines of one watch arrive in order."""
 
-    def __init__(self, network: SimulatedNetwork, process: str) -> None:
-        self._network, self._process = network, process
+    def __init__(self, network: SimulatedNetwork, process: str, http: SideThread) -> None:
+        self._network, self._process, self._http = network, process, http
 
     @property
     def requests(self) -> list[tuple[float, str, Request]]:
@@ -158,55 +160,14 @@ class SimulatedTransport:
         return self._network.requests
 
     def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
-        network, clock = self._network, self._network.clock
-        network.requests.append((clock.monotonic(), client, request))
-        for witness in network.witnesses:
-            witness.sent(self._process, client, request)
-        scope = network.scope(self._process, request)
-        deadline = request.permit.within(clock.monotonic() + (request.timeout or TIMEOUT)).until
-
-        def respond(response: Response, after: float) -> None:
-            def deliver() -> None:
-                network.note(self._process, f"{request.method} {request.path} returned {response.status}")
-                on_response(response)
-
-            clock.call_after(after, deliver)
-
-        def give_up() -> None:
-            respond(no_answer("timed out"), max(0.0, deadline - clock.monotonic()))
-
-        def arrive() -> None:
-            if network.server_is_down:
-                respond(no_answer("connection reset by peer"), network.delay())
-                return
-            network.note(self._process, f"{request.method} {request.path} arrives")
-            times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
-            for _ in range(times):
-                response = network.serve(request)
-                for witness in network.witnesses:
-                    witness.carried_out(self._process, client, request, response)
-            if network.partition(scope) is not None or network.strike(FaultKind.OUTCOME_LOST, scope) is not None:
-                give_up()
-                return
-            respond(response, network.delay())
-            if network.strike(FaultKind.OUTCOME_REPEATED, scope) is not None:
-                respond(response, network.delay())
-
-        if network.server_is_down:
-            respond(no_answer("connection refused", sent=False), network.delay())
-        elif network.partition(scope) is not None or network.strike(FaultKind.COMMAND_LOST, scope) is not None:
-            give_up()
-        elif network.strike(FaultKind.COMMAND_REFUSED, scope) is not None:
-            respond(no_answer("connection refused", sent=False), network.delay())
-        elif (fault := network.strike(FaultKind.COMMAND_ANSWERED, scope)) is not None:
-            respond(refusal(fault), network.delay())
-        elif (late := network.strike(FaultKind.COMMAND_DELAYED, scope)) is not None:
-            if clock.monotonic() + late.seconds < deadline - 1.0:
-                clock.call_after(late.seconds, arrive)
-            else:
-                give_up()
+        network = self._network
+        permit = request.permit.within(self._http.clock.monotonic() + (request.timeout or TIMEOUT))
+        exchange = _Exchange(network, self._process, self._http, client, request, permit, on_response)
+        held = network.strike(FaultKind.REQUEST_HELD, exchange.scope)
+        if held is None:
+            self._http.do(exchange.depart)
         else:
-            clock.call_after(network.delay(), arrive)
+            network.clock.call_after(held.seconds, lambda: self._http.do(exchange.depart))
 
     def watch(
         self,
@@ -218,9 +179,96 @@ class SimulatedTransport:
     ) -> SimulatedStream:
         network = self._network
         network.requests.append((network.clock.monotonic(), client, request))
-        stream = SimulatedStream(network, network.scope(self._process, request), on_lines, on_end)
+        stream = SimulatedStream(network, network.scope(self._process, request), self._http, on_lines, on_end)
         network.clock.call_after(network.delay(), lambda: stream.open(request))
         return stream
+
+
+class _Exchange:
+    """One request on its way there and back."""
+
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        process: str,
+        http: SideThread,
+        client: str,
+        request: Request,
+        permit: Permit,
+        on_response: Callable[[Response], None],
+    ) -> None:
+        self.scope = network.scope(process, request)
+        self._network, self._clock = network, network.clock
+        self._process, self._http, self._client = process, http, client
+        self._request, self._permit, self._on_response = request, permit, on_response
+        self._answered = False
+
+    def depart(self) -> None:
+        """On the thread of HTTP: the bytes go out, if they may."""
+        network, clock, scope, request = self._network, self._clock, self.scope, self._request
+        if self._permit.is_over(self._http.clock.monotonic()):
+            self._respond(no_answer("not sent: it may not begin any more", sent=False))
+            return
+        network.requests.append((clock.monotonic(), self._client, request))
+        for witness in network.witnesses:
+            witness.sent(self._process, self._client, request)
+        if network.server_is_down:
+            self._respond(no_answer("connection refused", sent=False))
+        elif network.partition(scope) is not None or network.strike(FaultKind.COMMAND_LOST, scope) is not None:
+            self._give_up()
+        elif network.strike(FaultKind.COMMAND_REFUSED, scope) is not None:
+            self._respond(no_answer("connection refused", sent=False))
+        elif (fault := network.strike(FaultKind.COMMAND_ANSWERED, scope)) is not None:
+            self._respond(refusal(fault))
+        elif (late := network.strike(FaultKind.COMMAND_DELAYED, scope)) is not None:
+            if late.seconds >= self._left:
+                self._give_up()  # and it arrives all the same: something on the way had kept it
+            clock.call_after(late.seconds, self._arrive)
+        else:
+            clock.call_after(network.delay(), self._arrive)
+
+    def _arrive(self) -> None:
+        network, scope, request = self._network, self.scope, self._request
+        if network.server_is_down:
+            self._respond(no_answer("connection reset by peer"))
+            return
+        network.note(self._process, f"{request.method} {request.path} arrives")
+        times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
+        for _ in range(times):
+            response = network.serve(request)
+            for witness in network.witnesses:
+                witness.carried_out(self._process, self._client, request, response)
+        if network.partition(scope) is not None or network.strike(FaultKind.OUTCOME_LOST, scope) is not None:
+            self._give_up()
+            return
+        self._respond(response)
+        if network.strike(FaultKind.OUTCOME_REPEATED, scope) is not None:
+            self._respond(response, again=True)
+
+    def _respond(self, response: Response, *, again: bool = False) -> None:
+        after = self._network.delay()
+        if after > self._left and response.sent:
+            self._give_up()
+        else:
+            self._clock.call_after(after, lambda: self._http.do(lambda: self._deliver(response, again=again)))
+
+    def _give_up(self) -> None:
+        """The client notices that there is no response when the time of the exchange is over."""
+        late = no_answer("timed out")
+        self._clock.call_after(max(0.0, self._left), lambda: self._http.do(lambda: self._deliver(late)))
+
+    @property
+    def _left(self) -> float:
+        """Seconds until the exchange is over, by the process's clock."""
+        return self._permit.until - self._http.clock.monotonic()
+
+    def _deliver(self, response: Response, *, again: bool = False) -> None:
+        if not again:
+            if self._answered:
+                return
+            self._answered = True
+        self._network.note(self._process, f"{self._request.method} {self._request.path} returned {response.status}")
+        self._on_response(response)
 
 
 class SimulatedStream:
@@ -230,10 +278,11 @@ class SimulatedStream:
         self,
         network: SimulatedNetwork,
         scope: _Scope,
+        http: SideThread,
         on_lines: Callable[[bytes], None],
         on_end: Callable[[Response], None],
     ) -> None:
-        self.scope = scope
+        self.scope, self._http = scope, http
         self._network, self._on_lines, self._on_end = network, on_lines, on_end
         self._delay = network.delay()  # drawn once
         self._last_due = 0.0  # when the newest line that is on its way arrives
@@ -282,18 +331,19 @@ class SimulatedStream:
                 lines = self._without_bookmarks(lines)
         self._last_due = due = max(due, self._last_due)
         if lines:
-            network.clock.call_once(due, lambda: self._arrive(lines))
+            network.clock.call_once(due, lambda: self._http.do(lambda: self._arrive(lines)))
 
     def end(self, response: Response) -> None:
         """The server ends it, after the lines that it has sent."""
         due = max(self._network.clock.monotonic() + self._delay, self._last_due)
-        self._network.clock.call_once(due, lambda: self._finish(response))
+        self._network.clock.call_once(due, lambda: self._http.do(lambda: self._finish(response)))
 
     def break_off(self, error: str) -> None:
         """The connection breaks: what is on its way is lost."""
         if not self._over:
             self._forget()
-            self._network.clock.call_after(self._network.delay(), lambda: self._on_end(no_answer(error)))
+            broken = no_answer(error)
+            self._network.clock.call_after(self._network.delay(), lambda: self._http.do(lambda: self._on_end(broken)))
 
     def cancel(self) -> None:
         if not self._over:

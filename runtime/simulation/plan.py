@@ -10,6 +10,7 @@ from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")
 CLOUD_STATUSES = (409, 429, 500)
+HANGS = (5.0, 40.0, 150.0)  # seconds; a call that does not return counts as hung after 120
 CLOUD_RESOURCES = ("*", "*", "instances", "routes")
 NODES = ("hollow-node-0", "hollow-node-1", "hollow-node-2")
 ZONES = ("zone-a", "zone-b")
@@ -113,7 +114,7 @@ def draw_fault(
             )
         case FaultKind.SERVER_RESTARTED | FaultKind.SERVER_AWAY:
             return Fault(kind=kind, start=start, until=round(start + chance.uniform(0.0, 10.0), 2))
-        case FaultKind.PROCESS_CRASHED | FaultKind.PROCESS_PAUSED:
+        case FaultKind.PROCESS_CRASHED | FaultKind.PROCESS_PAUSED | FaultKind.HTTP_HELD:
             return Fault(kind=kind, start=start, until=round(start + chance.uniform(0.1, 20.0), 2), process=process)
         case FaultKind.LEASE_STOLEN:
             return Fault(kind=kind, start=start, seconds=chance.choice((1.0, 15.0)))
@@ -122,6 +123,8 @@ def draw_fault(
         case FaultKind.ZONE_SILENT:
             return Fault(kind=kind, start=start, until=until, object=chance.choice(zones))
         case _ if kind in IN_A_CLOUD:
+            if kind is FaultKind.CLOUD_CALL_HUNG:
+                delay = chance.choice(HANGS)
             answered = kind is FaultKind.CLOUD_CALL_ANSWERED
             return Fault(
                 kind=kind,

@@ -24,6 +24,7 @@ from runtime.faults.vocabulary import FaultKind, InjectedError
 from runtime.simulation.blocking import guard
 from runtime.simulation.clock import ProcessClock, VirtualClock
 from runtime.simulation.lanes import Abandoned, Lane, Lanes
+from runtime.simulation.side_threads import SideThread
 from runtime.simulation.trace import Trace
 from runtime.system.actor import Actor, CrashedError
 from runtime.system.actor_system import ActorSystem
@@ -41,14 +42,14 @@ class HotLoopError(AssertionError):
 class Process:
     """Where the actors of one system live, all of which a crash takes at once. A Spawner.
 
-    clock: what its actors have for a clock.
+    clock: what its actors have for a clock. http, cloud: the threads that carry requests, and that call the cloud.
     """
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.clock = ProcessClock(world.clock)
+        self.http, self.cloud = SideThread(world.clock, self.clock), SideThread(world.clock, self.clock)
         self.alive = True
-        self.paused_until = 0.0  # monotonic seconds
         self._held: dict[tuple[str, Actor], deque[bytes]] = {}  # delayed: (sender, receiver) → in order
 
     def start(self, actor: Actor) -> None:
@@ -83,7 +84,7 @@ class Process:
         def again() -> None:
             if ended or not self.alive:
                 return
-            if self.world.clock.monotonic() >= self.paused_until:
+            if self.world.clock.monotonic() >= self.clock.paused_until:
                 what()
             self.world.clock.call_after(every, again)
 
@@ -101,6 +102,8 @@ class Process:
         """Every actor is gone, and none of them gets to clean up."""
         self.alive = False
         self.clock.stop()
+        self.http.stop()
+        self.cloud.stop()
         self._held.clear()
         self.world.remove(self)
 
@@ -254,8 +257,14 @@ class World:
         self._lanes.close()
 
     def pause(self, process: Process, seconds: float) -> None:
-        """None of its actors does anything for so long; for ever if that is 0."""
-        process.paused_until = self.clock.monotonic() + (seconds or math.inf)
+        """Nothing of it does anything for so long, for ever if that is 0: no actor, no other thread, no alarm.
+
+        The time counts all the same.
+        """
+        until = self.clock.monotonic() + (seconds or math.inf)
+        process.clock.paused_until = until
+        process.http.hold(until)
+        process.cloud.hold(until)
         for actor in [actor for actor, home in self._actors.items() if home is process]:
             self._hang(actor, seconds)
 

@@ -14,6 +14,8 @@ FIRST = {
     "decisions from a late cache": 1,
     "a relist forgets what is gone": 2,
     "no backoff": 3,
+    "a write's time begins when HTTP comes to it": 1,
+    "a cloud call begins after the lease": 5,
     "a replaced actor works on, and its second line": 1,
     "deleted by name, and its second line": 2,
     "adopted for an owner that is gone": 2,

@@ -18,8 +18,9 @@ from actors.app.system import ControllerSystem
 from actors.reconciliation.actor_names import DISPATCHER
 from actors.simulation import SimulatedCluster
 from protocols.codec import decode
+from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Command, Submit
-from protocols.messages.lifecycle import Attached
+from protocols.messages.lifecycle import Attached, LeaseHeld
 from protocols.messages.outcomes import Outcome, Settled
 from runtime.apiserver.storage.store import Change
 from runtime.client.api import Request, Response
@@ -73,6 +74,20 @@ class Sent(NamedTuple):
     by_fenced: bool
 
 
+class Called(NamedTuple):
+    """A call of a process into the cloud begins."""
+
+    process: str
+    call: CloudCall
+
+
+class Entitled(NamedTuple):
+    """The elector tells the dispatcher that it may write until then, in virtual seconds."""
+
+    process: str
+    until: float
+
+
 class Handled(NamedTuple):
     """The server has handled a request of a process. changes: what it committed for it (Committed came just before)."""
 
@@ -89,7 +104,7 @@ class Committed(NamedTuple):
     changes: Sequence[Change]
 
 
-Observation = ProcessStarted | Submitted | OutcomeReceived | Admitted | Sent | Handled | Committed
+Observation = ProcessStarted | Submitted | OutcomeReceived | Admitted | Entitled | Sent | Called | Handled | Committed
 Fail = Callable[[str], None]  # records a violation: takes what is wrong
 
 
@@ -128,6 +143,8 @@ class InvariantChecker:
         self._latest: tuple[float, Sequence[Change]] = (0.0, ())  # (when, what) of the last commit
         if self._invariants:
             cluster.network.witnesses.append(self)
+            if cluster.cloud is not None:
+                cluster.cloud.witnesses.append(self)
             cluster.disk.observers.append(self._committed)
             cluster.started.append(self._started)
 
@@ -158,6 +175,8 @@ class InvariantChecker:
                     for index, command in enumerate(message.commands):
                         self._commands[process, message.sender, message.ticket, index] = command
                     self._pass_on(Submitted(process, system, message))
+                elif isinstance(message, LeaseHeld):
+                    self._pass_on(Entitled(process, message.until))
             elif sender == DISPATCHER:
                 message = decode(frame)
                 if isinstance(message, Settled):
@@ -173,6 +192,11 @@ class InvariantChecker:
     def _lost(self, process: str, name: str, attached: Attached) -> list[Command]:
         asked = [key for key in self._commands if key[:2] == (process, name) and [*key[2:]] not in attached.under_way]
         return [self._commands.pop(key) for key in asked]
+
+    # The cloud's Witness.
+
+    def called(self, process: str, call: CloudCall) -> None:
+        self._pass_on(Called(process, call))
 
     # The network's Witness.
 

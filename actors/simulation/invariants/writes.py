@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from actors.engine.dispatcher.requests import request_for
+from actors.engine.elector import Election
 from actors.engine.elector.lease import CLIENT
 from actors.faults.writes import THIEF
 from actors.reconciliation.actor_names import ELECTOR
@@ -12,9 +13,10 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.calendar import LEASE
 from actors.simulation.invariants.observing import (
     Admitted,
+    Called,
     Committed,
+    Entitled,
     Fail,
-    Handled,
     Observation,
     ProcessStarted,
     Sent,
@@ -60,32 +62,58 @@ class NoWriteByTheReplaced:
 
 
 class NoWriteByTheDeposed:
-    """While another identity holds the lease, a manager changes nothing."""
+    """A manager begins no write and no cloud call when its lease is over, or another identity holds it.
+
+    What began in time may arrive late: nobody but the server could prevent that.
+    """
 
     name = "no write by a deposed leader"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self._identities: dict[str, str] = {}
+        self._elections: dict[str, Election | None] = {}
+        self._until: dict[str, float] = {}  # by process: what its elector has told
         self._holder = ""
+        self._renewed_at = float("-inf")
         self._stolen_at = float("-inf")
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process, _):
-                election = self._cluster.processes[process].election
-                self._identities[process] = "" if election is None else election.identity
+                self._elections[process] = self._cluster.processes[process].election
+                self._until.pop(process, None)
+            case Entitled(process, until):
+                self._until[process] = max(until, self._until.get(process, until))
             case Committed(changes):
                 for change in changes:
                     if change.storage == "leases.coordination.k8s.io" and change.key == make_key(*LEASE):
-                        self._holder = decode_object(change.raw)["spec"].get("holderIdentity") or ""
-                        if self._holder == THIEF:
-                            self._stolen_at = self._cluster.clock.monotonic()
-            case Handled(process, client, request, _) if request.method != "GET" and client != CLIENT:
-                identity = self._identities.get(process)
-                excused = self._cluster.clock.monotonic() - self._stolen_at <= STOLEN
-                if identity and self._holder not in ("", identity) and not excused:
-                    fail(f"{identity} writes {request.method} {request.path}, and {self._holder} holds the lease")
+                        self._lease_changed(decode_object(change.raw)["spec"].get("holderIdentity") or "")
+            case Sent(process, client, request, _) if request.method != "GET" and client != CLIENT:
+                self._begins(process, f"{request.method} {request.path}", fail)
+            case Called(process, call):
+                self._begins(process, type(call).__name__, fail)
+
+    def _lease_changed(self, holder: str) -> None:
+        self._holder, self._renewed_at = holder, self._cluster.clock.monotonic()
+        if holder == THIEF:
+            self._stolen_at = self._renewed_at
+
+    def _begins(self, process: str, what: str, fail: Fail) -> None:
+        election = self._elections.get(process)
+        if election is None:
+            return
+        who, now = election.identity, self._cluster.clock.monotonic()
+        until = self._until.get(process)
+        if until is None:
+            fail(f"{who} begins {what}, and has never held the lease")
+        elif now >= until:
+            fail(f"{who} begins {what} {now - until:.2f} s after the time until which it may write")
+        elif now - self._stolen_at <= STOLEN:
+            return
+        elif self._holder != who:
+            fail(f"{who} begins {what}, and {self._holder or 'nobody'} holds the lease")
+        elif now >= self._renewed_at + election.lease_duration:
+            fail(f"{who} begins {what}, and others may have taken the lease")
 
 
 class NoHotLoop:

@@ -19,6 +19,21 @@ def takeovers(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     return (Fault(kind=FaultKind.PROCESS_PAUSED, start=start, until=start + 20.0, process="manager"),)
 
 
+def http_held(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
+    """The thread of HTTP stands still until the lease is over, or nearly."""
+    start = 2.0 + seed % 10 / 5
+    return (Fault(kind=FaultKind.HTTP_HELD, start=start, until=start + 9.0 + seed % 7, process="manager*"),)
+
+
+def busy_cloud(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
+    """Calls wait for a thread of the cloud while the manager is cut off from the server, until its lease is over."""
+    start = 10.0 + seed % 20
+    return (
+        Fault(kind=FaultKind.CLOUD_CALL_DELAYED, start=0.0, until=start + 30.0, seconds=12.0, process="manager*"),
+        Fault(kind=FaultKind.PARTITION, start=start, until=start + 25.0, process="manager*"),
+    )
+
+
 def hangs(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """The dispatcher hangs for so long that it is replaced, and comes to."""
     start = seed % 40 / 2

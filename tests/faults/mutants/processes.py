@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import actors.controllers.workloads.replicaset.reconciler as replicaset
 from actors.engine.dispatcher import Dispatcher
 from actors.reconciliation import delete
+from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import Setting
 from protocols.objects import make_key, name_of, namespace_of
 from protocols.resources import PODS
-from runtime.scheduling.permits import Permit
+from runtime.cloud.pool import CallPool
+from runtime.scheduling.permits import ALWAYS, Permit
+from runtime.simulation.clock import ProcessClock
+from runtime.simulation.network import _Exchange
+from runtime.simulation.world import Process, World
 from runtime.system.actor import Actor
 from tests.faults.mutants.mutant import Mutant
-from tests.faults.mutants.plans import hangs, stale_pods, takeovers
+from tests.faults.mutants.plans import busy_cloud, hangs, http_held, stale_pods, takeovers
 from tests.faults.mutants.scenarios import killed_and_scaled, many_pods
 
 
@@ -32,6 +38,64 @@ def lease_is_not_looked_at() -> Iterator[None]:
         return Permit(now + self._limits.timeout)
 
     with patch.object(Dispatcher, "_refusal", any_time), patch.object(Dispatcher, "_permit", for_good):
+        yield
+
+
+@contextmanager
+def time_begins_in_the_thread_of_http() -> Iterator[None]:
+    """The lease is looked at when a write is handed over; its time counts from when the thread of HTTP comes to it."""
+    depart = _Exchange.depart
+
+    def fresh(self: _Exchange) -> None:
+        self._permit = Permit(self._clock.monotonic() + max(0.5, self._permit.until - self.handed_over))
+        depart(self)
+
+    class Noting(_Exchange):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.handed_over = self._clock.monotonic()
+
+    with patch("runtime.simulation.network._Exchange", Noting), patch.object(Noting, "depart", fresh):
+        yield
+
+
+@contextmanager
+def cloud_calls_begin_any_time() -> Iterator[None]:
+    """The lease is looked at when a call is handed over, and the call begins when a thread is free."""
+    add = CallPool.add
+
+    def always(self: CallPool, call: Any, on_outcome: Any, _permit: Permit) -> int:
+        return add(self, call, on_outcome, ALWAYS)
+
+    with patch.object(CallPool, "add", always):
+        yield
+
+
+@contextmanager
+def suspended_time_does_not_count() -> Iterator[None]:
+    """The process's clock stands still while the machine is suspended, as CLOCK_MONOTONIC does."""
+    pause, lost = World.pause, dict[ProcessClock, float]()
+
+    def suspend(self: World, process: Process, seconds: float) -> None:
+        pause(self, process, seconds)
+
+        def resume() -> None:
+            lost[process.clock] = lost.get(process.clock, 0.0) + seconds
+
+        self.clock.call_once(self.clock.elapsed + seconds, resume)
+
+    def standing(self: ProcessClock) -> float:
+        return self._base.elapsed - lost.get(self, 0.0)
+
+    def ring(self: ProcessClock, who: Any, when: float, what: Any) -> None:
+        call_at(self, who, when + lost.get(self, 0.0) + 1e-6, what)  # it must be over then, whatever is rounded
+
+    call_at = ProcessClock.call_at
+    with (
+        patch.object(World, "pause", suspend),
+        patch.object(ProcessClock, "monotonic", standing),
+        patch.object(ProcessClock, "call_at", ring),
+    ):
         yield
 
 
@@ -99,6 +163,24 @@ PROCESSES = (
         name="a deposed leader writes",
         source="kubernetes/kubernetes#23731",
         mutation=lease_is_not_looked_at,
+        setting=Setting(draw=takeovers, elections=lambda _seed: 2, actions=many_pods),
+    ),
+    Mutant(
+        name="a write's time begins when HTTP comes to it",
+        source="a write with 0.5 s left reached the server 2.9 s later: the thread of HTTP had been held up",
+        mutation=time_begins_in_the_thread_of_http,
+        setting=Setting(draw=http_held, elections=lambda _seed: 1, actions=many_pods),
+    ),
+    Mutant(
+        name="a cloud call begins after the lease",
+        source="a call began 4 s after the lease was lost: all threads had been busy",
+        mutation=cloud_calls_begin_any_time,
+        setting=replace(NODES_TOO, draw=busy_cloud, elections=lambda _seed: 1),
+    ),
+    Mutant(
+        name="suspended time does not count",
+        source="CLOCK_MONOTONIC stands still while Linux is suspended",
+        mutation=suspended_time_does_not_count,
         setting=Setting(draw=takeovers, elections=lambda _seed: 2, actions=many_pods),
     ),
     Mutant(

@@ -79,3 +79,15 @@ def test_a_process_that_is_gone_has_no_alarms(clock: VirtualClock) -> None:
     process.call_at("after", 1.0, lambda: sounded.append("after"))
     run_until(clock, 2.0)
     assert sounded == []
+
+
+def test_a_paused_process_hears_its_alarms_afterwards_and_its_time_counts(clock: VirtualClock) -> None:
+    process, sounded = ProcessClock(clock), list[tuple[str, float]]()
+    for who, when in (("first", 1.0), ("second", 2.0), ("cancelled", 2.0)):
+        process.call_at(who, when, lambda who=who: sounded.append((who, process.monotonic())))  # type: ignore[misc]
+    process.paused_until = 5.0
+    run_until(clock, 4.0)
+    process.cancel("cancelled")
+    assert (process.monotonic(), sounded) == (4.0, [])
+    run_until(clock, 5.0)
+    assert sounded == [("first", 5.0), ("second", 5.0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from protocols.messages.cloud import InstanceExists
-from protocols.messages.outcomes import Done, Outcome, Unknown
+from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import parse_faults
@@ -42,3 +42,19 @@ def test_the_faults_of_a_plan_strike_the_calls_of_their_process() -> None:
     run_until(clock, 600.0)
     assert done == [Done(b"true")]
     assert [type(outcome) for outcome in lost] == [Unknown]
+
+
+def test_a_call_that_hangs_holds_its_thread_and_is_named() -> None:
+    clock = VirtualClock()
+    calls = SimulatedCalls(FakeCloud(), clock=clock)
+    calls.injector = Injector(parse_faults("cloud-call-hung seconds=0 most=16"), seed=1, clock=clock)
+    outcomes, way = list[Outcome](), calls.way("manager")
+    for _ in range(17):
+        way.send(CALL, outcomes.append)
+    run_until(clock, 29.0)
+    assert (len(calls.made), outcomes) == (16, [])
+    run_until(clock, 130.0)
+    way.send(CALL, outcomes.append)
+    run_until(clock, 131.0)
+    assert [type(outcome) for outcome in outcomes] == [Refused, *[Unknown] * 16, Done]
+    assert [call.what for call in way.hung()] == ["InstanceExists n1"] * 16

@@ -13,9 +13,11 @@ from runtime.apiserver.server import ApiServer
 from runtime.client.api import Request, Response
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import parse_faults
+from runtime.scheduling.permits import Permit, Tenure
 from runtime.simulation.clock import VirtualClock
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.network import SimulatedNetwork, SimulatedStream
+from runtime.simulation.side_threads import SideThread
 from tests.support.objects import pod
 
 LATENCY = 0.1
@@ -105,7 +107,9 @@ def test_a_request_and_its_response_each_take_up_to_twice_the_latency() -> None:
         ("outcome-lost", 0, "timed out", ["default/web"]),
         ("partition", 0, "timed out", []),
         ("command-delayed seconds=5", 201, "", ["default/web"]),
-        ("command-delayed seconds=30", 0, "timed out", []),
+        ("command-delayed seconds=30", 0, "timed out", ["default/web"]),
+        ("request-held seconds=5", 201, "", ["default/web"]),
+        ("request-held seconds=30", 0, "not sent: it may not begin any more", []),
         ("command-repeated", 409, "", ["default/web"]),
     ],
 )
@@ -117,6 +121,45 @@ def test_a_fault_decides_whether_the_command_is_carried_out_and_what_its_client_
     assert [(status, error) for _, status, error in client.responses] == [(status, error)] * len(client.responses)
     assert client.responses[0][1:] == (status, error)
     assert client.stored == stored
+
+
+def test_a_request_arrives_though_its_client_has_given_it_up() -> None:
+    client = Client("command-delayed seconds=30")
+    client.send("POST", body=pod("web"), timeout=7.0)
+    assert client.responses == [(7.0, 0, "timed out")], "and hears nothing of it later"
+    assert client.stored == ["default/web"]
+
+
+def test_a_request_whose_permit_ends_while_the_thread_is_held_up_does_not_go_out() -> None:
+    client, tenure = Client(), Tenure()
+    http = SideThread(client.clock)
+    transport, answers = client.network.transport("held", http), list[Response]()
+    http.hold(3.0)
+    tenure.extend(100.0)
+    for name, permit in (("late", Permit(0.5)), ("given-back", Permit(100.0, tenure)), ("in-time", Permit(9.0))):
+        request = Request(method="POST", path=PODS, body=orjson.dumps(pod(name)), permit=permit)
+        transport.send(request, client="test", on_response=answers.append)
+    tenure.end()
+    client.run_for(2.9)
+    assert (answers, client.network.requests) == ([], [])
+    client.run_for(5.0)
+    assert [(answer.status, answer.sent) for answer in answers if answer.status == 0] == [(0, False)] * 2
+    assert client.stored == ["default/in-time"]
+    assert [when for when, _, _ in client.network.requests] == [3.0], "when its bytes go out"
+
+
+def test_lines_and_responses_wait_while_the_thread_is_held_up() -> None:
+    client = Client()
+    http = SideThread(client.clock)
+    client.transport = client.network.transport("held", http)
+    client.watch()
+    http.hold(client.clock.monotonic() + 20.0)
+    for name in "ab":
+        client.create(name)
+    client.run_for(19.0)
+    assert client.lines == []
+    client.run_for(2.0)
+    assert [name for _, _, name in client.lines] == ["a", "b"]
 
 
 def test_a_lost_request_is_noticed_at_its_time_out() -> None:

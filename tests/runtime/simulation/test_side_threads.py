@@ -1,0 +1,46 @@
+"""A thread beside the actors: what it is given it does in order, or, once its process is gone, never."""
+
+from __future__ import annotations
+
+from runtime.simulation.clock import VirtualClock
+from runtime.simulation.side_threads import SideThread
+
+
+def run_until(clock: VirtualClock, when: float) -> None:
+    while (alarm := clock.next_alarm()) is not None and alarm <= when:
+        clock.advance_to(alarm)
+        clock.sound_due()
+    clock.advance_to(when)
+
+
+def test_what_it_is_given_it_does_at_once() -> None:
+    thread, done = SideThread(VirtualClock()), list[int]()
+    thread.do(lambda: done.append(1))
+    assert done == [1]
+
+
+def test_held_up_it_does_all_in_order_afterwards() -> None:
+    clock = VirtualClock()
+    thread, done = SideThread(clock), list[str]()
+    thread.hold(2.0)
+    thread.do(lambda: (done.append("a"), thread.do(lambda: done.append("from a"))))
+    thread.do(lambda: done.append("b"))
+    run_until(clock, 1.9)
+    thread.hold(3.0)
+    run_until(clock, 2.9)
+    assert done == []
+    run_until(clock, 3.0)
+    assert done == ["a", "b", "from a"]
+    thread.do(lambda: done.append("c"))
+    assert done[-1] == "c"
+
+
+def test_a_process_that_is_gone_does_nothing_more() -> None:
+    clock = VirtualClock()
+    thread, done = SideThread(clock), list[int]()
+    thread.hold(1.0)
+    thread.do(lambda: done.append(1))
+    thread.stop()
+    thread.do(lambda: done.append(2))
+    run_until(clock, 5.0)
+    assert done == []
