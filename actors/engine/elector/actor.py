@@ -7,10 +7,14 @@ A lease counts as held by somebody else for as long as we have seen it unchanged
 it, by our own clock: no timestamp of another machine is ever compared. We may write until the renew deadline after the
 moment at which the last successful renewal was *sent*, which is before anybody else could take the lease.
 Source: kubernetes v1.36 client-go/tools/leaderelection/leaderelection.go.
+
+Differs: after the machine was suspended the deadline is over before we could try. The lease is then lost only if it
+cannot be renewed at once; nothing is written before that.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -56,6 +60,8 @@ class Elector(Actor):
         self._attempt: Try | None = None
         self._began = 0.0
         self._next_try = 0.0
+        self._due = math.inf  # when we asked to be woken
+        self._spared_until = -math.inf  # by then we know whether the lease is still ours
         self._ticket = context.incarnation * 1_000_000_000
         self._releasing = False
         self._lost = ""  # why we do not lead any more; there is no way back
@@ -86,7 +92,10 @@ class Elector(Actor):
         if self._lost:
             self._tell_of_the_loss()
             return
-        if self._leading and now >= self._renewed_at + self._election.renew_deadline:
+        if now > self._due + self._election.retry_period:  # nobody ran in between
+            self._due = math.inf
+            self._spared_until = now + self._election.request_timeout
+        if self._leading and now >= self._renew_by():
             self._lose("failed to renew lease: timed out waiting for the condition")
             return
         if self._attempt is not None and now >= self._gives_up_at():
@@ -98,6 +107,9 @@ class Elector(Actor):
             self._try()
         self._ask_for_wake()
 
+    def _renew_by(self) -> float:
+        return max(self._renewed_at + self._election.renew_deadline, self._spared_until)
+
     def _gives_up_at(self) -> float:
         """A try takes three requests at most; an answer that comes later was lost with a dispatcher."""
         return self._began + 3 * self._election.request_timeout
@@ -107,8 +119,9 @@ class Elector(Actor):
             return
         dues = [self._gives_up_at() if self._attempt is not None else self._next_try]
         if self._leading:
-            dues.append(self._renewed_at + self._election.renew_deadline)
-        self.wake_at(min(dues))
+            dues.append(self._renew_by())
+        self._due = min(dues)
+        self.wake_at(self._due)
 
     # One try.
 

@@ -11,6 +11,7 @@ ping for too long is fenced and replaced.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -84,6 +85,7 @@ class ControllerManager(Actor):
         self._discovered = DiscoveredInformers(self, plan=plan, steering=steering, children=self._children)
         self._leading = not plan.leader_elect
         self._held_until: float | None = None  # the lease, as the elector said last
+        self._looked_at = math.inf
         self._over = False  # it works no more, and `ended` was called
         self._leader = ""
 
@@ -191,6 +193,9 @@ class ControllerManager(Actor):
         now = self.clock.monotonic()
         self._children.look_around(now)
         self._shutdown.look_at_the_time(now)
+        if now > self._looked_at + LEASE_GRACE:  # the machine was suspended, say: the elector has not run either
+            self._held_until = None if self._held_until is None else max(self._held_until, now)
+        self._looked_at = now
         if self._leading and self._held_until is not None and now >= self._held_until + LEASE_GRACE:
             self._lose("nobody renewed it")
         self._say_vitals()

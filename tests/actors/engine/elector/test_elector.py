@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.app.system import ControllerSystem
 from actors.engine.elector import Election, Elector
-from actors.engine.elector.lease import renewed
+from actors.engine.elector.lease import CLIENT, renewed
 from actors.engine.vitals import ElectorVitals
 from actors.reconciliation.actor_names import ELECTOR
 from actors.simulation import SimulatedCluster
@@ -342,3 +342,33 @@ def test_a_renewal_that_is_on_its_way_is_waited_for_before_the_lease_is_given_ba
     assert decode_object(released.body)["spec"]["holderIdentity"] == ""
     alone.grant()
     assert len(alone.received("controller-manager", Drained)) == 1
+
+
+@pytest.mark.parametrize("seconds", [12.0, 3600.0])
+def test_a_machine_that_was_suspended_leads_on_if_nobody_took_the_lease(
+    cluster: SimulatedCluster, seconds: float
+) -> None:
+    manager = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    cluster.create(REPLICASETS, replica_set(replicas=40))
+    cluster.run_for(0.2)
+    began = cluster.clock.monotonic()
+    cluster.world.pause(cluster.processes["manager"].process, seconds)
+    cluster.run_for(seconds + 5.0)
+    sent = [(client, request) for when, client, request in cluster.transport.requests if when > began]
+    writes = [client for client, request in sent if request.method != "GET"]
+    assert writes[0] == CLIENT, "the lease is renewed before anything else is written"
+    assert (manager.end, leads(cluster, manager)) == (None, True)
+    assert lease(cluster)["leaseTransitions"] == 0
+    assert len(cluster.list(PODS, "default")) == 40
+
+
+def test_a_machine_that_was_suspended_gives_up_if_another_took_the_lease(cluster: SimulatedCluster) -> None:
+    first = cluster.manager(election=election("one"))
+    cluster.run_for(3.0)
+    cluster.manager(election=election("two"))
+    cluster.run_for(3.0)
+    cluster.world.pause(cluster.processes["manager"].process, 60.0)
+    cluster.run_for(60.0 + 6.0)
+    assert first.end is not None
+    assert lease(cluster)["holderIdentity"] == "two"
