@@ -2,7 +2,8 @@
 
 …Vitals: said whenever something has changed, and read by health checks without asking (runtime/system/vitals.py).
 …Description: the reply to Describe, for people and tests; on the wire a JSON object with these fields.
-Times are of the monotonic clock.
+Times are of the monotonic clock. What is said with each message, or several times a second, is a named tuple: it is
+made in a third of a frozen dataclass's time.
 """
 
 from __future__ import annotations
@@ -47,10 +48,13 @@ class ManagerDescription:
     children: Mapping[str, ChildVitals]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerVitals(ManagerDescription):
-    """children: as of the manager's last look. at: when this was said."""
+class ManagerVitals(NamedTuple):
+    """children: by actor name, as of the manager's last look. at: when this was said."""
 
+    leading: bool
+    leader: str
+    draining: bool
+    children: Mapping[str, ChildVitals]
     at: float
 
 
@@ -91,7 +95,7 @@ class DiscoveryVitals:
     at: float
 
 
-# Controllers. What is said with each message is a tuple, made in a third of the time of a frozen dataclass.
+# Controllers.
 
 
 class InWork(NamedTuple):
