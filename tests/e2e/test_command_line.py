@@ -197,13 +197,15 @@ def test_a_file_that_may_not_be_read_is_named(surroundings: Surroundings) -> Non
 
 
 def test_the_embedded_cluster_logs_in_the_format_that_was_asked_for(surroundings: Surroundings) -> None:
-    unknown = surroundings.file("unknown.yml", "apiVersion: v1\nkind: Nothing\nmetadata: {name: a}\n")
+    refused = surroundings.file(
+        "refused.yml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: none}\n"
+    )
     own = f"--embedded-dir={surroundings.directory / 'kcm'}"
-    done = run(own, SERVING, f"--apply={unknown}", "--logging-format=json")
+    done = run(own, SERVING, f"--apply={refused}", "--logging-format=json")
     assert done.returncode == 1
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert {"kcm", "embedded-apiserver"} <= {line["logger"] for line in lines}
-    assert lines[-1]["error"].endswith("the server knows no Nothing in v1")
+    assert lines[-1]["error"].endswith('namespaces "none" not found')
 
 
 def test_help_names_every_group_of_flags_and_version_says_which() -> None:

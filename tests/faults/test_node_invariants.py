@@ -55,8 +55,8 @@ def no_patience() -> Any:
     """tolerationSeconds are halved."""
     right = taint_eviction.stay
 
-    def half(tolerations: Any, taints: Any) -> Stay:
-        found = right(tolerations, taints)
+    def half(tolerations: Any, taints: Any, **more: Any) -> Stay:
+        found = right(tolerations, taints, **more)
         return Stay(tolerated=found.tolerated, seconds=found.seconds / 2)
 
     return patch.object(taint_eviction, "stay", half)
