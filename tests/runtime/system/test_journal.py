@@ -314,23 +314,24 @@ def test_an_actor_that_hangs_loses_its_turn_and_the_journal_says_so(
     journal = write()
     hung = journal.handling(journal.sent("a", "b", 1, FRAME, None), last=True)
     hung.__enter__()
-    entered = threading.Event()
+    order: list[int] = []  # of the frames, as the threads come to handle them
 
     def another() -> None:
-        with journal.handling(journal.sent("a", "c", 1, FRAME, None), last=True):
-            entered.set()
+        frame = journal.sent("a", "c", 1, FRAME, None)
+        with journal.handling(frame, last=True):
+            order.append(journal.current())
 
     threads = [threading.Thread(target=another) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(20)
-    assert entered.is_set()
+    assert sorted(order) == [2, 3]
     hung.__exit__(None, None, None)
     with journal.handling(FRAME, last=True):
         journal.close()
     written = read(path)[0]
-    assert [record.number for record in written if isinstance(record, MessageHandled)] == [1, 2, 3, 0]
+    assert [record.number for record in written if isinstance(record, MessageHandled)] == [1, *order, 0]
     assert [type(record) for record in written if not isinstance(record, Opened | MessageSent)] == [
         MessageHandled,
         TurnLost,

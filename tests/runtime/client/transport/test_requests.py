@@ -122,13 +122,16 @@ def test_callbacks_run_on_the_clients_own_thread_and_one_that_raises_fails_alone
 ) -> None:
     client = connect(loopback.serve(echo))
     names: list[str] = []
+    called = threading.Event()
 
     def on_response(response: Response) -> None:
         names.append(threading.current_thread().name)
+        called.set()
         raise ValueError("a bug of somebody else's")
 
     client.transport.send(Request(method="GET", path="/a"), client="tester", on_response=on_response)
-    assert client.ask("GET", "/b").status == 200
+    assert called.wait(20)
+    assert client.ask("GET", "/b").status == 200  # answered after it: on the same thread
     assert names == ["http"]
     assert [(entry["event"], entry["path"]) for entry in logs.entries] == [("callback failed", "/a")]
 
