@@ -82,8 +82,8 @@ class Lanes:
             self._free.pop().abandon()
 
     def _go(self, lane: Lane, on: Callable[[], bool]) -> None:
-        self.current = lane
+        before, self.current = self.current, lane  # another one's handler may wait for this one's to end
         through = on()
-        self.current = None
+        self.current = before
         if through:
             self._free.append(lane)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 MOST_STEPS_AT_ONCE = 200_000  # steps without time going on; more is a loop that would never end
+STOP = object()  # in a mailbox: what comes after it is not read
 
 
 class HotLoopError(AssertionError):
@@ -141,7 +142,6 @@ class World:
         self._outside = Process(self, "outside")
         self._actors: dict[Actor, Process] = {}  # those that are alive
         self._unstarted: set[Actor] = set()
-        self._ending: set[Actor] = set()  # once their mailboxes are empty
         self._hung: dict[Actor, float] = {}  # until when, in virtual seconds
         self._lanes = Lanes()
         self._thread = threading.get_ident()  # where handlers run that have no lane
@@ -174,16 +174,16 @@ class World:
         return self._outside.stack(actor)
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
-        """With a timeout it ends at once, its mailbox unread; without one it first finishes what is in there."""
-        if actor in self._actors and timeout is None:
-            self._ending.add(actor)
-            self.delivered(actor)
-        elif actor in self._actors:
-            started = actor not in self._unstarted
-            self._end(actor)
-            if started:
-                actor.on_stop()
-        return True
+        """With a timeout it finishes now what is in its mailbox, and nobody else moves meanwhile.
+
+        So no time goes on either: one that hangs has not ended.
+        """
+        if actor not in self._actors:
+            return True
+        self.put(actor, STOP)
+        if timeout is not None:
+            self._finish(actor)
+        return timeout is None or actor not in self._actors
 
     # What processes do.
 
@@ -192,8 +192,8 @@ class World:
         self._unstarted.add(actor)
         self.delivered(actor)
 
-    def put(self, actor: Actor, frame: bytes) -> None:
-        """Into the mailbox, as it is: pykka's envelope is for calls that wait for a result, see `ask`.
+    def put(self, actor: Actor, frame: bytes | object) -> None:
+        """Into the mailbox, as it is: pykka's envelope is for calls that wait for a result, see `ask`. STOP ends it.
 
         Raises pykka.ActorDeadError if it is dead.
         """
@@ -285,7 +285,7 @@ class World:
         if process is None or (self.injector is not None and self._disturbed(actor, process)):
             return True
         self._let(actor, process)
-        if (not actor.actor_inbox.empty() or actor in self._ending) and actor in self._actors:
+        if not actor.actor_inbox.empty() and actor in self._actors:
             self.delivered(actor)
         return True
 
@@ -335,13 +335,22 @@ class World:
             self._guard(actor, None)
         elif not actor.actor_inbox.empty():
             item: Any = actor.actor_inbox.get()
+            if item is STOP:
+                self._end(actor)
+                actor.on_stop()
+                return
             if self.trace is not None:
                 frame = item if isinstance(item, bytes) else item.message
                 self.trace.handled(self.clock.monotonic(), process.name, actor.name, frame)
             self._guard(actor, item)
-        elif actor in self._ending:
-            self._end(actor)
-            actor.on_stop()
+
+    def _finish(self, actor: Actor) -> None:
+        """Have it take what is in its mailbox, until it ends, hangs, or proves to be the one that asks for this."""
+        running = self.current, guard.thread
+        self.current, guard.thread = None, 0  # it is not the one that asks whose work goes on
+        while actor in self._actors and actor not in self._hung and actor is not running[0]:
+            self._let(actor, self._actors[actor])
+        self.current, guard.thread = running
 
     def _disturbed(self, actor: Actor, process: Process) -> bool:
         """Whether a fault strikes instead of the message."""
@@ -430,7 +439,6 @@ class World:
         self.clock.cancel(actor.context)
         self._actors.pop(actor, None)
         self._unstarted.discard(actor)
-        self._ending.discard(actor)
         self._hung.pop(actor, None)
         lane = self._waiting.pop(actor, None)
         if lane is not None:

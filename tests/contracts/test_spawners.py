@@ -1,0 +1,257 @@
+"""What every Spawner does: one thread for each actor, and the simulator's processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pykka
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from protocols.messages.lifecycle import ActorFailed, Pause
+from runtime.faults.actors import FaultySpawner
+from runtime.faults.plan_file import FaultPlan
+from runtime.faults.striking import Strikes
+from runtime.faults.vocabulary import parse_faults
+from runtime.scheduling.clock import SystemClock
+from runtime.simulation.world import World
+from runtime.system.actor import Actor, Context
+from runtime.system.actor_system import ActorSpec, ActorSystem, Spawner, ThreadSpawner
+
+PATIENCE = 10.0  # seconds
+MANY = 200  # messages: more than a thread has read by the time that they are all posted
+
+
+class Receiver(Actor):
+    """Keeps what it is told; some words are orders."""
+
+    def __init__(self, context: Context, *, side: Side, born_to_fail: bool = False) -> None:
+        super().__init__(context)
+        self._side, self._born_to_fail = side, born_to_fail
+        self._words = side.words[context.name]
+
+    def started(self) -> None:
+        self._side.heard(self._words, "started")
+        if self._born_to_fail:
+            raise ValueError("told to fail")
+
+    def receive(self, message: Any) -> Any:
+        match message:
+            case Pause("fail"):
+                raise ValueError("told to fail")
+            case Pause(word) if word.startswith("end "):
+                ended = self.context.system.stop(word.removeprefix("end "), timeout=PATIENCE)
+                self._side.heard(self._words, f"{word}: {ended}")
+            case Pause(word):
+                self._side.heard(self._words, word)
+            case ActorFailed(name=name, error=error):
+                self._side.heard(self._words, f"{name}: {error}")
+
+    def stopped(self) -> None:
+        self._side.heard(self._words, "stopped")
+
+
+class Side:
+    """A system on one kind of spawner, with a supervisor called `boss`. words: what each actor heard."""
+
+    system: ActorSystem
+
+    def __init__(self) -> None:
+        self.words: dict[str, list[str]] = {}
+        self.moved = threading.Condition()
+
+    def heard(self, words: list[str], word: str) -> None:
+        with self.moved:
+            words.append(word)
+            self.moved.notify_all()
+
+    def spawn(self, *names: str, **how: Any) -> None:
+        for name in names:
+            self.words[name] = []
+            self.system.spawn(ActorSpec(name=name, build=partial(Receiver, side=self, **how)))
+
+    def tell(self, name: str, *words: str) -> None:
+        for word in words:
+            self.system.tell(name, Pause(word))
+
+    def wait(self, done: Callable[[], bool]) -> bool:
+        raise NotImplementedError
+
+    def hang(self, name: str) -> None:
+        """For ever: it takes no message."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        return None
+
+
+class Threads(Side):
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        super().__init__()
+        self.clock, self._over = SystemClock(), threading.Event()
+        self._hung: set[str] = set()
+        self.system = ActorSystem(clock=self.clock, log=log, spawner=self.spawner(), supervisor="boss")
+        self.system.gates.append(self._gate)
+
+    def spawner(self) -> Spawner:
+        return ThreadSpawner()
+
+    def _gate(self, name: str) -> None:
+        if name in self._hung:
+            self._over.wait(PATIENCE)
+
+    def wait(self, done: Callable[[], bool]) -> bool:
+        with self.moved:
+            return self.moved.wait_for(done, PATIENCE)
+
+    def hang(self, name: str) -> None:
+        self._hung.add(name)
+
+    def close(self) -> None:
+        self._over.set()
+        for name in self.system.names():
+            self.system.stop(name, timeout=PATIENCE)
+        self.clock.close()
+
+
+class ThreadsUnderAPlan(Threads):
+    def spawner(self) -> Spawner:
+        plan = FaultPlan(seed=1, faults=parse_faults("message-delayed actor=nobody seconds=1"))
+        return FaultySpawner(Strikes(plan, clock=self.clock), clock=self.clock)
+
+
+class Simulated(Side):
+    def __init__(self, log: FilteringBoundLogger, *, lets_wait: bool = False) -> None:
+        super().__init__()
+        self.world = World(log=log, seed=1)
+        self.world.lets_wait = lets_wait
+        self.system = self.world.system(supervisor="boss")
+
+    def wait(self, done: Callable[[], bool]) -> bool:
+        return self.world.run_until(done, within=PATIENCE)
+
+    def hang(self, name: str) -> None:
+        self.world.hang(self.system, name)
+
+    def close(self) -> None:
+        self.world.close()
+
+
+SIDES: dict[str, Callable[[FilteringBoundLogger], Side]] = {
+    "threads": Threads,
+    "threads under a fault plan": ThreadsUnderAPlan,
+    "simulated": Simulated,
+    "simulated, and handlers may wait": partial(Simulated, lets_wait=True),
+}
+
+
+@pytest.fixture(params=SIDES.values(), ids=SIDES.keys())
+def side(request: pytest.FixtureRequest, log: FilteringBoundLogger) -> Iterator[Side]:
+    made: Side = request.param(log)
+    made.spawn("boss", "a")
+    yield made
+    made.close()
+
+
+WORDS = [str(number) for number in range(MANY)]
+
+
+def test_messages_come_in_order_after_the_start(side: Side) -> None:
+    side.tell("a", *WORDS)
+    assert side.wait(lambda: len(side.words["a"]) > MANY)
+    assert side.words["a"] == ["started", *WORDS]
+
+
+def test_with_a_time_out_it_has_finished_its_mailbox_when_the_call_returns(side: Side) -> None:
+    side.tell("a", *WORDS)
+    assert side.system.stop("a", timeout=PATIENCE)
+    assert side.words["a"] == ["started", *WORDS, "stopped"]
+
+
+def test_without_a_time_out_it_finishes_its_mailbox_by_and_by(side: Side) -> None:
+    side.tell("a", *WORDS)
+    assert side.system.stop("a", timeout=None)
+    assert side.wait(lambda: "stopped" in side.words["a"])
+    assert side.words["a"] == ["started", *WORDS, "stopped"]
+
+
+def test_what_comes_after_the_end_was_asked_for_is_not_read(side: Side) -> None:
+    spawner, actor = side.system._spawner, side.system._residents["a"].actor
+    side.tell("a", *WORDS)
+    spawner.end(actor, None)
+    try:
+        side.tell("a", "late")
+        assert side.wait(lambda: "stopped" in side.words["a"])
+    finally:
+        assert spawner.end(actor, PATIENCE), "a second time"
+    assert side.words["a"] == ["started", *WORDS, "stopped"]
+
+
+def test_nothing_can_be_posted_to_one_that_has_ended(side: Side) -> None:
+    spawner, actor = side.system._spawner, side.system._residents["a"].actor
+    assert spawner.end(actor, PATIENCE)
+    with pytest.raises(pykka.ActorDeadError):
+        spawner.post(actor, b"", "outside")
+    side.tell("a", "late")
+    assert side.system.dropped == 1
+
+
+def test_one_that_hangs_does_not_end_in_time_and_is_fenced(side: Side) -> None:
+    assert side.wait(lambda: side.words["a"] == ["started"])
+    side.hang("a")
+    side.tell("a", "x")
+    actor = side.system._residents["a"].actor
+    assert not side.system.stop("a", timeout=0.01)
+    assert actor.context.fenced
+    assert side.words["a"] == ["started"]
+
+
+def test_what_a_handler_raises_ends_it_with_its_mailbox_unread(side: Side) -> None:
+    side.tell("a", "x", "fail", "y")
+    assert side.wait(lambda: bool(side.words["boss"][1:]) and "stopped" in side.words["a"])
+    assert side.words["a"] == ["started", "x", "stopped"]
+    assert side.words["boss"] == ["started", "a: ValueError: told to fail"]
+    assert side.system.stop("a", timeout=PATIENCE)
+
+
+def test_one_that_fails_in_its_mailbox_has_ended_too(side: Side) -> None:
+    side.tell("a", *WORDS, "fail", "y")
+    assert side.system.stop("a", timeout=PATIENCE)
+    assert side.words["a"] == ["started", *WORDS, "stopped"]
+
+
+def test_what_its_start_raises_ends_it(side: Side) -> None:
+    side.spawn("b", born_to_fail=True)
+    side.tell("b", "x")
+    assert side.wait(lambda: bool(side.words["boss"][1:]))
+    assert side.words["b"] == ["started"]
+    assert side.words["boss"] == ["started", "b: ValueError: told to fail"]
+    assert side.system.stop("b", timeout=PATIENCE)
+
+
+def test_an_actor_may_wait_for_the_end_of_another(side: Side) -> None:
+    side.spawn("b")
+    side.tell("b", *WORDS)
+    side.tell("a", "end b", "x")
+    assert side.wait(lambda: "x" in side.words["a"])
+    assert side.words["a"] == ["started", "end b: True", "x"]
+    assert side.words["b"] == ["started", *WORDS, "stopped"]
+
+
+def test_something_repeats_until_it_is_ended(side: Side) -> None:
+    beats: list[str] = []
+    end = side.system.repeat(0.01, lambda: side.heard(beats, "beat"))
+    assert side.wait(lambda: len(beats) >= 3)
+    end()
+    end()
+
+
+def test_where_an_actor_is_can_be_asked_at_any_time(side: Side) -> None:
+    side.hang("a")
+    side.tell("a", "x")
+    assert isinstance(side.system.stack("a"), str)
+    side.system.fence("a")
+    assert side.system.stack("a") == ""
