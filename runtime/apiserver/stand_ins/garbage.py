@@ -19,7 +19,7 @@ from runtime.apiserver.core.removal import (
     delete_object,
     store,
 )
-from runtime.apiserver.storage.store import ADDED, DELETED, Change
+from runtime.apiserver.storage.store import DELETED, Change
 
 _Place = tuple[str, Key]  # storage, key
 
@@ -62,7 +62,7 @@ class GarbageCollector:
                 self._collect(dependent)
         elif b'"deletionTimestamp"' in change.raw:
             self._finalize(place)
-        if change.type == ADDED and references:
+        if any(reference not in before for reference in references):  # perhaps to an owner that has gone meanwhile
             self._collect(place)
         for reference in before:
             if reference not in references:

@@ -93,6 +93,15 @@ def test_what_is_made_for_an_owner_that_is_gone_goes_too(api: Api) -> None:
     assert not api.exists("pods", "web")
 
 
+def test_what_is_adopted_by_an_owner_that_is_gone_goes_too(api: Api) -> None:
+    owner = api.create("replicasets", api.replicaset("rs")).obj
+    api.create("pods", api.pod("p"))
+    api.delete("replicasets", "rs")
+    references = api.owned(api.pod("p"), owner)["metadata"]["ownerReferences"]
+    api.patch("pods", "p", {"metadata": {"ownerReferences": references}})
+    assert not api.exists("pods", "p")
+
+
 def test_an_owner_of_an_unknown_kind_counts_as_there(api: Api) -> None:
     owner = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "u"}}
     api.create("pods", api.owned(api.pod(), owner))
