@@ -17,6 +17,7 @@ from actors.simulation.trials.nodes.actions import bare_pod, cordon, draw_spell,
 from actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.trial import Trial
+from protocols.nodes import NO_EXECUTE
 from protocols.objects import Object, is_deleting, name_of
 from protocols.resources import NODES, PODS
 from protocols.tolerations import find_toleration
@@ -34,18 +35,29 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
-    """One without an end begins with a cordon, as `kubectl drain` does. Else pods that tolerate the taint for a while
-    would be evicted, replaced and bound there again, for ever.
+    """The node is cordoned, as `kubectl drain` does, where pods of workloads would be evicted, replaced and bound there
+    again: for ever if there is no end, many times a second if they tolerate the taint for 0 s. The scheduler looks at
+    no tolerationSeconds.
     """
     spell = draw_spell(scenario, chance)
     for number, tolerated in enumerate((None, chance.choice(SOON), 60)):
         tolerated_here = tolerations(15, maintenance=tolerated)
         yield bare_pod(spell.at - 2.0, f"guest-{name}-{number}", node=name, tolerations=tolerated_here)
-    if not spell.ends:
-        yield from cordon(name, spell)
+    first, *last = cordon(name, spell)
+    cordoned = not spell.ends or _evicted_at_once(scenario.pod)
+    if cordoned:
+        yield first
     yield set_taint(spell.at, name, MAINTENANCE, there=True)
     if spell.ends:
         yield set_taint(spell.end, name, MAINTENANCE, there=False)
+    if cordoned:
+        yield from last
+
+
+def _evicted_at_once(pod: Mapping[str, Any]) -> bool:
+    """Whether pods with this spec are bound to a node under maintenance, and have to go in the same moment."""
+    toleration = find_toleration(pod.get("tolerations"), {"key": MAINTENANCE, "effect": NO_EXECUTE})
+    return toleration is not None and toleration.get("tolerationSeconds") == 0
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

@@ -1,0 +1,58 @@
+"""Users who maintain a node do not have the scheduler bind pods to it that are evicted in the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from actors.hollow.node_objects import new_node
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.nodes.taint_eviction import TRIAL
+from actors.simulation.trials.nodes.taints import MAINTENANCE, tolerations
+from actors.simulation.trials.scenario import Action, Fleet, Scenario
+from protocols.resources import NODES
+from runtime.logs.standard_log import quiet_log
+
+FLEET = Fleet(nodes=7, zones=2)
+WELL, CORDONED, TAINTED, BOTH = (False, False), (False, True), (True, False), (True, True)
+
+
+def maintenance(tolerated: int | None, *, ends: bool) -> tuple[str, list[Action]]:
+    """A node, and what the first scenario that maintains one does to it. tolerated: by pods of workloads, seconds."""
+    pod = {"tolerations": tolerations(15, maintenance=tolerated)}
+    for number in range(100):
+        scenario = Scenario(number, seconds=50, fleet=FLEET, pod=pod, steady=False)
+        done = [action for action in TRIAL.actions(scenario) if action.text.startswith("Node ")]
+        if done and any("loses the taint" in action.text for action in done) == ends:
+            return done[0].text.split()[1].rstrip(":"), sorted(done, key=lambda action: action.at)
+    raise AssertionError("no scenario has it")
+
+
+def states(name: str, actions: Sequence[Action]) -> list[tuple[bool, bool]]:
+    """Of the node, at first and after each action: whether it has the taint, and whether it is cordoned."""
+    cluster = SimulatedCluster(log=quiet_log())
+    cluster.create(NODES, new_node(Scenario(0, seconds=50, fleet=FLEET).nodes.machines[name], now=0.0))
+    seen = []
+    for action in (None, *actions):
+        assert action is None or action.do(cluster)
+        node = cluster.get(NODES, name)
+        assert node is not None
+        taints = [taint["key"] for taint in node["spec"].get("taints") or ()]
+        seen.append((MAINTENANCE in taints, bool(node["spec"].get("unschedulable"))))
+    return seen
+
+
+@pytest.mark.parametrize("tolerated", [None, 5, 30])
+def test_where_pods_do_not_come_back_at_once_a_node_is_tainted_for_a_while(tolerated: int | None) -> None:
+    assert states(*maintenance(tolerated, ends=True)) == [WELL, TAINTED, WELL]
+
+
+def test_where_pods_tolerate_the_taint_for_no_second_the_node_is_cordoned_as_long_as_it_has_the_taint() -> None:
+    """A false alarm: a pod was bound there, evicted and replaced five times a second, which looked like a hot loop."""
+    assert states(*maintenance(0, ends=True)) == [WELL, CORDONED, BOTH, CORDONED, WELL]
+
+
+@pytest.mark.parametrize("tolerated", [None, 0, 15])
+def test_maintenance_for_good_begins_with_a_cordon(tolerated: int | None) -> None:
+    assert states(*maintenance(tolerated, ends=False)) == [WELL, CORDONED, BOTH]
