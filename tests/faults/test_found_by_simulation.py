@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL
 from actors.simulation.trials.actions import create, delete
 from actors.simulation.trials.workloads.actions import workload
@@ -160,3 +161,9 @@ def test_a_controller_that_was_paused_as_it_hung_knows_what_it_knew() -> None:
     gone = delete(13.22, DEPLOYMENTS, "default/web")
     briefly = dataclasses.replace(USUAL, actions=lambda _: (create(1.0, DEPLOYMENTS, WEB), gone))
     assert check(8000082, parse_faults(plan), setting=briefly).violations == []
+
+
+def test_a_user_does_not_wait_for_a_pod_that_comes_once_nodes_speak_again() -> None:
+    """A false alarm: with the strategy Recreate no pod comes before those on silent nodes are gone."""
+    wishes = (1, 11, 13, 16, 26)
+    assert check(9000170, (), setting=NODES_TOO, wishes=wishes).violations == []

@@ -26,7 +26,7 @@ from actors.simulation.trials.workloads.actions import (
     workloads,
 )
 from actors.simulation.trials.workloads.outcome import image_of, said_of, uncounted
-from protocols.objects import Object, controller_of, name_of, uid_of
+from protocols.objects import Key, Object, controller_of, name_of, uid_of
 from protocols.pods import pod_facts
 from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
 
@@ -68,6 +68,26 @@ def _paused(one: Subject, at: float) -> Iterator[Action]:
     yield unless_gone(resumed, DEPLOYMENTS, one.key)
 
 
+def _robbed_of_a_pod(one: Subject, at: float) -> Iterator[Action]:
+    """Not where it has none until a user does what is to come later: the two would wait for each other."""
+    for action in robbed_of_a_pod(one, at):
+        yield unless_held_up(action, one.key)
+
+
+def unless_held_up(action: Action, key: Key) -> Action:
+    """The same; it need not be done while the Deployment is paused or waits for pods on silent nodes."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        if action.do(cluster):
+            return True
+        deployment = cluster.get(DEPLOYMENTS, key)
+        if deployment is None:
+            return False
+        return bool(deployment["spec"].get("paused")) or _is_held_up(cluster, deployment)
+
+    return action._replace(do=do)
+
+
 def _forgetful(one: Subject, at: float) -> Iterator[Action]:
     kept = one.chance.choice((0, 1, 5))
     yield merge(at, DEPLOYMENTS, one.key, {"spec": {"revisionHistoryLimit": kept}}, f"keeps {kept} old ReplicaSets")
@@ -79,7 +99,7 @@ CHANGES = (
     given_an_image,
     scaled,
     scaled,
-    robbed_of_a_pod,
+    _robbed_of_a_pod,
     made_anew,
     patient,
     _restarted,
@@ -90,24 +110,31 @@ CHANGES = (
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    replica_sets = cluster.shown(REPLICASETS, NAMESPACE)
     for obj in cluster.shown(DEPLOYMENTS, NAMESPACE):
-        own = [one for one in replica_sets if (owner := controller_of(one)) is not None and owner.uid == uid_of(obj)]
-        if _is_held_up(cluster, obj, own):
+        if _is_held_up(cluster, obj):
             continue
+        own = _replica_sets_of(cluster, obj)
         counts = {"replicas": replicas_of(obj), "updatedReplicas": replicas_of(obj)}
         for field in ("readyReplicas", "availableReplicas"):
             counts[field] = sum((one.get("status") or {}).get(field) or 0 for one in own)
         yield from uncounted(DEPLOYMENTS, obj, counts)
 
 
-def _is_held_up(cluster: SimulatedCluster, deployment: Object, own: Iterable[Object]) -> bool:
+def _replica_sets_of(cluster: SimulatedCluster, deployment: Object) -> list[Object]:
+    uid = uid_of(deployment)
+    replica_sets = cluster.shown(REPLICASETS, NAMESPACE)
+    return [one for one in replica_sets if (owner := controller_of(one)) is not None and owner.uid == uid]
+
+
+def _is_held_up(cluster: SimulatedCluster, deployment: Object) -> bool:
     """With the strategy Recreate it waits for pods that are to go, on nodes that are silent for good."""
     if (deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
         return False
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
-    owners = set(map(uid_of, own))
-    for pod in cluster.shown(PODS, NAMESPACE) if silent else ():
+    if not silent:
+        return False
+    owners = set(map(uid_of, _replica_sets_of(cluster, deployment)))
+    for pod in cluster.shown(PODS, NAMESPACE):
         owner, facts = controller_of(pod), pod_facts(pod)
         if owner is not None and owner.uid in owners and facts.deleting and facts.node in silent:
             return True

@@ -1,0 +1,65 @@
+"""A user who deletes a pod of a Deployment waits for one, unless it comes only after what that user does later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from actors.controllers.workloads import deployment, replicaset
+from actors.reconciliation.specs import ControllerSpec
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.actions import create, merge
+from actors.simulation.trials.nodes.actions import Spell, all_fall_silent
+from actors.simulation.trials.scenario import Action, do_in_order
+from actors.simulation.trials.workloads.actions import kill, scale, workload
+from actors.simulation.trials.workloads.deployment import unless_held_up
+from protocols.resources import DEPLOYMENTS
+from runtime.logs.standard_log import quiet_log
+
+KEY = "default/web"
+NODES = ("hollow-node-0", "hollow-node-1")
+WORKLOADS = (deployment.SPEC, replicaset.SPEC)
+RECREATE = {"strategy": {"type": "Recreate"}}
+
+
+def user_waits_after(*actions: Action, controllers: Sequence[ControllerSpec] = WORKLOADS) -> list[str]:
+    """What was not done after half a minute."""
+    cluster = SimulatedCluster(log=quiet_log())
+    cluster.hollow_nodes(nodes=len(NODES), zones=1)
+    cluster.manager(controllers=controllers)
+    waiting = do_in_order(cluster, actions)
+    cluster.run_for(30)
+    return [action.text for action in waiting]
+
+
+def delete_a_pod(at: float) -> Action:
+    return unless_held_up(kill(at, "web", 0), KEY)
+
+
+def web(replicas: int = 2, **spec: Any) -> Action:
+    return create(1.0, DEPLOYMENTS, workload(DEPLOYMENTS, "web", replicas, "v1", **spec))
+
+
+def restart(at: float) -> Action:
+    return merge(at, DEPLOYMENTS, KEY, {"spec": {"template": {"metadata": {"annotations": {"again": "yes"}}}}})
+
+
+def resume(at: float) -> Action:
+    return merge(at, DEPLOYMENTS, KEY, {"spec": {"paused": False}})
+
+
+def test_nodes_speak_again_though_a_pod_that_waits_for_them_is_to_be_deleted() -> None:
+    silence = all_fall_silent(NODES, Spell(5.0, 15.0, ends=True))
+    assert user_waits_after(web(**RECREATE), *silence, restart(6.0), delete_a_pod(7.0)) == []
+
+
+def test_a_rollout_is_resumed_though_a_pod_that_it_makes_is_to_be_deleted() -> None:
+    assert user_waits_after(web(paused=True), delete_a_pod(7.0), resume(8.0)) == []
+
+
+@pytest.mark.parametrize("strategy", [RECREATE, {}])
+def test_it_waits_for_a_pod_that_a_controller_does_not_make(strategy: dict[str, Any]) -> None:
+    waiting = user_waits_after(web(**strategy), delete_a_pod(2.0), scale(3.0, DEPLOYMENTS, KEY, 3), controllers=())
+    assert len(waiting) == 2
