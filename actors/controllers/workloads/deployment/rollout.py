@@ -151,14 +151,15 @@ class Rollout:
         message = f'Failed to create new replica set "{name_of(wanted)}": {failure.message}'
         if progress_deadline(self.deployment) is not None:
             reported = self._with_condition(self._progressing("False", "ReplicaSetCreateError", message))
-            if not same_status(section(reported, "status"), section(self.deployment, "status")):
+            if reported is not self.deployment:
                 yield from perform(update(DEPLOYMENTS, reported, subresource="status"))  # a failure is ignored
         yield record(DEPLOYMENTS, self.deployment, "Warning", "ReplicaSetCreateError", message)
 
     def _note(self, revision: str, progressing: Object | None) -> Step[None]:
         """Write the new ReplicaSet's revision to the Deployment, together with a condition.
 
-        It is one write, as the status subresource accepts annotations too.
+        It is one write, as the status subresource accepts annotations too. Differs from upstream, which writes the
+        status also where both are noted already: a ReplicaSet that was deleted, or is not seen yet, is created again.
         """
         noted = self.deployment if progressing is None else self._with_condition(progressing)
         annotations = annotations_of(self.deployment)
@@ -230,8 +231,10 @@ class Rollout:
             yield from self.write_status({**self.deployment, "status": status})
 
     def _with_condition(self, new: Object) -> Object:
-        conditions = section(self.deployment, "status").get("conditions")
-        return with_status(self.deployment, conditions=set_condition(conditions, new))
+        """The Deployment with this condition: the object itself, if it has it."""
+        before = section(self.deployment, "status").get("conditions")
+        after = set_condition(before, new)
+        return self.deployment if after == before else with_status(self.deployment, conditions=after)
 
     def _progressing(self, status: str, reason: str, message: str) -> Object:
         return condition(PROGRESSING, status, reason, message, now=self._clock.now())

@@ -131,6 +131,36 @@ def test_unavailable_and_available_old_pods_go_in_two_steps_of_one_reconciliatio
     assert web.sizes() == {1: 2, 2: 0}
 
 
+def test_a_deleted_new_replica_set_comes_again_and_the_status_that_says_so_is_not_written_again(
+    rolled_out: Cluster,
+) -> None:
+    web = rolled_out
+    web.set_image("web:2")
+    web.settle()
+    before = web.deployment
+    web.must(Delete(REPLICASETS.id, f"default/{name_of(web.replica_sets()[2])}", grace_seconds=0))
+    assert writes(web.sync()) == [("Create", "replicasets", "")]  # its revision and Progressing are noted already
+    assert web.sizes() == {1: 3, 2: 1}
+    assert web.deployment == before
+
+
+def test_a_controller_that_does_not_see_the_newest_replica_set_writes_no_status_as_it_is(rolled_out: Cluster) -> None:
+    """A new leader, whose watch of ReplicaSets was broken all the while, gives the same revision once more."""
+    web = rolled_out
+    web.observe()
+    web.set_image("web:2")
+    web.observe(DEPLOYMENTS)
+    web.reconcile()
+    web.restart()
+    web.set_image("web:3")
+    web.observe(DEPLOYMENTS)
+    assert writes(web.reconcile()) == [("Create", "replicasets", ""), ("Update", "deployments", "status")]
+    assert web.deployment["status"]["observedGeneration"] == 3
+    web.settle()  # the watch is back
+    assert web.images() == {1: "web:1", 2: "web:2", 3: "web:3"}
+    assert annotations_of(web.deployment)["deployment.kubernetes.io/revision"] == "3"
+
+
 def test_the_progressing_condition_tells_of_each_step(rolled_out: Cluster) -> None:
     web = rolled_out
     web.set_image("web:2")
