@@ -8,6 +8,7 @@ Source: kubernetes v1.36 pkg/controller/podgc/gc_controller.go. Differences:
 - A pod to which several reasons apply is deleted once in a pass, and one that is gone already is no error.
 - The deletion has the pod's uid as precondition.
 - The quarantine of a node that came back starts over when it is missing again.
+- A pass that waits for answers looks again before each write: pods stay whose node came back, or into service.
 """
 
 from __future__ import annotations
@@ -178,15 +179,26 @@ class PodGarbageCollector:
         return {name for name, outcome in zip(suspects, outcomes, strict=True) if isinstance(outcome, NotFound)}
 
     def _remove(self, pods: Sequence[Entry], reason: Reason) -> Step[None]:
-        for some in batches(pods, BATCH):
+        for batch in batches(pods, BATCH):
+            some = self._still_doomed(batch, reason)
             for pod in some:
                 namespace, name = split_key(pod.key)
                 self._log.info(f"PodGC is force deleting Pod: {namespace}:{name}", uid=pod.uid, reason=str(reason))
                 self._meter.attempted(namespace, reason)
             alive = [pod for pod in some if not is_terminal(pod.facts)]
             unmarked = yield from self._together(alive, [self._mark(pod, reason) for pod in alive], reason)
-            rest = [pod for pod in some if pod.key not in unmarked]
+            rest = self._still_doomed([pod for pod in some if pod.key not in unmarked], reason)
             yield from self._together(rest, [_deletion(pod) for pod in rest], reason)
+
+    def _still_doomed(self, pods: Sequence[Entry], reason: Reason) -> Sequence[Entry]:
+        """Without those whose node came back, or into service, since the pass began: answers may have taken long."""
+        if reason not in (Reason.ORPHANED, Reason.OUT_OF_SERVICE):
+            return pods
+        nodes = {name: self._nodes.entry(name) for name in {pod.facts.node for pod in pods}}
+        if reason is Reason.ORPHANED:
+            return [pod for pod in pods if nodes[pod.facts.node] is None]
+        out = {name for name, node in nodes.items() if node is not None and self._is_out_of_service(node)}
+        return [pod for pod in pods if pod.facts.node in out]
 
     def _mark(self, pod: Entry, reason: Reason) -> Command:
         """Set it to Failed."""

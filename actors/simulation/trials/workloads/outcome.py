@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from actors.controllers.nodes.pod_garbage_collector import CONDITION_REASON
+from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.ownership import replicas_of
 from actors.simulation.trials.scenario import NAMESPACE
@@ -13,7 +15,7 @@ from actors.simulation.trials.silence import nodes_are_well
 from protocols.conditions import find_condition
 from protocols.objects import Object, controller_of, labels_of, metadata, name_of, uid_of
 from protocols.pods import PodFacts, is_active, is_terminal, pod_facts
-from protocols.resources import PODS, Resource
+from protocols.resources import NODES, PODS, Resource
 from protocols.times import parse_time
 
 
@@ -70,12 +72,14 @@ def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping
 
     A ReplicaSet of size 0 that a Deployment owns is left out: how many there are depends on how rollouts overlapped.
     All that a Deployment owns are left out where nodes are silent, as its rollout may wait for pods there.
+    A pod that the pod garbage collector set to Failed is left out if its node came back before the deletion.
     """
     state: dict[str, Any] = {}
+    nodes = set(map(name_of, cluster.shown(NODES)))
     phases: dict[str, Counter[str]] = {}
     for pod in cluster.shown(PODS, NAMESPACE):
         owner = controller_of(pod)
-        if owner is not None:
+        if owner is not None and not (_is_taken_for_orphaned(pod) and pod_facts(pod).node in nodes):
             phases.setdefault(owner.uid, Counter())[_phase(pod_facts(pod))] += 1
     for obj in cluster.shown(resource, NAMESPACE):
         owner = controller_of(obj)
@@ -85,6 +89,11 @@ def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping
         pods = {"pods": dict(sorted(phases.get(uid_of(obj), Counter()).items()))} if nodes_are_well(cluster) else {}
         state[called] = {**said_of(cluster, obj), **pods}
     return state
+
+
+def _is_taken_for_orphaned(pod: Object) -> bool:
+    condition = find_condition((pod.get("status") or {}).get("conditions"), DISRUPTION_TARGET)
+    return pod_facts(pod).phase == "Failed" and condition is not None and condition.get("reason") == CONDITION_REASON
 
 
 def _phase(facts: PodFacts) -> str:

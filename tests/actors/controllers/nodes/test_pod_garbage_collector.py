@@ -285,6 +285,49 @@ def test_on_a_node_that_is_out_of_service_pods_go_that_are_being_deleted(
     assert manager.metrics.counter(FORCE_DELETIONS, "default", "out-of-service").value == len(deleted(cluster))
 
 
+# What becomes otherwise during a pass.
+
+
+def slow_to_answer(make_cluster: Callable[..., SimulatedCluster], *, since: float) -> SimulatedCluster:
+    """The answer to the first write to pod "a" is lost: the pass waits until it gives up."""
+    lost = Fault(kind=FaultKind.OUTCOME_LOST, start=since, resource="pods", object="default/a", most=1)
+    return make_cluster(faults=[lost])
+
+
+def test_pods_of_a_node_that_comes_back_during_a_pass_stay(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    cluster = slow_to_answer(make_cluster, since=30.0)
+    start(cluster)
+    orphan(cluster, "a", on="back")
+    orphan(cluster, "b", on="back", phase="Failed")
+    orphan(cluster, "c", on="gone", phase="Failed")
+    assert cluster.run_until(lambda: bool(sent(cluster)), within=60.0)
+    assert sent(cluster) == ["PATCH pods/a/status"]
+    cluster.create(NODES, node("back"))
+    cluster.run_for(70.0)
+    assert deleted(cluster) == ["c"]
+    assert left(cluster) == {"a", "b"}
+
+
+def test_pods_of_a_node_that_is_back_in_service_during_a_pass_stay(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    cluster = slow_to_answer(make_cluster, since=0.5)
+    for name in ("n1", "n2"):
+        cluster.create(NODES, node(name))
+        set_taints(cluster, name, taint(OUT_OF_SERVICE))
+    for name, on, phase in (("a", "n1", "Running"), ("b", "n1", "Succeeded"), ("c", "n2", "Succeeded")):
+        cluster.create(PODS, pod(name, node=on, metadata={"finalizers": ["test/hold"]}))
+        set_phase(cluster, name, phase)
+        cluster.delete(PODS, f"default/{name}")
+    cluster.run_for(1.0)
+    start(cluster)
+    assert cluster.run_until(lambda: bool(sent(cluster)), within=5.0)
+    assert sent(cluster) == ["PATCH pods/a/status"]
+    set_taints(cluster, "n1")
+    cluster.run_for(60.0)
+    assert set(deleted(cluster)) == {"c"}
+
+
 # The pass.
 
 
