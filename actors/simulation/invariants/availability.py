@@ -8,12 +8,10 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.deployments import Decision, Decisions
 from actors.simulation.invariants.knowledge import History
 from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
-from actors.simulation.invariants.rollouts import bounds_of, size_of
+from actors.simulation.invariants.rollouts import SIZED_FOR, bounds_of, size_of
 from protocols.objects import Object, annotations_of, controller_of, decode_object, name_of, resource_version_of, uid_of
 from protocols.pods import is_active, pod_facts
 from runtime.apiserver.storage.store import ADDED, DELETED, Change
-
-SIZED_FOR = "deployment.kubernetes.io/desired-replicas"  # of the Deployment, as a ReplicaSet was sized
 
 
 class NeverFewerThanAllowed:

@@ -102,10 +102,10 @@ class SizesWithinBounds:
                 views.append(newest)
             if isinstance(command, Create | Update) and command.resource == REPLICASETS.id and not command.subresource:
                 replica_set = decode_object(command.body)
-                wanted = size_of(replica_set).wanted
-                objections = [view.objection(uid_of(replica_set), wanted) for view in views]
+                size = size_of(replica_set)
+                objections = [view.objection(uid_of(replica_set), size) for view in views]
                 if all(objections):
-                    what = f"ReplicaSet {name_of(replica_set)} is given {wanted} pods"
+                    what = f"ReplicaSet {name_of(replica_set)} is given {size.wanted} pods"
                     fail(f"{what}: {'; or '.join(dict.fromkeys(objections)) or 'its Deployment is unknown'}")
 
     @staticmethod

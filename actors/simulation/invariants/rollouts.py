@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from protocols.objects import Object
+from protocols.objects import Object, annotations_of
 
 
 class Bounds(NamedTuple):
@@ -44,16 +44,21 @@ def _pods(number: int | str | None, replicas: int) -> float:
     return number or 0
 
 
+SIZED_FOR = "deployment.kubernetes.io/desired-replicas"  # of the Deployment, as a ReplicaSet was sized
+
+
 class Size(NamedTuple):
-    """A ReplicaSet's: pods wanted, and pods available of these."""
+    """A ReplicaSet's: pods wanted, and pods available of these. sized_for: the Deployment's size, as noted."""
 
     wanted: int
     available: int
+    sized_for: str = ""
 
 
 def size_of(replica_set: Object) -> Size:
     wanted = int(replica_set["spec"].get("replicas", 1))
-    return Size(wanted, min(wanted, int((replica_set.get("status") or {}).get("availableReplicas", 0))))
+    available = min(wanted, int((replica_set.get("status") or {}).get("availableReplicas", 0)))
+    return Size(wanted, available, annotations_of(replica_set).get(SIZED_FOR, ""))
 
 
 @dataclass(slots=True)
@@ -63,12 +68,17 @@ class View:
     bounds: Bounds
     sizes: dict[str, Size]
 
-    def objection(self, uid: str, wanted: int) -> str:
-        """What is wrong with giving that ReplicaSet this size; nothing if it is right."""
-        before = self.sizes.get(uid, Size(0, 0))
+    def objection(self, uid: str, after: Size) -> str:
+        """What is wrong with giving that ReplicaSet this size; nothing if it is right.
+
+        A Deployment whose size changes in a rollout keeps its ReplicaSets' shares, and not what is available.
+        """
+        before, wanted = self.sizes.get(uid, Size(0, 0)), after.wanted
         rest = sum(size.wanted for other, size in self.sizes.items() if other != uid)
         if wanted > before.wanted and rest + wanted > self.bounds.most:
             return f"that makes {rest + wanted} pods, {self.bounds.most} are allowed"
+        if before.sized_for and after.sized_for != before.sized_for:
+            return ""
         available = sum(size.available for size in self.sizes.values())
         left = available - before.available + min(before.available, wanted)
         if left < min(available, self.bounds.fewest):
