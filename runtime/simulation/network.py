@@ -17,6 +17,7 @@ from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import ADDED
 from runtime.apiserver.storage.watches import INITIAL_EVENTS_END, Watch, event_line
 from runtime.client.api import Request, Response
+from runtime.client.retries import retry_delay
 from runtime.faults.answers import no_answer, refusal
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import Fault, FaultKind
@@ -149,7 +150,10 @@ def _name_in(request: Request) -> str:
 
 
 class SimulatedTransport:
-    """Implements runtime.client.api.Transport for one process. The lines of one watch arrive in order."""
+    """Implements runtime.client.api.Transport for one process. The lines of one watch arrive in order.
+
+    As over HTTP, a refusal that says when to come back is tried again, within the request's time (client/retries.py).
+    """
 
     def __init__(self, network: SimulatedNetwork, process: str, http: SideThread) -> None:
         self._network, self._process, self._http = network, process, http
@@ -185,7 +189,7 @@ class SimulatedTransport:
 
 
 class _Exchange:
-    """One request on its way there and back."""
+    """One request on its way there and back, perhaps several times."""
 
     def __init__(
         self,
@@ -201,6 +205,7 @@ class _Exchange:
         self._network, self._clock = network, network.clock
         self._process, self._http, self._client = process, http, client
         self._request, self._permit, self._on_response = request, permit, on_response
+        self._retries = 0
         self._answered = False
 
     def depart(self) -> None:
@@ -242,7 +247,7 @@ class _Exchange:
             self._give_up()
             return
         self._respond(response)
-        if network.strike(FaultKind.OUTCOME_REPEATED, scope) is not None:
+        if response.retry_after == 0 and network.strike(FaultKind.OUTCOME_REPEATED, scope) is not None:
             self._respond(response, again=True)
 
     def _respond(self, response: Response, *, again: bool = False) -> None:
@@ -264,11 +269,28 @@ class _Exchange:
 
     def _deliver(self, response: Response, *, again: bool = False) -> None:
         if not again:
-            if self._answered:
+            if self._answered or self._comes_back(response):
                 return
             self._answered = True
         self._network.note(self._process, f"{self._request.method} {self._request.path} returned {response.status}")
         self._on_response(response)
+
+    def _comes_back(self, response: Response) -> bool:
+        """Whether the request goes out again, and this was no answer to it."""
+        method, path = self._request.method, self._request.path
+        delay = retry_delay(
+            method=method,
+            status=response.status,
+            retry_after=response.retry_after,
+            retries=self._retries,
+            remaining=self._left,
+        )
+        if delay is None:
+            return False
+        self._retries += 1
+        self._network.note(self._process, f"{method} {path} returned {response.status}, and goes out again")
+        self._clock.call_after(delay, lambda: self._http.do(self.depart))
+        return True
 
 
 class SimulatedStream:

@@ -187,6 +187,67 @@ def test_the_time_of_a_request_counts_from_when_it_is_sent(side: Side) -> None:
     assert late.error
 
 
+AFTER = 1.0  # seconds, the least that a Retry-After header says
+
+
+class Refusing:
+    """The server refuses requests of these names: name → (status, how often). handled: the names, as they came."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.plan: dict[str, tuple[int, float]] = {}
+        self.handled: list[str] = []
+        self.refused: Callable[[str], None] = lambda _name: None
+        handle = ApiServer.handle
+
+        def refusing(server: ApiServer, request: Request, **more: Any) -> Response:
+            name = request.path.rpartition("/")[2] if request.method == "GET" else request.query.get("fieldManager", "")
+            self.handled.append(name)
+            status, times = self.plan.get(name, (0, 0))
+            if self.handled.count(name) > times:
+                return handle(server, request, **more)
+            self.refused(name)
+            return Response(status=status, body=b"{}", retry_after=AFTER)
+
+        monkeypatch.setattr(ApiServer, "handle", refusing)
+
+
+@pytest.fixture
+def refusing(side: Side, monkeypatch: pytest.MonkeyPatch) -> Refusing:
+    return Refusing(monkeypatch)
+
+
+def test_a_refusal_that_says_when_to_come_back_is_tried_again(side: Side, refusing: Refusing) -> None:
+    tenure = Tenure()
+    tenure.extend(side.clock.monotonic() + 100.0)
+    refusing.plan = {"written": (429, 1), "read": (500, 1), "busy": (503, 1), "deposed": (429, 1)}
+    refusing.refused = lambda name: tenure.end() if name == "deposed" else None
+    began = side.clock.monotonic()
+    side.send("POST", body=posted_pod("written"), query={"fieldManager": "written"})
+    side.send("POST", body=posted_pod("deposed"), query={"fieldManager": "deposed"}, permit=Permit(tenure=tenure))
+    side.send("GET", f"{PODS}/read")
+    side.send("GET", f"{PODS}/busy")
+    responses = [side.next()[1] for _ in range(4)]
+    assert side.clock.monotonic() - began >= AFTER
+    assert sorted(response.status for response in responses) == [0, 201, 404, 404]
+    assert [response.sent for response in responses if response.status == 0] == [False]
+    assert sorted(refusing.handled) == ["busy", "busy", "deposed", "read", "read", "written", "written"]
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "timeout"),
+    [("POST", 504, 30.0), ("POST", 500, 30.0), ("POST", 429, AFTER / 2), ("GET", 404, 30.0)],
+)
+def test_a_refusal_stands_that_may_have_been_carried_out_or_whose_time_is_short(
+    side: Side, refusing: Refusing, method: str, status: int, timeout: float
+) -> None:
+    refusing.plan = {"one": (status, 100)}
+    path = f"{PODS}/one" if method == "GET" else PODS
+    began = side.clock.monotonic()
+    response = side.ask(method, path, posted_pod("one"), query={"fieldManager": "one"}, timeout=timeout)
+    assert (response.status, response.retry_after, refusing.handled) == (status, AFTER, ["one"])
+    assert side.clock.monotonic() - began < AFTER
+
+
 def test_a_watch_brings_whole_lines_in_order_and_nothing_once_it_is_cancelled(side: Side) -> None:
     stream = side.watch(
         resourceVersion="0", sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true"
