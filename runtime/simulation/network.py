@@ -206,7 +206,7 @@ class _Exchange:
         self._process, self._http, self._client = process, http, client
         self._request, self._permit, self._on_response = request, permit, on_response
         self._retries = 0
-        self._answered = False
+        self._acknowledged = self._answered = False
 
     def depart(self) -> None:
         """On the thread of HTTP: the bytes go out, if they may."""
@@ -243,6 +243,14 @@ class _Exchange:
             response = network.serve(request)
             for witness in network.witnesses:
                 witness.carried_out(self._process, self._client, request, response)
+        network.server.when_durable(lambda: self._acknowledge(response))
+        if not self._acknowledged:
+            self._give_up()  # unless that comes in time
+
+    def _acknowledge(self, response: Response) -> None:
+        """What the server has handled is on disk: a crash before that takes it away, and no response says otherwise."""
+        self._acknowledged = True
+        network, scope = self._network, self.scope
         if network.partition(scope) is not None or network.strike(FaultKind.OUTCOME_LOST, scope) is not None:
             self._give_up()
             return

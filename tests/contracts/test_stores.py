@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,16 +19,23 @@ PATIENCE = 10.0  # seconds
 class Side:
     """A disk; `open` is what a server that starts on it has for a store, once the one before is closed."""
 
-    def __init__(self, opened: Callable[[Callable[[Callable[[], None]], None]], Store]) -> None:
-        self._opened = opened
+    def __init__(self) -> None:
         self._posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.durable: list[int] = []
-        self.store = self._open()
+        self.failures: list[Exception] = []
+        self._open()
 
-    def _open(self) -> Store:
-        store = self._opened(self._posted.put)
+    def open(self, post: Callable[[Callable[[], None]], None]) -> Store:
+        raise NotImplementedError
+
+    def crash(self) -> None:
+        """The server's process is gone at this moment, and another one starts on what is on the disk."""
+        self._posted = queue.SimpleQueue()
+        self._open()
+
+    def _open(self) -> None:
+        self.store = store = self.open(self._posted.put)
         self.revision, self.loaded = store.revision(), sorted(store.load())
-        return store
 
     def commit(self, *changes: Change) -> None:
         self.store.commit(changes, lambda: self.durable.append(changes[-1].revision))
@@ -40,21 +48,48 @@ class Side:
 
     def restart(self) -> None:
         self.store.close()
-        self.store = self._open()
+        self._open()
 
 
-@pytest.fixture(params=["sqlite", "simulated disk"])
-def side(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Side]:
-    failures: list[Exception] = []
-    disk = SimulatedDisk()
+class Sqlite(Side):
+    def __init__(self, directory: Path) -> None:
+        self._path, self._left = directory / "0.db", list[Store]()
+        super().__init__()
 
-    def sqlite(post: Callable[[Callable[[], None]], None]) -> Store:
-        return SqliteStore(tmp_path / "db", post=post, failed=failures.append)
+    def open(self, post: Callable[[Callable[[], None]], None]) -> Store:
+        return SqliteStore(self._path, post=post, failed=self.failures.append)
 
-    made = Side(sqlite if request.param == "sqlite" else lambda _post: disk)
+    def crash(self) -> None:
+        # The files as they are now, whatever the store's thread is doing: what a kill leaves behind.
+        was, self._path = self._path, self._path.with_name(f"{len(self._left) + 1}.db")
+        self._left.append(self.store)
+        for end in ("", "-wal"):
+            shutil.copy(f"{was}{end}", f"{self._path}{end}")
+        super().crash()
+
+    def close(self) -> None:
+        for store in (*self._left, self.store):
+            store.close()
+
+
+class Simulated(Side):
+    def __init__(self, _directory: Path) -> None:
+        self._disk = SimulatedDisk()
+        super().__init__()
+
+    def open(self, post: Callable[[Callable[[], None]], None]) -> Store:
+        return self._disk
+
+    def close(self) -> None:
+        self.store.close()
+
+
+@pytest.fixture(params=[Sqlite, Simulated], ids=["sqlite", "simulated disk"])
+def side(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sqlite | Simulated]:
+    made: Sqlite | Simulated = request.param(tmp_path)
     yield made
-    made.store.close()
-    assert failures == []
+    made.close()
+    assert made.failures == []
 
 
 def change(type_: str, key: str, revision: int, raw: bytes = b"{}", *, storage: str = "pods") -> Change:
@@ -106,3 +141,26 @@ def test_closing_finishes_what_was_committed(side: Side) -> None:
         side.commit(change(ADDED, f"default/{revision}", revision))
     side.restart()
     assert (side.revision, len(side.loaded)) == (20, 20)
+
+
+@pytest.mark.parametrize("acknowledged", [0, 1, 20, 40])
+def test_a_crash_takes_nothing_that_was_acknowledged_and_leaves_no_gap(side: Side, acknowledged: int) -> None:
+    """What was not acknowledged may be there or not: but no commit is there without those before it."""
+    for revision in range(1, 41):
+        side.commit(change(ADDED, f"default/{revision:02}", revision), change(MODIFIED, "default/all", revision))
+    known = max(side.wait(acknowledged), default=0)
+    side.crash()
+    assert known <= side.revision <= 40
+    there = [Stored("pods", f"default/{revision:02}", revision, b"{}") for revision in range(1, side.revision + 1)]
+    newest = [Stored("pods", "default/all", side.revision, b"{}")] if side.revision else []
+    assert side.loaded == there + newest
+
+
+def test_after_a_crash_it_goes_on(side: Side) -> None:
+    side.commit(change(ADDED, "default/a", 1))
+    side.wait(1)
+    side.crash()
+    side.commit(change(DELETED, "default/a", 2))
+    side.wait(2)
+    side.crash()
+    assert (side.revision, side.loaded) == (2, [])

@@ -18,6 +18,7 @@ from runtime.simulation.clock import VirtualClock
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.network import SimulatedNetwork, SimulatedStream
 from runtime.simulation.side_threads import SideThread
+from tests.runtime.apiserver.stores import HeldStore
 from tests.support.objects import pod
 
 LATENCY = 0.1
@@ -263,3 +264,27 @@ def test_a_restarted_server_has_what_was_committed() -> None:
     assert client.responses[-1][1] == 200
     client.send("DELETE", f"{PODS}/a")
     assert client.stored == []
+
+
+def test_a_response_waits_until_the_write_is_on_disk() -> None:
+    client, store = Client(), HeldStore()
+    client.network.server = ApiServer(store=store, clock=client.clock)
+    client.clock.call_after(3.0, store.release)
+    client.send("POST", body=pod("a"))
+    assert [(int(when), status) for when, status, _ in client.responses] == [(3, 201)]
+
+
+def test_a_crash_takes_a_write_that_was_not_on_disk_and_nobody_was_told_of_it() -> None:
+    client, store = Client(), HeldStore()
+    client.network.server = ApiServer(store=store, clock=client.clock)
+    watched = client.watch()
+
+    def crash() -> None:
+        client.network.server = ApiServer(store=client.disk, clock=client.clock)  # with nothing on it
+
+    client.clock.call_after(3.0, crash)
+    client.send("POST", body=pod("a"))
+    client.send("GET", f"{PODS}/a")
+    watched.cancel()
+    assert [(status, error) for _, status, error in client.responses] == [(0, "timed out"), (404, "")]
+    assert client.lines == []
