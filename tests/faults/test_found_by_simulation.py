@@ -167,3 +167,13 @@ def test_a_user_does_not_wait_for_a_pod_that_comes_once_nodes_speak_again() -> N
     """A false alarm: with the strategy Recreate no pod comes before those on silent nodes are gone."""
     wishes = (1, 11, 13, 16, 26)
     assert check(9000170, (), setting=NODES_TOO, wishes=wishes).violations == []
+
+
+def test_a_creation_that_arrives_after_its_outcome_is_no_decision_any_more() -> None:
+    """A false alarm: its name was free again, as the pod of a later try had been deleted."""
+    plan = (
+        "actor-vanished 4.35..27.13 rate=0.5 most=2 process=manager*; "
+        "command-delayed 3.82..18.03 rate=0.3 seconds=20 process=manager*; "
+        "command-delayed 4.08..37.43 rate=0.3 seconds=20 process=manager*"
+    )
+    assert check(10000262, parse_faults(plan), setting=USUAL).violations == []

@@ -2,11 +2,13 @@
 
 A pod is one too many if its creator had to know that there were enough: by the versions that its tables had reached,
 whatever they contain, by what it has submitted itself, and by what its owner wanted at the version that the owner's
-table had reached. It applies to the same controllers as counts.py.
+table had reached. It applies to the same controllers as counts.py. A creation that reaches the server after its sender
+was sent an outcome of each try is nobody's decision any more: it is not judged.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from actors.app.system import ControllerSystem
@@ -79,6 +81,7 @@ class NeverMorePodsThanWanted:
         self._starts: dict[str, int] = {}
         self._read: dict[tuple[str, str], int] = {}  # (process, uid of an owner) → newest version that it read live
         self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and what it asks for
+        self._open: Counter[tuple[str, bytes]] = Counter()  # creations without an outcome, likewise
         self._active: dict[str, dict[str, _Active]] = {}  # by the owner's uid and the pod's
         self._owner: dict[str, str] = {}  # of each active pod, by uids
 
@@ -93,6 +96,8 @@ class NeverMorePodsThanWanted:
                 command is not None and sender in self._ownership.pod_senders
             ):
                 self._streaks.settled(command)
+                if isinstance(command, Create):
+                    self._open[process, command.body] -= 1
                 if (
                     isinstance(command, Get | Update)
                     and isinstance(outcome, Done)
@@ -107,7 +112,7 @@ class NeverMorePodsThanWanted:
                     self._committed(change)
             case Handled(process, _, request, response) if request.method == "POST" and response.status == 201:
                 decision = self._decisions.get((process, request.body))
-                if decision is not None:
+                if decision is not None and self._open[process, request.body] > 0:
                     self._made(decision, response.body, fail)
 
     def _submitted(self, process: str, system: ControllerSystem, submit: Submit) -> None:
@@ -130,6 +135,7 @@ class NeverMorePodsThanWanted:
                 shown = entry.resource_version if entry is not None else 0
                 newest = max(owners.version, shown, self._read.get((process, uid), 0))
                 self._decisions[process, command.body] = _Decision(asker, begun, newest)
+                self._open[process, command.body] += 1
 
     def _committed(self, change: Change) -> None:
         if change.storage in self._kinds:
