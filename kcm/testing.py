@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from actors.app.local_cluster import LocalCluster
     from actors.simulation import SimulatedCluster
     from actors.simulation.campaign.explaining import must_hold
+    from actors.simulation.campaign.many import Campaign, Tried, run_campaign
     from actors.simulation.campaign.setting import Setting
     from actors.simulation.driving import (
         Bench,
@@ -48,6 +49,9 @@ else:
         __name__,
         {
             "OutcomeReceived": "actors.simulation.invariants.observing:OutcomeReceived",
+            "Campaign": "actors.simulation.campaign.many:Campaign",
+            "run_campaign": "actors.simulation.campaign.many:run_campaign",
+            "Tried": "actors.simulation.campaign.many:Tried",
             "Called": "actors.simulation.invariants.observing:Called",
             "Entitled": "actors.simulation.invariants.observing:Entitled",
             "Handled": "actors.simulation.invariants.observing:Handled",
@@ -90,6 +94,7 @@ __all__ = [
     "Admitted",
     "Bench",
     "Called",
+    "Campaign",
     "Committed",
     "Driven",
     "Entitled",
@@ -111,6 +116,7 @@ __all__ = [
     "StillClock",
     "Submitted",
     "Trial",
+    "Tried",
     "bodies",
     "created_keys",
     "created_names",
@@ -121,4 +127,5 @@ __all__ = [
     "failing",
     "must_hold",
     "parse_faults",
+    "run_campaign",
 ]

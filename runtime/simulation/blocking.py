@@ -89,3 +89,4 @@ class Guard:
 
 
 guard = Guard()  # of this process, as the functions are
+alone = threading.RLock()  # held while worlds move, where several threads have worlds: there is one guard

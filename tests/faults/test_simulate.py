@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import types
@@ -16,8 +15,9 @@ from actors.reconciliation import create as create_pod
 from actors.reconciliation.specs import ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.checking import check
-from actors.simulation.campaign.command import main, setting_named
+from actors.simulation.campaign.command import main
 from actors.simulation.campaign.explaining import explained, must_hold, report, small
+from actors.simulation.campaign.named import setting_named
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run
 from actors.simulation.campaign.setting import Setting
@@ -101,7 +101,7 @@ def test_a_setting_of_another_package_is_named_by_its_module(monkeypatch: pytest
         ("no_such_module:SETTING", "No module named 'no_such_module'"),
         ("weekloads", "is none of workloads, nodes, nor module:ATTRIBUTE"),
     ):
-        with pytest.raises(argparse.ArgumentTypeError, match=error):
+        with pytest.raises(ValueError, match=error):
             setting_named(name)
 
 
@@ -176,11 +176,14 @@ def test_a_run_is_written_into_journals(tmp_path: Path, capsys: pytest.CaptureFi
     assert "Submit" in capsys.readouterr().out
 
 
-def test_journals_are_for_one_seed_and_wishes_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_that_make_no_sense_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, error in (
         (["--seeds", "2", "--journal", "x"], "--journal is for one seed"),
         (["--wishes", "one"], "'one'"),
         (["--references", "0"], "--references is 1 or more"),
+        (["--setting", "weekloads"], "'weekloads' is none of workloads, nodes, nor module:ATTRIBUTE"),
+        (["--jobs", "-1"], "--jobs is 0 or more"),
+        (["--failing", "x", "--wishes", "1"], "--failing is for what seeds draw"),
     ):
         with pytest.raises(SystemExit):
             main(arguments)

@@ -1,0 +1,71 @@
+"""A file of seeds that failed, to be tried first the next time: one a line, with its setting and what it violates.
+
+    workloads 17 converges once faults have stopped
+    test_website_faults:SETTING 3 one Deployment each; the same end as without faults
+
+A line may be added by hand; what follows the seed is for people. Several settings may share a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+HEAD = "# Seeds that failed, tried first: python -m kcm.simulate --failing FILE. Setting, seed, what was violated.\n"
+
+
+class KeptSeedsError(ValueError):
+    """The file cannot be read or written; the text is one line for people."""
+
+
+class KeptSeeds:
+    """Those of one setting in the file. All of it raises KeptSeedsError."""
+
+    def __init__(self, file: Path, *, setting: str) -> None:
+        self._file, self._setting = file, setting
+        self._read()
+
+    def seeds(self) -> tuple[int, ...]:
+        """In the order of the file."""
+        return tuple(seed for setting, seed in self._read() if setting == self._setting)
+
+    def learn(self, seed: int, violated: Iterable[str]) -> None:
+        """It was tried: what it violates, nothing if it holds. The file is read again: others may have added to it."""
+        known, this = self._read(), (self._setting, seed)
+        names = list(dict.fromkeys(violated))
+        if names and this not in known:
+            known[this] = "; ".join(names)
+        elif not names and this in known:
+            del known[this]
+        else:
+            return
+        self._write(known)
+
+    def _read(self) -> dict[tuple[str, int], str]:
+        try:
+            text = self._file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {}
+        except (OSError, UnicodeDecodeError) as err:
+            raise KeptSeedsError(f"{self._file} cannot be read: {err}") from err
+        found = {}
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.strip() and not line.startswith("#"):
+                setting, _, rest = line.partition(" ")
+                seed, _, violated = rest.partition(" ")
+                try:
+                    found[setting, int(seed)] = violated
+                except ValueError as err:
+                    raise KeptSeedsError(f"{self._file}, line {number}: no setting and seed: {line!r:.100}") from err
+        return found
+
+    def _write(self, known: dict[tuple[str, int], str]) -> None:
+        lines = [f"{setting} {seed} {violated}".rstrip() for (setting, seed), violated in known.items()]
+        beside = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text("".join([HEAD, *(f"{line}\n" for line in lines)]), encoding="utf-8")
+            os.replace(beside, self._file)
+        except OSError as err:
+            raise KeptSeedsError(f"{self._file} cannot be written: {err}") from err

@@ -1,0 +1,236 @@
+"""Many seeded runs, one after the other or on the workers of an executor: the same results in the same order."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.explaining import explained, report, small
+from actors.simulation.campaign.kept_seeds import KeptSeeds
+from actors.simulation.campaign.named import name_for_others, setting_named
+from actors.simulation.campaign.setting import USUAL, Setting
+from actors.simulation.invariants.observing import Violation
+from runtime.faults.vocabulary import Fault, FaultKind
+from runtime.process.pool import BrokenExecutor, Executor, Future, processes
+from runtime.simulation.blocking import alone
+
+REFERENCES = 4
+AHEAD = 4096  # attempts that an executor has at a time: it may stand for a cluster of machines
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One seed to be tried; callable, so that an executor can carry it out. Pickled, it has its setting's name.
+
+    faults, wishes: None for those that the seed draws. compared: see `check`. shrink: a failure is reported with the
+    fewest faults and wishes. journal: see Recording.
+    """
+
+    setting: Setting
+    seed: int
+    faults: tuple[Fault, ...] | None = None
+    wishes: tuple[int, ...] | None = None
+    compared: bool = True
+    shrink: bool = True
+    journal: Path | None = None
+
+    def __call__(self) -> Tried:
+        with alone:  # on an executor of threads they take turns
+            return self._tried()
+
+    def _tried(self) -> Tried:
+        setting, began = self.setting, time.process_time()
+        first = one = check(self.seed, self.faults, setting=setting, wishes=self.wishes, compared=self.compared)
+        if self.journal is not None:  # of the very run that was asked for
+            one = explained(one, setting=setting, journal=self.journal)
+        elif one.violations:
+            one = small(one, setting=setting) if self.shrink else explained(one, setting=setting)
+        return Tried(
+            seed=self.seed,
+            wishes=len(first.wishes),
+            faults=len(first.faults),
+            struck=first.struck,
+            checks=first.checked.total(),
+            seconds=first.seconds,
+            violations=tuple(first.violations),
+            report=report(one) if first.violations else "",
+            spent=time.process_time() - began,
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., Attempt], tuple[Any, ...]]:
+        rest = (self.seed, self.faults, self.wishes, self.compared, self.shrink, self.journal)
+        return _attempt, (name_for_others(self.setting), *rest)
+
+
+def _attempt(name: str, *rest: Any) -> Attempt:
+    return Attempt(setting_named(name), *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of one seed.
+
+    wishes, faults: how many there were. struck: how often each kind of fault struck. checks: of all invariants.
+    seconds: virtual. report: all about the violations; "" where there are none. spent: seconds of the processor's time.
+    """
+
+    seed: int
+    wishes: int
+    faults: int
+    struck: Counter[FaultKind]
+    checks: int
+    seconds: float
+    violations: tuple[Violation, ...]
+    report: str
+    spent: float
+
+
+@dataclass(slots=True)
+class Campaign:
+    """What came of many seeds. failed: those that violate an invariant, in the order in which they were tried."""
+
+    setting: str
+    runs: int = 0
+    wishes: int = 0
+    faults: int = 0
+    checks: int = 0
+    seconds: float = 0.0
+    spent: float = 0.0
+    struck: Counter[FaultKind] = field(default_factory=Counter)
+    failed: list[Tried] = field(default_factory=list)
+
+    def add(self, one: Tried) -> None:
+        self.runs += 1
+        self.wishes += one.wishes
+        self.faults += one.faults
+        self.checks += one.checks
+        self.seconds += one.seconds
+        self.spent += one.spent
+        self.struck += one.struck
+        if one.violations:
+            self.failed.append(one)
+
+    def must_hold(self) -> None:
+        """For tests: raises AssertionError with the reports of the seeds that failed."""
+        if self.failed:
+            raise AssertionError("\n\n".join([*(one.report for one in self.failed), self.summary()]))
+
+    def summary(self) -> str:
+        """In one line."""
+        parts = [
+            _many(self.runs, "run"),
+            f"{_many(self.wishes, 'wish', 'wishes')} of users",
+            f"{_many(self.faults, 'fault')} that struck {_many(self.struck.total(), 'time')}",
+            _many(self.checks, "check"),
+            f"{len(self.failed)} failed",
+        ]
+        return f"{', '.join(parts)}; {self.seconds:.0f} simulated seconds in {self.spent:.1f} s of CPU"
+
+
+def _many(number: int, one: str, more: str = "") -> str:
+    return f"{number} {one if number == 1 else more or f'{one}s'}"
+
+
+def run_campaign(
+    setting: Setting = USUAL,
+    seeds: Iterable[int] = range(100),
+    *,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    failing: Path | None = None,
+    references: int = REFERENCES,
+    faults: Sequence[Fault] | None = None,
+    wishes: Sequence[int] | None = None,
+    shrink: bool = True,
+    seen: Callable[[Tried], object] = lambda _: None,
+) -> Campaign:
+    """Try all of these seeds. Results and reports are the same, in the same order, wherever they are carried out.
+
+    jobs: so many at a time, each in a process of its own; 1 is this process, 0 as many as it may use processors.
+    executor: carries them out instead, and stays the caller's. Whatever is no thread of this process imports the
+    setting by its name. failing: a file of seeds that failed before, which are tried first; those that hold now leave
+    it, those that fail join it. references: one seed in so many is also compared with its run without faults.
+    faults, wishes: in place of what seeds draw. seen: called with each result, in order.
+
+    Raises what the setting's own functions raise, and ValueError for a setting that other processes cannot find.
+    """
+    if jobs < 0:
+        raise ValueError(f"jobs is 0 or more, not {jobs}")
+    if references < 1:
+        raise ValueError(f"references is 1 or more, not {references}")
+    if executor is not None and jobs != 1:
+        raise ValueError("jobs is for processes of our own: an executor says by itself how many it carries out at once")
+    if failing is not None and (faults is not None or wishes is not None):
+        raise ValueError("failing is for what seeds draw, not for faults or wishes that are given")
+    kept = None if failing is None else KeptSeeds(failing, setting=setting.name)
+    before = {} if kept is None else dict.fromkeys(kept.seeds())
+    given = None if faults is None else tuple(faults)
+    chosen = None if wishes is None else tuple(wishes)
+
+    def attempts() -> Iterator[Attempt]:
+        for seed in before:
+            yield Attempt(setting, seed, given, chosen, compared=True, shrink=shrink)
+        for seed in seeds:
+            if seed not in before:
+                yield Attempt(setting, seed, given, chosen, compared=seed % references == 0, shrink=shrink)
+
+    campaign = Campaign(setting.name)
+    with ExitStack() as closing:
+        if executor is None and jobs != 1:
+            name_for_others(setting)
+            executor = closing.enter_context(processes(jobs or None))
+        for one in _in_order(attempts(), executor):
+            campaign.add(one)
+            if kept is not None:
+                kept.learn(one.seed, [violation.invariant for violation in one.violations])
+            seen(one)
+    return campaign
+
+
+def _in_order(attempts: Iterable[Attempt], executor: Executor | None) -> Iterator[Tried]:
+    if executor is None:
+        for attempt in attempts:
+            yield attempt()
+        return
+    remaining = iter(attempts)
+    under_way: deque[tuple[Attempt, Future[Tried]]] = deque()
+
+    def hand_out(most: int) -> None:
+        for attempt in itertools.islice(remaining, most):
+            under_way.append((attempt, executor.submit(_carried_out, attempt)))
+
+    try:
+        hand_out(AHEAD)
+        while under_way:
+            attempt, future = under_way.popleft()
+            try:
+                one = future.result()
+            except BrokenExecutor as err:
+                err.add_note(f"seed {attempt.seed} of {attempt.setting.name} has no result, nor has any later one")
+                raise
+            yield one
+            hand_out(1)
+    finally:
+        for _, future in under_way:
+            future.cancel()
+
+
+def _carried_out(attempt: Attempt) -> Tried:
+    """What a worker does: an exception that cannot be sent goes as its text."""
+    try:
+        return attempt()
+    except Exception as err:
+        try:
+            pickle.loads(pickle.dumps(err))
+        except Exception:
+            raise RuntimeError("".join(traceback.format_exception(err))) from None
+        raise

@@ -1,0 +1,41 @@
+"""Settings by their names: how the command line, a replay and other processes find one."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.setting import USUAL, Setting
+
+SETTINGS: Mapping[str, Setting] = MappingProxyType({setting.name: setting for setting in (USUAL, NODES_TOO)})
+
+
+def setting_named(name: str) -> Setting:
+    """One of ours, or "module:ATTRIBUTE" of another package. Raises ValueError."""
+    if name in SETTINGS:
+        return SETTINGS[name]
+    if ":" not in name:
+        raise ValueError(f"{name!r} is none of {', '.join(SETTINGS)}, nor module:ATTRIBUTE")
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as err:
+        raise ValueError(f"{name!r} cannot be had: {err}") from err
+    if not isinstance(found, Setting):
+        raise ValueError(f"{name!r} is no Setting but {found!r:.100}")
+    return found
+
+
+def name_for_others(setting: Setting) -> str:
+    """By which another process finds this very setting. Raises ValueError if it would find another one, or none."""
+    try:
+        found = setting_named(setting.name)
+    except ValueError as err:
+        raise ValueError(f"a setting goes to other processes by its name: {err}") from err
+    if found is not setting:
+        raise ValueError(
+            f"a setting goes to other processes by its name, and {setting.name!r} leads to another one: "
+            "name it module:ATTRIBUTE, after where it is"
+        )
+    return setting.name

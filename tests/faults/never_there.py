@@ -1,0 +1,32 @@
+"""A setting that other processes find by its name: of odd seeds something is there that is never to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.setting import Setting
+from actors.simulation.trials.actions import create
+from actors.simulation.trials.scenario import Action, Scenario
+from protocols.objects import name_of
+from tests.support.census import CONFIGMAPS
+
+
+def actions(scenario: Scenario) -> Iterator[Action]:
+    for at, name in enumerate("abc" if scenario.number % 2 else "ac", start=1):
+        yield create(at, CONFIGMAPS, {"metadata": {"name": name}})
+
+
+def unsettled(cluster: SimulatedCluster) -> list[str]:
+    return [f"{name_of(one)} is there" for one in cluster.list(CONFIGMAPS) if name_of(one) == "b"]
+
+
+SETTING = Setting(
+    name="tests.faults.never_there:SETTING",
+    controllers=(),
+    trials=(),
+    actions=actions,
+    unsettled=unsettled,
+    faults=5.0,
+    settled=5.0,
+)
