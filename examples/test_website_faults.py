@@ -26,58 +26,39 @@ from kcm.testing import (
     Trial,
     draw_plan,
     must_hold,
+    user_creates,
+    user_deletes,
+    user_merges,
+    user_replaces,
 )
 
 BLOG = "default/blog"
 
 
-# What users do: the blog is made, and changed a few times. `do` returns whether it could be done already.
+# What users do: the blog is made, and changed a few times.
 
 
 def actions(scenario: Scenario) -> Iterator[Action]:
     chance = scenario.chance("websites")
-    yield Action(1.0, "make the blog", make)
+    yield user_creates(1.0, WEBSITES, manifest("website.yml"))
     for at in scenario.times(chance, chance.randint(2, 5)):
         yield chance.choice((scale, use, remove_deployment, make_anew))(at, chance)
 
 
-def make(cluster: SimulatedCluster) -> bool:
-    cluster.create(WEBSITES, manifest("website.yml"))
-    return True
-
-
 def scale(at: float, chance: random.Random) -> Action:
-    return merge(at, {"replicas": chance.randint(0, 5)})
+    return user_merges(at, WEBSITES, BLOG, {"spec": {"replicas": chance.randint(0, 5)}})
 
 
 def use(at: float, chance: random.Random) -> Action:
-    return merge(at, {"image": chance.choice(("nginx", "httpd", "caddy"))})
-
-
-def merge(at: float, spec: dict[str, Any]) -> Action:
-    def do(cluster: SimulatedCluster) -> bool:
-        cluster.merge(WEBSITES, BLOG, {"spec": spec})
-        return True
-
-    return Action(at, f"the blog is to have {spec}", do)
+    return user_merges(at, WEBSITES, BLOG, {"spec": {"image": chance.choice(("nginx", "httpd", "caddy"))}})
 
 
 def remove_deployment(at: float, _chance: random.Random) -> Action:
-    def do(cluster: SimulatedCluster) -> bool:
-        if cluster.get(DEPLOYMENTS, BLOG) is None:
-            return False
-        cluster.delete(DEPLOYMENTS, BLOG)
-        return True
-
-    return Action(at, "the blog's Deployment is deleted by hand", do)
+    return user_deletes(at, DEPLOYMENTS, BLOG)
 
 
 def make_anew(at: float, _chance: random.Random) -> Action:
-    def do(cluster: SimulatedCluster) -> bool:
-        cluster.delete(WEBSITES, BLOG)
-        return make(cluster)
-
-    return Action(at, "the blog is deleted, and another one made", do)
+    return user_replaces(at, WEBSITES, BLOG, manifest("website.yml"))
 
 
 # What has to hold at every moment, and what it has to come to.

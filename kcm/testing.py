@@ -40,6 +40,28 @@ if TYPE_CHECKING:
         Submitted,
     )
     from actors.simulation.invariants.ownership import Owns
+    from actors.simulation.objects import (
+        custom_object,
+        deployment,
+        lease,
+        namespace,
+        node,
+        owned_by,
+        pod,
+        pod_spec,
+        pod_template,
+        replica_set,
+        running_pod,
+        service,
+        stored,
+        taint,
+        toleration,
+    )
+    from actors.simulation.trials.actions import create as user_creates
+    from actors.simulation.trials.actions import delete as user_deletes
+    from actors.simulation.trials.actions import merge as user_merges
+    from actors.simulation.trials.actions import replace as user_replaces
+    from actors.simulation.trials.actions import unless_gone
     from actors.simulation.trials.scenario import Action, Fleet, Scenario
     from actors.simulation.trials.trial import Trial
     from runtime.faults.vocabulary import Fault, FaultKind, parse_faults
@@ -86,6 +108,26 @@ else:
             "Setting": "actors.simulation.campaign.setting:Setting",
             "SimulatedCluster": "actors.simulation:SimulatedCluster",
             "Submitted": "actors.simulation.invariants.observing:Submitted",
+            "custom_object": "actors.simulation.objects:custom_object",
+            "deployment": "actors.simulation.objects:deployment",
+            "lease": "actors.simulation.objects:lease",
+            "namespace": "actors.simulation.objects:namespace",
+            "node": "actors.simulation.objects:node",
+            "owned_by": "actors.simulation.objects:owned_by",
+            "pod": "actors.simulation.objects:pod",
+            "pod_spec": "actors.simulation.objects:pod_spec",
+            "pod_template": "actors.simulation.objects:pod_template",
+            "replica_set": "actors.simulation.objects:replica_set",
+            "running_pod": "actors.simulation.objects:running_pod",
+            "service": "actors.simulation.objects:service",
+            "stored": "actors.simulation.objects:stored",
+            "taint": "actors.simulation.objects:taint",
+            "toleration": "actors.simulation.objects:toleration",
+            "user_creates": "actors.simulation.trials.actions:create",
+            "user_deletes": "actors.simulation.trials.actions:delete",
+            "user_merges": "actors.simulation.trials.actions:merge",
+            "user_replaces": "actors.simulation.trials.actions:replace",
+            "unless_gone": "actors.simulation.trials.actions:unless_gone",
         },
     )
 
@@ -120,12 +162,32 @@ __all__ = [
     "bodies",
     "created_keys",
     "created_names",
+    "custom_object",
     "deleted_keys",
+    "deployment",
     "draw_plan",
     "drive",
     "drive_steps",
     "failing",
+    "lease",
     "must_hold",
+    "namespace",
+    "node",
+    "owned_by",
     "parse_faults",
+    "pod",
+    "pod_spec",
+    "pod_template",
+    "replica_set",
     "run_campaign",
+    "running_pod",
+    "service",
+    "stored",
+    "taint",
+    "toleration",
+    "unless_gone",
+    "user_creates",
+    "user_deletes",
+    "user_merges",
+    "user_replaces",
 ]

@@ -19,6 +19,24 @@ from actors.simulation.driving import NOW
 from protocols.objects import Object, name_of
 from protocols.times import format_time
 
+__all__ = [
+    "WEB",
+    "custom_object",
+    "deployment",
+    "lease",
+    "namespace",
+    "node",
+    "owned_by",
+    "pod",
+    "pod_spec",
+    "pod_template",
+    "replica_set",
+    "running_pod",
+    "service",
+    "stored",
+    "taint",
+    "toleration",
+]
 WEB = {"app": "web"}
 
 Fields = Mapping[str, Any] | None
@@ -182,6 +200,20 @@ def service(
 def namespace(name: str = "default", *, metadata: Fields = None, spec: Fields = None, status: Fields = None) -> Object:
     """A Namespace."""
     return _object(_metadata(name, "", None, None, metadata), spec=spec, status=status)
+
+
+def custom_object(
+    name: str,
+    *,
+    namespace: str = "default",
+    labels: Mapping[str, str] | None = None,
+    owner: Object | None = None,
+    metadata: Fields = None,
+    spec: Fields = None,
+    status: Fields = None,
+) -> Object:
+    """Of any other resource, built in or one's own. namespace: "" of a cluster-wide one."""
+    return _object(_metadata(name, namespace, labels, owner, metadata), spec=spec, status=status)
 
 
 def _metadata(
