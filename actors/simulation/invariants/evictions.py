@@ -12,7 +12,7 @@ from typing import Any
 from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.node_views import Views, no_execute
+from actors.simulation.invariants.node_views import LIFECYCLE, Views, no_execute
 from actors.simulation.invariants.observing import Committed, Fail, Observation, ProcessStarted, Submitted
 from protocols.messages.commands import Delete, Patch, Submit
 from protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
@@ -22,7 +22,6 @@ from protocols.resources import NODES, PODS
 from protocols.tolerations import find_toleration
 from runtime.apiserver.storage.store import DELETED, Change
 
-LIFECYCLE = controller_name("node-lifecycle-controller")
 EVICTION = controller_name("taint-eviction-controller")
 OLD = 15.0  # seconds: a turn given by what was known so long ago may still be taken (a pass, a turn, a late message)
 ROUNDING = 0.01  # seconds

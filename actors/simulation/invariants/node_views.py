@@ -1,4 +1,4 @@
-"""What managers can know of nodes: what their tables have shown over time, and what they have read live.
+"""What managers can know of nodes: what their tables have shown over time, and what the server returned to them.
 
 A process is looked at whenever a node changes on the server, and once a second. What came and went in its table between
 two looks is not seen here; so times are taken as early as they may have been.
@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from actors.app.system import ControllerSystem
 from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
+from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Committed, Observation, OutcomeReceived, ProcessStarted
 from actors.simulation.invariants.zone_rates import eviction_rates
-from protocols.messages.commands import Get
-from protocols.messages.outcomes import Done
-from protocols.nodes import NO_EXECUTE
-from protocols.objects import Object, decode_object, resource_version_of
-from protocols.resources import NODES
+from protocols.messages.commands import Get, Patch, Update
+from protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
+from protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, NodeFacts, node_facts
+from protocols.objects import Object, decode_object, make_key, resource_version_of
+from protocols.resources import LEASES, NODES
+from runtime.tables.table import Entry
 
+LIFECYCLE = controller_name("node-lifecycle-controller")
 LOOK = 1.0  # seconds
 KEPT = 120.0  # seconds for which rates are remembered
 
@@ -37,20 +40,40 @@ class TaintedNode:
         self.seen: set[tuple[Taint, ...]] = set()
 
 
+class _Returned(NamedTuple):
+    """A node as the server returned it to one sender. epoch: of the table then."""
+
+    node: Object
+    facts: NodeFacts
+    version: int
+    epoch: int
+
+
 class View:
-    """One process. rates: (when, nodes a second by zone), as its table of nodes gives them, now's last."""
+    """One process. rates: (when, nodes a second by zone), as what node-lifecycle knows gives them, now's last.
+
+    A silent node whose status could not be written is unclear, and counts in no zone, until the node or its Lease has
+    changed. Whether it is counted can only be told from the outcomes, so that the higher rate of the two is taken.
+    """
 
     def __init__(self, system: ControllerSystem, now: float) -> None:
         self.system = system
         self.looked = now
         self.rates: deque[tuple[float, Mapping[str, float]]] = deque()
         self.tainted: dict[str, TaintedNode] = {}  # by name
-        self._live: dict[tuple[str, str], Object] = {}  # (sender, node) → as it was last read live
+        self._returned: dict[tuple[str, str], _Returned] = {}  # by sender and node
+        self._unclear: dict[str, tuple[int, int]] = {}  # by node: the versions of it and its Lease that were silent
+        self._contested: set[str] = set()  # nodes that are fetched, as their status met a conflict
 
     def look(self, now: float, limits: EvictionLimits) -> None:
         table = self.system.tables[NODES.id]
         entries = table.entries()
-        rates = eviction_rates([entry.facts for entry in entries], limits)
+        self._unclear = {name: seen for name, seen in self._unclear.items() if self._signs(name) == seen}
+        rates = eviction_rates([self._facts(entry) for entry in entries], limits)
+        if self._unclear:
+            clear = [self._facts(entry) for entry in entries if entry.key not in self._unclear]
+            without = eviction_rates(clear, limits)
+            rates = {zone: max(rate, without.get(zone, 0.0)) for zone, rate in rates.items()}
         if not self.rates or self.rates[-1][1] != rates or self.rates[-1][0] < now:
             self.rates.append((now, rates))
         while self.rates[0][0] < now - KEPT:
@@ -69,16 +92,50 @@ class View:
             del self.tainted[name]
         self.looked = now
 
-    def read(self, sender: str, name: str, body: bytes) -> None:
-        self._live[sender, name] = decode_object(body)
+    def returned(self, sender: str, command: Get | Update | Patch, outcome: Outcome) -> None:
+        """The outcome of a sender's command on a node."""
+        name = command.key
+        if isinstance(outcome, Done):
+            node = decode_object(outcome.body)
+            epoch = self.system.tables[NODES.id].epoch
+            self._returned[sender, name] = _Returned(node, node_facts(node), _version(node), epoch)
+        of_status = isinstance(command, Update) and command.subresource == "status"
+        looked_again = isinstance(command, Get) and name in self._contested
+        if sender != LIFECYCLE or not (of_status or looked_again):
+            return
+        self._contested.discard(name)
+        if of_status and isinstance(outcome, Conflict):
+            self._contested.add(name)
+        elif isinstance(outcome, Done | NotFound):
+            self._unclear.pop(name, None)
+        else:
+            self._unclear[name] = self._signs(name)
 
     def node(self, sender: str, name: str) -> Object | None:
         """The newest that this sender can know of the node."""
-        entry, read = self.system.tables[NODES.id].get(name), self._live.get((sender, name))
-        shown = None if entry is None else decode_object(entry.raw)
-        if read is None or (shown is not None and _version(shown) >= _version(read)):
-            return shown
-        return None if shown is None else read  # a node that the table does not show any more is gone
+        entry = self.system.tables[NODES.id].get(name)
+        if entry is None:
+            return None  # a node that the table does not show any more is gone
+        newer = self._newer(sender, entry)
+        return decode_object(entry.raw) if newer is None else newer.node
+
+    def _newer(self, sender: str, entry: Entry) -> _Returned | None:
+        """The node as it was returned to the sender, if its table does not show it by now."""
+        found = self._returned.get((sender, entry.key))
+        if found is None or found.epoch != self.system.tables[NODES.id].epoch:
+            return None
+        return found if found.version > entry.resource_version else None
+
+    def _facts(self, entry: Entry) -> NodeFacts:
+        newer = self._newer(LIFECYCLE, entry)
+        facts: NodeFacts = entry.facts if newer is None else newer.facts
+        return facts
+
+    def _signs(self, name: str) -> tuple[int, int]:
+        """The versions of a node and of its Lease that the tables show: an older sign of life is none."""
+        node = self.system.tables[NODES.id].get(name)
+        lease = self.system.tables[LEASES.id].get(make_key(LEASE_NAMESPACE, name))
+        return (0 if node is None else node.resource_version), (0 if lease is None else lease.resource_version)
 
     def highest_rate(self, zone: str, since: float) -> float:
         """That the zone may have been evicted at, by what was seen since then; at least by the last look."""
@@ -102,10 +159,12 @@ class Views:
             case Committed(changes):
                 if now - self._looked >= LOOK or any(change.storage == "nodes" for change in changes):
                     self.look()
-            case OutcomeReceived(process, _, sender, Get(resource=NODES.id, key=name), Done(body)) if (
-                process in self._views
+            case OutcomeReceived(process, _, sender, Get() | Update() | Patch() as command, outcome) if (
+                command.resource == NODES.id and process in self._views
             ):
-                self._views[process].read(sender, name, body)
+                self._views[process].returned(sender, command, outcome)
+                if sender == LIFECYCLE:
+                    self.look()
 
     def look(self) -> None:
         self._looked = now = self._clock.monotonic()
