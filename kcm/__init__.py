@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         perform,
         record,
         slow_start,
+        step,
         together,
         update,
     )
@@ -141,6 +142,7 @@ else:
             "slow_start": "actors.reconciliation:slow_start",
             "split_key": "protocols.objects:split_key",
             "Step": "actors.reconciliation:Step",
+            "step": "actors.reconciliation:step",
             "SystemClock": "runtime.scheduling.clock:SystemClock",
             "TableMissingError": "runtime.tables.overlay:TableMissingError",
             "Tables": "runtime.tables.overlay:Tables",
@@ -230,6 +232,7 @@ __all__ = [
     "record",
     "slow_start",
     "split_key",
+    "step",
     "together",
     "update",
 ]

@@ -144,7 +144,8 @@ def _blank_of(message_type: type) -> type:
     fields = [(field.name, Any, copy(field)) for field in dataclasses.fields(message_type)]
     for _, _, field in fields:
         field.kw_only = False  # the wire has no names
-    return dataclasses.make_dataclass(message_type.__name__, fields, slots=True, eq=False, repr=False)
+    bases = message_type.__bases__  # else an instance could not become a message
+    return dataclasses.make_dataclass(message_type.__name__, fields, bases=bases, slots=True, eq=False, repr=False)
 
 
 def _to_wire(message: Any) -> list[Any]:

@@ -16,10 +16,24 @@ is sent the list of their outcomes in the same order; or a Record (an event for 
 actor) or an Enqueue (a key for one of the controller's queues), for which it does not wait. It may be closed between
 any two yields and run again later: it looks at what is, never at what happened. What it raises is logged, counted, and
 the key retried with backoff.
+
+`async def reconcile` is the same with `await` in the place of `yield` and `yield from`.
 """
 
 from actors.reconciliation.commands import create, delete, get_live, list_live, patch, record, update
-from actors.reconciliation.reconciler import Enqueue, Receiver, Reconciler, Reconciliation, RequeueAfter, Step, Tell
+from actors.reconciliation.reconciler import (
+    AsyncReconciliation,
+    Enqueue,
+    Receiver,
+    Reconciler,
+    Reconciliation,
+    RequeueAfter,
+    Running,
+    Step,
+    Tell,
+    Word,
+    step,
+)
 from actors.reconciliation.steps import batches, in_batches, must, must_all, must_object, perform, slow_start, together
 from actors.reconciliation.watches import Change, Watch, its_controller, itself
 from protocols.messages.watching import EVERYTHING, ORPHANS, Interest
@@ -27,6 +41,7 @@ from protocols.messages.watching import EVERYTHING, ORPHANS, Interest
 __all__ = [
     "EVERYTHING",
     "ORPHANS",
+    "AsyncReconciliation",
     "Change",
     "Enqueue",
     "Interest",
@@ -34,9 +49,11 @@ __all__ = [
     "Reconciler",
     "Reconciliation",
     "RequeueAfter",
+    "Running",
     "Step",
     "Tell",
     "Watch",
+    "Word",
     "batches",
     "create",
     "delete",
@@ -52,6 +69,7 @@ __all__ = [
     "perform",
     "record",
     "slow_start",
+    "step",
     "together",
     "update",
 ]

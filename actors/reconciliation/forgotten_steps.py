@@ -1,4 +1,4 @@
-"""Statements that do nothing, as their `yield from` or `yield` is missing: found by reading the source, once.
+"""Statements that do nothing, as their `yield from`, `yield` or `await` is missing: found by reading the source, once.
 
     must(patch(WEBSITES, key, changes))            # a generator that nobody starts
     record(WEBSITES, website, "Normal", …)         # a Record that nobody is sent
@@ -38,7 +38,7 @@ _looked_at: WeakSet[type] = WeakSet()
 
 
 class ForgottenStep(NamedTuple):
-    """file, line: of the statement. missing: "yield from" or "yield"."""
+    """file, line: of the statement. missing: "yield from" or "yield"; in a coroutine "await"."""
 
     file: str
     line: int
@@ -76,7 +76,7 @@ def forgotten_steps(reconciler: object, functions: Iterable[Callable[..., Any]] 
             called, its_owner = _looked_up(call.func, function, owner)
             if is_statement and called in WORDS:
                 found.append(_forgotten(function, call, "yield"))
-            elif inspect.isgeneratorfunction(called):
+            elif inspect.isgeneratorfunction(called) or inspect.iscoroutinefunction(called):
                 waiting.append((called, its_owner))
                 if is_statement:
                     found.append(_forgotten(function, call, "yield from"))
@@ -84,6 +84,8 @@ def forgotten_steps(reconciler: object, functions: Iterable[Callable[..., Any]] 
 
 
 def _forgotten(function: FunctionType, call: ast.Call, missing: str) -> ForgottenStep:
+    if inspect.iscoroutinefunction(function):
+        missing = "await"
     return ForgottenStep(function.__code__.co_filename, call.lineno, ast.unparse(call), missing)
 
 
@@ -109,7 +111,7 @@ def _definitions(file: str) -> Mapping[int, ast.AST]:
     return {
         min([node.lineno, *(one.lineno for one in node.decorator_list)]): node
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
 
 

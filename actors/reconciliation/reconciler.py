@@ -1,11 +1,14 @@
-"""What a reconciler is, what it may yield, and what it may return."""
+"""What a reconciler is, what it may yield or await, and what it may return."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Sequence
+import inspect
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
 
+from protocols.messages.awaiting import Awaited
 from protocols.messages.commands import Command
 from protocols.messages.recording import Record
 from protocols.objects import Key
@@ -19,7 +22,7 @@ class RequeueAfter:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(Awaited[None]):
     """Yielded: send a message to another actor (a child, or the manager), and do not wait for it."""
 
     to: str
@@ -27,7 +30,7 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class Enqueue:
+class Enqueue(Awaited[None]):
     """Add a key to one of the controller's own queues, now or after so many seconds.
 
     Yielded by a reconciliation, which does not wait for it, and returned by on_message. queue: its name in the spec.
@@ -40,14 +43,31 @@ class Enqueue:
 
 Yielded = Command | Record | Tell | Enqueue | Sequence[Command]
 Reconciliation = Generator[Yielded, Any, RequeueAfter | None]
+AsyncReconciliation = Coroutine[Any, Any, RequeueAfter | None]  # what an `async def reconcile` makes
+Running = Reconciliation | AsyncReconciliation  # both are driven by send() and throw()
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+P = ParamSpec("P")
 Step = Generator[Yielded, Any, T]  # a part of a reconciliation that returns a T
+
+
+class Word(Generator[Yielded, Any, T_co], Awaitable[T_co]):
+    """What a `step` returns, for type checkers: a Step that can be awaited too."""
+
+
+def step(function: Callable[P, Step[T]]) -> Callable[P, Word[T]]:
+    """Decorates a generator function that a generator may `yield from` and a coroutine `await`. It may do the same with
+    either. Calling it costs nothing more. Raises TypeError on what is no generator function.
+    """
+    if not inspect.isgeneratorfunction(function):
+        raise TypeError(f"a step is a generator function, not {function!r}")
+    return cast("Callable[P, Word[T]]", types.coroutine(function))
 
 
 class Reconciler(Protocol):
     """What a controller with one queue, whose keys are "namespace/name" or a name, is driven by."""
 
-    def reconcile(self, key: Key) -> Reconciliation: ...
+    def reconcile(self, key: Key) -> Running: ...
 
 
 @runtime_checkable

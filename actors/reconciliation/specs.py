@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actors.options import Check, ControllerOptions, Options
 from actors.reconciliation.discovered import Discovered
-from actors.reconciliation.reconciler import Reconciliation
+from actors.reconciliation.reconciler import Running
 from actors.reconciliation.watches import Watch
 from protocols.objects import Object
 from protocols.resources import Resource
@@ -54,10 +54,10 @@ def _always(_options: Options) -> bool:
     return True
 
 
-def call_reconcile(reconciler: Any, key: Any) -> Reconciliation:
+def call_reconcile(reconciler: Any, key: Any) -> Running:
     """What a queue does with its keys where it does not say otherwise."""
-    reconciliation: Reconciliation = reconciler.reconcile(key)
-    return reconciliation
+    running: Running = reconciler.reconcile(key)
+    return running
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class AnyQueue:
     name: str = ""
     _: KW_ONLY
     watches: tuple[Watch[Any], ...] = ()
-    reconcile: Callable[[Any, Any], Reconciliation] = call_reconcile
+    reconcile: Callable[[Any, Any], Running] = call_reconcile
     concurrency: Callable[[Options], int] = _five
     max_retries: int | None = None
 
@@ -93,7 +93,7 @@ class Queue(AnyQueue, Generic[R, K]):
 
     _: KW_ONLY
     watches: tuple[Watch[K], ...] = ()
-    reconcile: Callable[[R, K], Reconciliation] = call_reconcile
+    reconcile: Callable[[R, K], Running] = call_reconcile
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Pass:
     name: str
     _: KW_ONLY
     every: Callable[[Options], float]
-    run: Callable[[Any], Reconciliation]
+    run: Callable[[Any], Running]
     queue: str = ""
 
     def __post_init__(self) -> None:

@@ -1,11 +1,11 @@
-"""Steps of a reconciliation, each to be written `yield from`."""
+"""Steps of a reconciliation, each to be written `yield from`, or `await` in a coroutine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from actors.reconciliation.reconciler import Step
+from actors.reconciliation.reconciler import Step, step
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import CommandFailed, Done, Outcome
 from protocols.messages.recording import Record
@@ -14,12 +14,14 @@ from protocols.objects import Object, decode_object
 T = TypeVar("T")
 
 
+@step
 def perform(command: Command) -> Step[Outcome]:
     """One command, whatever its outcome."""
     outcome: Outcome = yield command
     return outcome
 
 
+@step
 def together(commands: Sequence[Command]) -> Step[list[Outcome]]:
     """Many commands at once; their outcomes in the same order."""
     if not commands:
@@ -34,6 +36,7 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
         yield items[start : start + size]
 
 
+@step
 def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
     """As together, with at most `size` commands under way."""
     outcomes: list[Outcome] = []
@@ -42,6 +45,7 @@ def in_batches(commands: Sequence[Command], size: int) -> Step[list[Outcome]]:
     return outcomes
 
 
+@step
 def must_all(commands: Sequence[Command], *, but: tuple[type[Outcome], ...] = ()) -> Step[list[Outcome]]:
     """As together; raises CommandFailed for the first outcome that is neither Done nor one of `but`."""
     outcomes = yield from together(commands)
@@ -55,6 +59,7 @@ def is_done(outcome: Outcome) -> bool:
     return isinstance(outcome, Done)
 
 
+@step
 def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outcome]:
     """One command that has to succeed, outcomes of the types `but` are returned too. Raises CommandFailed on others."""
     outcome: Outcome = yield command
@@ -63,6 +68,7 @@ def must(command: Command, *, but: tuple[type[Outcome], ...] = ()) -> Step[Outco
     raise CommandFailed(command, outcome)
 
 
+@step
 def must_object(command: Command) -> Step[Object]:
     """The object that a command which has to succeed returned."""
     outcome = yield from must(command)
@@ -70,6 +76,7 @@ def must_object(command: Command) -> Step[Object]:
     return decode_object(outcome.body)
 
 
+@step
 def slow_start(
     commands: Sequence[Command],
     *,

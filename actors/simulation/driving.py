@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from actors.engine.controller.own_writes import remember
-from actors.reconciliation import Enqueue, Reconciler, Reconciliation, RequeueAfter, Tell
+from actors.reconciliation import Enqueue, Reconciler, RequeueAfter, Running, Tell
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from actors.reconciliation.specs import Index
@@ -214,14 +214,14 @@ def drive(
 
 
 def drive_steps(
-    running: Reconciliation,
+    running: Running,
     answer: Answer,
     *,
     tables: Tables,
     raises: type[Exception] | None = None,
     stop_after: int | None = None,
 ) -> Driven:
-    """Run any generator of commands to its end: a periodic pass, the reconcile function of a second queue.
+    """Run any generator or coroutine of commands to its end: a periodic pass, the reconcile function of a second queue.
 
     answer: makes the outcome of each command. raises: the error that it must end with. stop_after: kill it after so
     many batches of commands, before it receives the outcomes of the last one, as a crash would.

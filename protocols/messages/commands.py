@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from protocols.messages.awaiting import Awaited
 from protocols.messages.cloud import CLOUD_CALLS, CloudCall
 from protocols.objects import Key, decode_object, make_key, metadata
 from protocols.resources import name_of_resource
+
+if TYPE_CHECKING:
+    from protocols.messages.outcomes import Outcome  # noqa: F401 (named in bases, which ruff does not see)
 
 
 class PatchType(StrEnum):
@@ -25,7 +30,7 @@ class PatchType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class Create(Awaited["Outcome"]):
     """POST body to the collection in namespace ("" for a cluster-scoped resource).
 
     name: of the parent object where subresource is given (pods/binding, serviceaccounts/token), else "".
@@ -39,7 +44,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class Update(Awaited["Outcome"]):
     """PUT body; a conflict if its resourceVersion is not the stored one."""
 
     resource: str
@@ -49,7 +54,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Awaited["Outcome"]):
     """PATCH. field_manager is required by APPLY; force: APPLY takes over fields of other managers."""
 
     resource: str
@@ -62,7 +67,7 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Awaited["Outcome"]):
     """DELETE one object. uid, resource_version: preconditions. propagation: Background, Foreground or Orphan.
 
     depends_on: the Resource.ids whose tables it rests on, which have to be fresh, or "id key" for one object of a
@@ -79,7 +84,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteCollection:
+class DeleteCollection(Awaited["Outcome"]):
     """DELETE all objects of a namespace ("" = cluster-scoped) that match the selectors. depends_on: as in Delete."""
 
     resource: str
@@ -91,7 +96,7 @@ class DeleteCollection:
 
 
 @dataclass(frozen=True, slots=True)
-class Get:
+class Get(Awaited["Outcome"]):
     """A live GET, for the few decisions that must not rest on a cache. Done.body is the object."""
 
     resource: str
@@ -100,7 +105,7 @@ class Get:
 
 
 @dataclass(frozen=True, slots=True)
-class List:
+class List(Awaited["Outcome"]):
     """A live LIST of a namespace ("" = all). Done.body is the list object."""
 
     resource: str

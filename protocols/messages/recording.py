@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from protocols.messages.awaiting import Awaited
+
 RecordType = Literal["Normal", "Warning"]
 RECORD_TYPES: tuple[str, ...] = get_args(RecordType)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(Awaited[None]):
     """Write a core/v1 Event about an object. Reconciler → (its actor) → event recorder; no outcome comes back.
 
     api_version, kind, namespace, name, uid, resource_version, field_path: the involved object.

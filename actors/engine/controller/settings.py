@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.reconciliation import Reconciliation, Watch
+from actors.reconciliation import Running, Watch
 from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.specs import call_reconcile
 from runtime.scheduling.work_queue import QueueMeter
@@ -22,7 +22,7 @@ class QueueSettings:
 
     name: str
     watches: tuple[Watch[Any], ...] = ()
-    reconcile: Callable[[Any, Any], Reconciliation] = call_reconcile
+    reconcile: Callable[[Any, Any], Running] = call_reconcile
     concurrency: int = 5
     max_retries: int | None = None
     meter: QueueMeter = field(default_factory=QueueMeter)
@@ -34,7 +34,7 @@ class PassSettings:
 
     name: str
     every: float
-    run: Callable[[Any], Reconciliation]
+    run: Callable[[Any], Running]
     meter: QueueMeter = field(default_factory=QueueMeter)
 
 

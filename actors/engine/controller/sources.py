@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Generator, Hashable, Iterable
+from collections.abc import AsyncGenerator, Coroutine, Generator, Hashable, Iterable
+from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.engine.controller.held_back import HeldBack
 from actors.engine.controller.retries import Traces, pass_delay, report_pass, retry
 from actors.engine.controller.settings import PassSettings, QueueSettings
 from actors.engine.vitals import InWork, PassDescription, QueueDescription
-from actors.reconciliation import Reconciliation, RequeueAfter
+from actors.reconciliation import RequeueAfter, Running
 from runtime.scheduling.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+RUNNING = (GeneratorType, CoroutineType, Generator, Coroutine)  # the exact types first: they need no protocol's check
 SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
 
 
@@ -32,8 +34,8 @@ class Task(Protocol):
     @property
     def key(self) -> str: ...
 
-    def begin(self) -> Reconciliation:
-        """The generator, not begun. Raises whatever the reconciler raises."""
+    def begin(self) -> Running:
+        """The generator or coroutine, not begun. Raises whatever the reconciler raises."""
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None: ...
 
@@ -123,9 +125,9 @@ class _KeyTask:
     def key(self) -> str:
         return str(self._key)
 
-    def begin(self) -> Reconciliation:
+    def begin(self) -> Running:
         source = self._source
-        return _generator(source.settings.reconcile(source.reconciler, self._key), "reconcile()", source.reconciler)
+        return _running(source.settings.reconcile(source.reconciler, self._key), "reconcile()", source.reconciler)
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None:
         queue, key = self._source.queue, self._key
@@ -202,8 +204,8 @@ class PeriodicPass:
     def next_due(self) -> float | None:
         return None if self._running_since is not None or self._due == math.inf else self._due
 
-    def begin(self) -> Reconciliation:
-        return _generator(self.settings.run(self._reconciler), f"pass {self.settings.name!r}", self._reconciler)
+    def begin(self) -> Running:
+        return _running(self.settings.run(self._reconciler), f"pass {self.settings.name!r}", self._reconciler)
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None:
         self._failures = 0
@@ -269,9 +271,11 @@ class Sources:
         return soonest
 
 
-def _generator(made: Any, what: str, reconciler: Any) -> Reconciliation:
-    """Raises TypeError on a function of the reconciler's that is no generator."""
-    if not isinstance(made, Generator):
+def _running(made: Any, what: str, reconciler: Any) -> Running:
+    """Raises TypeError on a function of the reconciler's that made neither a generator nor a coroutine."""
+    if not isinstance(made, RUNNING):
         name = type(reconciler).__name__
+        if isinstance(made, AsyncGenerator):
+            raise TypeError(f"{what} of {name} is `async def`: it awaits its commands and steps, and yields nothing")
         raise TypeError(f"{what} of {name} is no generator: it needs a yield, and returned {made!r}")
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from actors.engine.controller.settings import ControllerSettings
 from actors.engine.controller.sources import Task
 from actors.engine.controller.task_log import InHand
 from actors.engine.vitals import InWork
-from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Tell, itself
+from actors.reconciliation import Enqueue, RequeueAfter, Running, Tell, itself
 from actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from protocols.codec import encode
 from protocols.messages.commands import COMMANDS, Command, Submit
@@ -32,7 +32,7 @@ class _Attempt:
     """One reconciliation in work. While it waits: for how many outcomes, of which commands."""
 
     task: Task
-    generator: Reconciliation | None = None  # None: not begun
+    generator: Running | None = None  # None: not begun
     ticket: int = 0
     commands: list[Command] = field(default_factory=list)
     outcomes: list[Outcome | None] = field(default_factory=list)
@@ -131,7 +131,7 @@ class Work:
                             beginning(self._context.name, attempt.task.queue, attempt.task.key)
                         attempt.generator = attempt.task.begin()
                     yielded = attempt.generator.send(answer)
-                    if (nonsense := _nonsense(yielded)) is not None:
+                    if (nonsense := _nonsense(yielded, attempt.generator)) is not None:
                         attempt.generator.throw(nonsense)  # there its author sees which yield it is
                         raise nonsense
                     addressed = self._addressed(attempt, yielded)
@@ -222,13 +222,15 @@ class Work:
 # What reconcilers get wrong, said so that their authors see it.
 
 
-def _nonsense(yielded: Any) -> TypeError | None:
-    """What is wrong with what a reconciliation yielded, if anything is."""
+def _nonsense(yielded: Any, by: Running) -> TypeError | None:
+    """What is wrong with what a reconciliation yielded or awaited, if anything is."""
     if isinstance(yielded, ALONE):
         return None
     if isinstance(yielded, Sequence) and all(isinstance(one, COMMANDS) for one in yielded):
         return None
-    hint = "; steps are written `yield from`" if isinstance(yielded, Generator) else ""
+    if not isinstance(by, Generator):
+        return TypeError(f"a reconciliation awaits commands, records and steps; no event loop drives {yielded!r:.200}")
+    hint = "; steps are written `yield from`" if isinstance(yielded, (Generator, Awaitable)) else ""
     return TypeError(f"a reconciliation yields a command, a list of commands or a record, not {yielded!r:.200}{hint}")
 
 
