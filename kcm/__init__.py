@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from actors.app.arguments import read_options
     from actors.app.connection import api_transport
     from actors.app.installed import installed_controllers
+    from actors.app.local_cluster import LocalCluster
+    from actors.app.serving import Pages, serve
     from actors.app.system import ControllerSystem
     from actors.controllers.built_in import BUILT_IN
     from actors.engine.elector import Election
@@ -65,11 +67,14 @@ if TYPE_CHECKING:
     )
     from protocols.objects import Key, Object, decode_object, encode_object, key_of, make_key, name_of, split_key
     from protocols.resources import Resource
+    from runtime.apiserver.process.launch import LaunchError
     from runtime.client.api import Request, Response, Transport
     from runtime.client.config import ConfigError
     from runtime.flags.declaration import FlagError, flag
-    from runtime.metrics.registry import Family, Metrics
+    from runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics
     from runtime.scheduling.clock import Clock, SystemClock
+    from runtime.serving.server import ServingError
+    from runtime.serving.tls_names import TlsError
     from runtime.tables.overlay import Lister, TableMissingError, Tables, UnreadableError
 else:
     __getattr__, __dir__ = lazily(
@@ -87,6 +92,7 @@ else:
             "ControllerOptions": "actors.options:ControllerOptions",
             "ControllerSpec": "actors.reconciliation.specs:ControllerSpec",
             "ControllerSystem": "actors.app.system:ControllerSystem",
+            "Counter": "runtime.metrics.registry:Counter",
             "create": "actors.reconciliation:create",
             "decode_object": "protocols.objects:decode_object",
             "delete": "actors.reconciliation:delete",
@@ -99,8 +105,10 @@ else:
             "flag": "runtime.flags.declaration:flag",
             "FlagError": "runtime.flags.declaration:FlagError",
             "Forbidden": "protocols.messages.outcomes:Forbidden",
+            "Gauge": "runtime.metrics.registry:Gauge",
             "get_live": "actors.reconciliation:get_live",
             "Gone": "protocols.messages.outcomes:Gone",
+            "Histogram": "runtime.metrics.registry:Histogram",
             "Index": "actors.reconciliation.specs:Index",
             "installed_controllers": "actors.app.installed:installed_controllers",
             "Interest": "actors.reconciliation:Interest",
@@ -110,8 +118,10 @@ else:
             "itself": "actors.reconciliation:itself",
             "Key": "protocols.objects:Key",
             "key_of": "protocols.objects:key_of",
+            "LaunchError": "runtime.apiserver.process.launch:LaunchError",
             "list_live": "actors.reconciliation:list_live",
             "Lister": "runtime.tables.overlay:Lister",
+            "LocalCluster": "actors.app.local_cluster:LocalCluster",
             "make_key": "protocols.objects:make_key",
             "Metrics": "runtime.metrics.registry:Metrics",
             "must": "actors.reconciliation:must",
@@ -123,6 +133,7 @@ else:
             "Options": "actors.options:Options",
             "ORPHANS": "actors.reconciliation:ORPHANS",
             "Outcome": "protocols.messages.outcomes:Outcome",
+            "Pages": "actors.app.serving:Pages",
             "Pass": "actors.reconciliation.specs:Pass",
             "patch": "actors.reconciliation:patch",
             "PatchType": "protocols.messages.commands:PatchType",
@@ -137,8 +148,10 @@ else:
             "RequeueAfter": "actors.reconciliation:RequeueAfter",
             "Resource": "protocols.resources:Resource",
             "Response": "runtime.client.api:Response",
+            "serve": "actors.app.serving:serve",
             "ServedResource": "protocols.messages.discovery:ServedResource",
             "ServerFailure": "protocols.messages.outcomes:ServerFailure",
+            "ServingError": "runtime.serving.server:ServingError",
             "slow_start": "actors.reconciliation:slow_start",
             "split_key": "protocols.objects:split_key",
             "Step": "actors.reconciliation:Step",
@@ -147,6 +160,7 @@ else:
             "TableMissingError": "runtime.tables.overlay:TableMissingError",
             "Tables": "runtime.tables.overlay:Tables",
             "Throttled": "protocols.messages.outcomes:Throttled",
+            "TlsError": "runtime.serving.tls_names:TlsError",
             "together": "actors.reconciliation:together",
             "Transport": "runtime.client.api:Transport",
             "Unknown": "protocols.messages.outcomes:Unknown",
@@ -169,6 +183,7 @@ __all__ = [
     "ControllerOptions",
     "ControllerSpec",
     "ControllerSystem",
+    "Counter",
     "Discovered",
     "Done",
     "Election",
@@ -176,18 +191,23 @@ __all__ = [
     "Family",
     "FlagError",
     "Forbidden",
+    "Gauge",
     "Gone",
+    "Histogram",
     "Index",
     "Interest",
     "Invalid",
     "InvalidOptions",
     "Key",
+    "LaunchError",
     "Lister",
+    "LocalCluster",
     "Metrics",
     "NotFound",
     "Object",
     "Options",
     "Outcome",
+    "Pages",
     "Pass",
     "PatchType",
     "Queue",
@@ -200,11 +220,13 @@ __all__ = [
     "Response",
     "ServedResource",
     "ServerFailure",
+    "ServingError",
     "Step",
     "SystemClock",
     "TableMissingError",
     "Tables",
     "Throttled",
+    "TlsError",
     "Transport",
     "Unknown",
     "UnreadableError",
@@ -230,6 +252,7 @@ __all__ = [
     "perform",
     "read_options",
     "record",
+    "serve",
     "slow_start",
     "split_key",
     "step",

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from actors.app.local_cluster import LocalCluster, start_local_cluster
+import kcm
 from kcm import testing
 
 Scope = Literal["session", "package", "module", "class", "function"]
@@ -43,11 +43,11 @@ def world() -> testing.SimulatedCluster:
 
 
 @pytest.fixture(scope=_scope)
-def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[kcm.LocalCluster]:
     """An API server in a process of its own, on loopback: cluster.url, cluster.kubeconfig."""
-    running = start_local_cluster(
+    running = kcm.LocalCluster.start(
         tmp_path_factory.mktemp("kcm-cluster"),
-        port=0,
+        quiet=False,
         nodes=int(request.config.getini("kcm_hollow_nodes")),
         zones=int(request.config.getini("kcm_hollow_zones")),
     )
@@ -56,6 +56,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
 
 
 @pytest.fixture(scope=_scope)
-def kubeconfig(cluster: LocalCluster) -> Path:
+def kubeconfig(cluster: kcm.LocalCluster) -> Path:
     """The file with which any client reaches the `cluster`, as its administrator."""
     return cluster.kubeconfig

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kcm._lazy import lazily
 
 if TYPE_CHECKING:
-    from actors.app.local_cluster import LocalCluster
     from actors.simulation import SimulatedCluster
     from actors.simulation.campaign.explaining import must_hold
     from actors.simulation.campaign.many import Campaign, Tried, run_campaign
@@ -99,7 +98,6 @@ else:
             "Observation": "actors.simulation.invariants.observing:Observation",
             "Invariant": "actors.simulation.invariants.observing:Invariant",
             "Admitted": "actors.simulation.invariants.observing:Admitted",
-            "LocalCluster": "actors.app.local_cluster:LocalCluster",
             "must_hold": "actors.simulation.campaign.explaining:must_hold",
             "Fail": "actors.simulation.invariants.observing:Fail",
             "parse_faults": "runtime.faults.vocabulary:parse_faults",
@@ -146,7 +144,6 @@ __all__ = [
     "Fleet",
     "Handled",
     "Invariant",
-    "LocalCluster",
     "Observation",
     "OutcomeReceived",
     "Owns",

@@ -1,4 +1,8 @@
-"""The cluster that run-kcm brings when it is given none: an API server and hollow nodes, each a process of its own."""
+"""The cluster that run-kcm brings when it is given none: an API server and hollow nodes, each a process of its own.
+
+with LocalCluster.start("/tmp/cluster", nodes=3) as cluster, api_transport(cluster.kubeconfig) as transport:
+    ...
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,70 @@ from typing import TYPE_CHECKING, Self
 
 from actors.app.kept_child import KeptChild
 from runtime.apiserver.process.launch import CONTEXT, EmbeddedServer, launch
+from runtime.logs.standard_log import standard_log
 from runtime.process.children import start_module
 from runtime.process.ending import ended_by
+from runtime.scheduling.clock import SystemClock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 STOPPED_WITHIN = 5.0  # seconds
+MOST_PORT = 65535
+GLANCE = 0.5  # seconds between two looks at the nodes
 __all__ = ["CONTEXT", "LocalCluster", "start_local_cluster"]
 NODES = "hollow-cluster"  # in the log and among the health checks
 
 
 @dataclass(slots=True)
 class LocalCluster:
-    """Running; a context manager that ends both processes. nodes: None without hollow nodes."""
+    """Running; a context manager that ends both processes.
+
+    nodes: None without hollow nodes. clock: by which `start` looks after them.
+    """
 
     server: EmbeddedServer
     nodes: KeptChild | None
+    clock: SystemClock | None = None
+
+    @classmethod
+    def start(
+        cls,
+        directory: str | Path,
+        *,
+        nodes: int = 0,
+        zones: int = 1,
+        port: int = 0,
+        quiet: bool = True,
+        log: FilteringBoundLogger | None = None,
+    ) -> Self:
+        """A cluster in this directory, which is made if it is not there; what it held before, it holds again.
+
+        Returns once the API server serves. nodes: how many hollow ones, which run pods in appearance and come when they
+        come; zones: over how many zones they are dealt. port: 0 is that of the last time if it is free, else any.
+        quiet: the processes log to standard error only what goes wrong. log: as ControllerSystem has it.
+
+        The processes end with this one, however it ends; nodes that end by themselves are started again.
+        Raises LaunchError, as for a directory that another process uses, or that others own or can write.
+        """
+        if nodes < 0 or zones < 1 or not 0 <= port <= MOST_PORT:
+            raise ValueError(f"nodes is 0 or more, zones 1 or more, port 0 to {MOST_PORT}: {nodes}, {zones}, {port}")
+        place = Path(directory).expanduser().resolve()
+        one = start_local_cluster(place, port=port, nodes=nodes, zones=zones, quiet=quiet)
+        if one.nodes is None:
+            return cls(one.server, None)
+        clock = SystemClock()
+        cls._keep_looking(one.nodes, clock, log if log is not None else standard_log("kcm"))
+        return cls(one.server, one.nodes, clock)
+
+    @staticmethod
+    def _keep_looking(nodes: KeptChild, clock: SystemClock, log: FilteringBoundLogger) -> None:
+        def look() -> None:
+            now = clock.monotonic()
+            nodes.look(now=now, log=log)
+            clock.call_at(nodes, now + GLANCE, look)
+
+        look()
 
     @property
     def url(self) -> str:
@@ -47,7 +98,7 @@ class LocalCluster:
         return None
 
     def look(self, *, now: float, log: FilteringBoundLogger) -> None:
-        """Start the hollow nodes again if they have ended; to be called a few times a second.
+        """Start the hollow nodes again if they have ended; to be called a few times a second, but after `start`.
 
         now: of the monotonic clock.
         """
@@ -64,6 +115,8 @@ class LocalCluster:
         return {} if nodes is None else {NODES: lambda: nodes.trouble}
 
     def stop(self) -> None:
+        if self.clock is not None:
+            self.clock.close()
         if self.nodes is not None:
             self.nodes.stop(STOPPED_WITHIN)
         self.server.stop()

@@ -1,16 +1,20 @@
-"""What the command serves, and where: HTTPS by default, plain HTTP when it is asked for."""
+"""What is served, and where: by the command as its flags say, by a program that embeds a system with `serve`."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
+from actors.app.health import Check
+from actors.app.system import ControllerSystem
 from actors.options import Options
 from actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
-from runtime.logs.configuration import LogControl
+from runtime.metrics.meters import report_build
 from runtime.metrics.registry import Metrics
 from runtime.process.bounded_connections import Bounds
-from runtime.process.version import Version
+from runtime.process.version import Version, this_version
 from runtime.scheduling.clock import Clock
 from runtime.serving.authentication import ByCertificate, ProxyHeaders
 from runtime.serving.authorization import EverythingAllowed, PathsAllowed
@@ -23,6 +27,74 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 LOOPBACK = "127.0.0.1"
+MOST_PORT = 65535
+DESCRIPTORS = 1024  # of a process that does not say how many it may have
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Served; a context manager that ends it. urls: where, one for each address."""
+
+    urls: tuple[str, ...]
+    server: ServerThread
+
+    @property
+    def url(self) -> str:
+        """The first one."""
+        return self.urls[0]
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, Check] | None = None) -> Pages:
+    """Serve metrics (those of one's own among them), health and what else run-kcm serves, from a thread of its own.
+
+    address: "127.0.0.1:9090", "[::]:9090"; port 0 is any free one. Plain HTTP, for everybody who reaches it, with
+    /healthz, /metrics and /configz. "": as the flags among the system's options say (--secure-port, --bind-address,
+    --tls-cert-file, --port, …), with all pages of run-kcm: HTTPS on port 10257 where they say nothing.
+    checks: health checks beside the system's own: functions that return None, or in one line what is wrong.
+
+    Raises ValueError for an address that is none, ServingError where nothing can listen there, TlsError.
+    """
+    health, version = HealthChecks(log=system.log), this_version()
+    health.set({**system.checks(), **(checks or {})})
+    report_build(system.metrics, version)
+    if address:
+        site = _site(
+            system.options,
+            health=health,
+            metrics=system.metrics,
+            set_verbosity=None,
+            version=version,
+            profiling=False,
+            clock=system.clock,
+            log=system.log,
+        )
+        server = ServerThread([_plain(site, *_host_and_port(address))], log=system.log)
+    else:
+        built = build_server(
+            system.options,
+            health=health,
+            metrics=system.metrics,
+            set_verbosity=None,
+            version=version,
+            clock=system.clock,
+            log=system.log,
+            descriptors=DESCRIPTORS,
+            embeds_cluster=False,
+        )
+        if built is None:
+            raise ValueError("the system's options say that nothing is served: give an address")
+        server = built
+    server.start()
+    return Pages(server.urls, server)
 
 
 def build_server(
@@ -30,7 +102,7 @@ def build_server(
     *,
     health: HealthChecks,
     metrics: Metrics,
-    control: LogControl,
+    set_verbosity: Callable[[int], None] | None,
     version: Version,
     clock: Clock,
     log: FilteringBoundLogger,
@@ -39,22 +111,18 @@ def build_server(
 ) -> ServerThread | None:
     """A server to start and stop; None when nothing is to be served. Raises TlsError.
 
-    descriptors: how many this process may have. embeds_cluster: then HTTPS is for this host alone, and on another port
-    where its own is taken, unless the command line says where.
+    set_verbosity: None where logs are not ours. descriptors: how many this process may have. embeds_cluster: then HTTPS
+    is for this host alone, and on another port where its own is taken, unless the command line says where.
     """
-    site = Site(
+    site = _site(
+        options,
         health=health,
         metrics=metrics,
-        configuration=lambda: {CONFIGZ_KEY: configuration(options), OWN_KEY: own_configuration(options)},
-        flags=lambda: flag_values(options),
-        set_verbosity=control.set_verbosity,
+        set_verbosity=set_verbosity,
         version=version,
         profiling=options.debugging.profiling,
         clock=clock,
         log=log,
-        started=clock.now(),
-        flagz=options.feature_gates["ComponentFlagz"],
-        statusz=options.feature_gates["ComponentStatusz"],
     )
     listeners = []
     secure, plain = options.secure_serving, options.plain_http
@@ -74,13 +142,56 @@ def build_server(
             )
         )
     if plain is not None:
-        host, port = plain
-        local = ipaddress.ip_address(host).is_loopback
-        application = build_application(site, EverythingAllowed(), local=local)
-        listeners.append(Listener(application=application, host=host, port=port, flag="--port"))
+        listeners.append(_plain(site, *plain, flag="--port"))
     if not listeners:
         return None
     return ServerThread(listeners, log=log, bounds=Bounds(most=connections_of(descriptors)))
+
+
+def _site(
+    options: Options,
+    *,
+    health: HealthChecks,
+    metrics: Metrics,
+    set_verbosity: Callable[[int], None] | None,
+    version: Version,
+    profiling: bool,
+    clock: Clock,
+    log: FilteringBoundLogger,
+) -> Site:
+    return Site(
+        health=health,
+        metrics=metrics,
+        configuration=lambda: {CONFIGZ_KEY: configuration(options), OWN_KEY: own_configuration(options)},
+        flags=lambda: flag_values(options),
+        set_verbosity=set_verbosity,
+        version=version,
+        profiling=profiling,
+        clock=clock,
+        log=log,
+        started=clock.now(),
+        flagz=options.feature_gates["ComponentFlagz"],
+        statusz=options.feature_gates["ComponentStatusz"],
+    )
+
+
+def _plain(site: Site, host: str, port: int, *, flag: str = "") -> Listener:
+    local = ipaddress.ip_address(host).is_loopback
+    return Listener(
+        application=build_application(site, EverythingAllowed(), local=local), host=host, port=port, flag=flag
+    )
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    """Raises ValueError."""
+    host, _, port = address.rpartition(":")
+    try:
+        found = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        found = None
+    if found is None or not port.isdecimal() or int(port) > MOST_PORT or (":" in host) != host.startswith("["):
+        raise ValueError(f"not an IP address and a port, as 127.0.0.1:9090 or [::]:9090 are: {address!r}")
+    return str(found), int(port)
 
 
 def _tls_settings(options: Options) -> TlsSettings:

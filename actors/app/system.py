@@ -241,6 +241,12 @@ class ControllerSystem:
             )
         return checks
 
+    def metrics_text(self) -> str:
+        """All metrics, those that controllers have of their own among them, in Prometheus' text format."""
+        from runtime.serving.metrics_page import MetricsPage  # heavy, and most systems are served by a page
+
+        return MetricsPage(self.metrics, process=False).render("")[0].decode()
+
     def _hung_threads(self) -> Iterable[Reading]:
         hung = dict.fromkeys(map(controller_name, self.enabled), 0) | self.actors.hung_threads()
         return [(HUNG_THREADS, (name,), count) for name, count in hung.items()]

@@ -21,11 +21,11 @@ from actors.app.arguments import read_options
 from actors.app.connection import SERVER_WAIT, ServerUnavailableError, connect, wait_for_server
 from actors.app.installed import installed_controllers
 from actors.app.local_cluster import CONTEXT, LocalCluster
+from actors.app.serving import build_server
 from actors.app.system import ControllerSystem
 from actors.command.greeting import LiveLine, Welcome, greeting, standing_by, summary
 from actors.command.journal import command as journal_command
 from actors.command.manifests import ManifestError, apply, check_manifests, read_manifests
-from actors.command.serving import build_server
 from actors.command.starting import (
     Interrupted,
     Launch,
@@ -172,7 +172,7 @@ def run(launch: Launch) -> int:
             options,
             health=health,
             metrics=metrics,
-            control=launch.control,
+            set_verbosity=launch.control.set_verbosity,
             version=version,
             clock=launch.clock,
             log=log,

@@ -70,12 +70,17 @@ class ServerThread:
         """(host, port) of each listener, once started."""
         return list(self._addresses)
 
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Of each listener, once started."""
+        pairs = zip(self._listeners, self._addresses, strict=True)
+        return tuple(f"{'http' if each.tls is None else 'https'}://{_shown(*address)}" for each, address in pairs)
+
     def start(self) -> None:
         """Returns when all listen. Raises ServingError; then none listens."""
         self._thread.start(self._open)
-        for listener, (host, port) in zip(self._listeners, self.addresses, strict=True):
-            scheme = "http" if listener.tls is None else "https"
-            self._log.info("serving", url=f"{scheme}://{_shown(host, port)}")
+        for url in self.urls:
+            self._log.info("serving", url=url)
 
     def stop(self) -> None:
         self._thread.stop(self._close, timeout=GRACE + 1.0)

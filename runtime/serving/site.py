@@ -38,7 +38,8 @@ TEXT = "text/plain"
 class Site:
     """What there is to show. The callables are called on the server's thread and must not block.
 
-    configuration: /configz, JSON-able. flags: /flagz, name → value. set_verbosity: for PUT /debug/flags/v.
+    configuration: /configz, JSON-able. flags: /flagz, name → value. set_verbosity: for PUT /debug/flags/v; None: no
+    such page.
     started: when the process did, Unix seconds. flagz, statusz: whether these pages are there. profiler: one for all
     applications of the site.
     """
@@ -47,7 +48,7 @@ class Site:
     metrics: Metrics
     configuration: Callable[[], Mapping[str, Any]]
     flags: Callable[[], Mapping[str, str]]
-    set_verbosity: Callable[[int], None]
+    set_verbosity: Callable[[int], None] | None
     version: Version
     profiling: bool
     clock: Clock
@@ -98,8 +99,9 @@ def _pages(site: Site) -> dict[str, Handler]:
             "/debug/pprof/profile": _profile(site.profiler),
             "/debug/pprof/goroutine": _text(profiling.thread_stacks),
             "/debug/pprof/threads": _text(profiling.thread_stacks),
-            "/debug/flags/v": _verbosity(site),
         }
+        if site.set_verbosity is not None:
+            pages["/debug/flags/v"] = _verbosity(site.set_verbosity, site.log)
     return pages
 
 
@@ -253,7 +255,7 @@ def _profile(profiler: Profiler) -> Handler:
     return profile
 
 
-def _verbosity(site: Site) -> Handler:
+def _verbosity(set_verbosity: Callable[[int], None], log: FilteringBoundLogger) -> Handler:
     async def verbosity(request: web.Request) -> web.Response:
         if request.method != "PUT":
             return web.Response(status=406, text=f"unsupported http method {request.method}\n")
@@ -262,8 +264,8 @@ def _verbosity(site: Site) -> Handler:
             level = int(asked)
         except ValueError:
             return web.Response(status=400, text=f"error parsing {asked!r}: not a number\n")
-        site.set_verbosity(level)
-        site.log.info("verbosity set", v=level)
+        set_verbosity(level)
+        log.info("verbosity set", v=level)
         return web.Response(text=f"successfully set klog.logging.verbosity to {level}")
 
     return verbosity

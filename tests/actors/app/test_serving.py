@@ -15,15 +15,18 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from actors.command.serving import build_server
+from actors.app.arguments import read_options
+from actors.app.serving import Pages, build_server, serve
+from actors.app.system import ControllerSystem
 from actors.options import parse_options
 from runtime.logs.configuration import LogControl, LogSettings, Sink
-from runtime.metrics.registry import Metrics
+from runtime.metrics.registry import Family, Metrics
 from runtime.process.version import Version
 from runtime.scheduling.clock import SystemClock
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import ServerThread, ServingError
 from runtime.serving.tls_names import TlsError
+from tests.actors.app.test_embedding import Silent, spec
 from tests.support.certificates import Authority, client_context
 
 LOOPBACK = "127.0.0.1"
@@ -39,7 +42,7 @@ def server_for(*argv: str, embeds_cluster: bool = False, logged: LogCapture | No
         parse_options(argv),
         health=HealthChecks(log=log),
         metrics=Metrics(),
-        control=LogControl(LogSettings(), sink=sink, now=clock.now),
+        set_verbosity=LogControl(LogSettings(), sink=sink, now=clock.now).set_verbosity,
         version=Version(kubernetes="1.36.2", kcm="0.1.0"),
         clock=clock,
         log=log,
@@ -227,3 +230,61 @@ def test_flags_that_harden_tls_work(tmp_path: Path) -> None:
         for refused in (older, other_curve):
             with pytest.raises(ssl.SSLError):
                 get(http.client.HTTPSConnection(LOOPBACK, port, timeout=10, context=refused), "/healthz")
+
+
+# A system that another program embeds.
+
+COUNTED = Family(name="mine_total", kind="counter", help="Mine.")
+
+
+@contextmanager
+def served(address: str = "", *flags: str, **more: Any) -> Iterator[tuple[Pages, Metrics]]:
+    clock = SystemClock()
+    system = ControllerSystem(
+        transport=Silent(), controllers=[spec("idle-controller")], options=read_options(flags), clock=clock
+    )
+    try:
+        with serve(system, address, **more) as pages:
+            yield pages, system.metrics
+    finally:
+        system.halt()
+        clock.close()
+
+
+def fetched(pages: Pages, path: str) -> tuple[int, str]:
+    host, port = pages.url.removeprefix("http://").rsplit(":", 1)
+    return get(http.client.HTTPConnection(host, int(port), timeout=10), path)
+
+
+def test_a_program_serves_its_metrics_health_and_configuration() -> None:
+    with served("127.0.0.1:0", checks={"mine": lambda: "not yet"}) as (pages, metrics):
+        metrics.counter(COUNTED).inc(3)
+        status, text = fetched(pages, "/metrics")
+        assert status == 200
+        assert "mine_total 3.0" in text
+        assert "process_cpu_seconds_total" in text
+        status, text = fetched(pages, "/healthz")
+        assert status == 500
+        assert "[-]mine failed: reason withheld" in text
+        assert "idle-controller" in text
+        assert fetched(pages, "/configz")[0] == 200
+        assert fetched(pages, "/debug/pprof/")[0] == 404, "no profiles for everybody"
+
+
+def test_a_program_serves_as_its_flags_say() -> None:
+    (port,) = free_ports(1)
+    with served("", "--secure-port=0", f"--port={port}", "--profiling=true") as (pages, _):
+        assert pages.urls == (f"http://127.0.0.1:{port}",)
+        assert fetched(pages, "/debug/pprof/")[0] == 200
+        assert fetched(pages, "/debug/flags/v")[0] == 404, "logs are the program's own"
+
+
+def test_where_nothing_can_be_served_the_error_says_why() -> None:
+    for address in ("localhost:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", "::1:80", "[127.0.0.1]:80"):
+        with pytest.raises(ValueError, match="not an IP address and a port"), served(address):
+            pass
+    with pytest.raises(ValueError, match="nothing is served: give an address"), served("", "--secure-port=0"):
+        pass
+    with served("127.0.0.1:0") as (pages, _):
+        with pytest.raises(ServingError, match="cannot listen on"), served(pages.url.removeprefix("http://")):
+            pass
