@@ -29,7 +29,7 @@ def is_true(conditions: Conditions, type: str) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
-def set_condition(conditions: Conditions, new: Mapping[str, Any]) -> list[Object]:
+def with_condition(conditions: Conditions, new: Mapping[str, Any]) -> list[Object]:
     """A copy of the list in which `new` replaces the condition of its type; it is appended at the end.
 
     If status and reason are the same, the old condition is kept: a new message or lastUpdateTime alone is not written,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from protocols.conditions import find_condition, is_true, set_condition, without_condition
+from protocols.conditions import find_condition, is_true, with_condition, without_condition
 
 AVAILABLE = {"type": "Available", "status": "True", "reason": "Enough", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 PROGRESSING = {
@@ -43,23 +43,23 @@ def test_a_missing_condition_is_not_true(conditions: list[dict[str, Any]] | None
 
 
 def test_a_new_condition_goes_to_the_end() -> None:
-    assert set_condition([AVAILABLE], PROGRESSING) == [AVAILABLE, PROGRESSING]
-    assert set_condition(None, PROGRESSING) == [PROGRESSING]
+    assert with_condition([AVAILABLE], PROGRESSING) == [AVAILABLE, PROGRESSING]
+    assert with_condition(None, PROGRESSING) == [PROGRESSING]
 
 
 @pytest.mark.parametrize("field", ["message", "lastUpdateTime", "lastTransitionTime"])
 def test_nothing_changes_while_status_and_reason_stay(field: str) -> None:
-    assert set_condition([PROGRESSING, AVAILABLE], {**PROGRESSING, field: LATER}) == [PROGRESSING, AVAILABLE]
+    assert with_condition([PROGRESSING, AVAILABLE], {**PROGRESSING, field: LATER}) == [PROGRESSING, AVAILABLE]
 
 
 def test_no_reason_and_an_empty_reason_are_the_same() -> None:
     without = {"type": "Ready", "status": "True"}
-    assert set_condition([without], {**without, "reason": "", "message": "new"}) == [without]
+    assert with_condition([without], {**without, "reason": "", "message": "new"}) == [without]
 
 
 def test_a_new_reason_replaces_the_condition_and_keeps_its_transition_time() -> None:
     new = {**PROGRESSING, "reason": "NewReplicaSetAvailable", "lastUpdateTime": LATER, "lastTransitionTime": LATER}
-    assert set_condition([PROGRESSING, AVAILABLE], new) == [
+    assert with_condition([PROGRESSING, AVAILABLE], new) == [
         AVAILABLE,
         {**new, "lastTransitionTime": "2026-01-01T00:00:00Z"},
     ]
@@ -67,18 +67,18 @@ def test_a_new_reason_replaces_the_condition_and_keeps_its_transition_time() -> 
 
 def test_a_new_status_brings_its_own_transition_time() -> None:
     new = {**PROGRESSING, "status": "False", "lastTransitionTime": LATER}
-    assert set_condition([PROGRESSING], new) == [new]
+    assert with_condition([PROGRESSING], new) == [new]
 
 
 def test_a_former_condition_without_transition_time_takes_the_new_one() -> None:
     former = {"type": "Ready", "status": "True", "reason": "a"}
     new = {"type": "Ready", "status": "True", "reason": "b", "lastTransitionTime": LATER}
-    assert set_condition([former], new) == [new]
+    assert with_condition([former], new) == [new]
 
 
 def test_repeated_conditions_of_a_type_are_replaced_by_one() -> None:
     new = {**AVAILABLE, "status": "False"}
-    assert set_condition([AVAILABLE, PROGRESSING, AVAILABLE], new) == [PROGRESSING, new]
+    assert with_condition([AVAILABLE, PROGRESSING, AVAILABLE], new) == [PROGRESSING, new]
 
 
 def test_a_condition_is_removed_by_its_type() -> None:
@@ -90,7 +90,7 @@ def test_a_condition_is_removed_by_its_type() -> None:
 def test_what_was_given_is_never_changed() -> None:
     conditions, new = [deepcopy(AVAILABLE), deepcopy(PROGRESSING)], {**PROGRESSING, "reason": "x"}
     before = deepcopy((conditions, new))
-    result = set_condition(conditions, new)
+    result = with_condition(conditions, new)
     without_condition(conditions, "Available")
     for condition in result:
         condition["status"] = "changed"

@@ -17,7 +17,7 @@ from actors.controllers.workloads.deployment.status import (
     condition,
     replica_failure,
 )
-from protocols.conditions import find_condition, set_condition, without_condition
+from protocols.conditions import find_condition, with_condition, without_condition
 from protocols.objects import Object, name_of
 from protocols.times import parse_time
 
@@ -84,7 +84,7 @@ def rollout_status(deployment: Mapping[str, Any], new: Object | None, old: Seque
     status["conditions"] = _progress(deployment, new, status, now=now)
     failure = replica_failure(new, old)
     if failure is not None:
-        status["conditions"] = set_condition(status["conditions"], failure)
+        status["conditions"] = with_condition(status["conditions"], failure)
     else:
         status["conditions"] = without_condition(status["conditions"], REPLICA_FAILURE)
     return status
@@ -105,16 +105,16 @@ def _progress(
     subject = f'ReplicaSet "{name_of(new)}"' if new is not None else f'Deployment "{name_of(deployment)}"'
     if is_complete(deployment, status):
         message = f"{subject} has successfully progressed."
-        return set_condition(conditions, condition(PROGRESSING, "True", NEW_REPLICA_SET_AVAILABLE, message, now=now))
+        return with_condition(conditions, condition(PROGRESSING, "True", NEW_REPLICA_SET_AVAILABLE, message, now=now))
     if has_progressed(section(deployment, "status"), status):
-        # Not set_condition: lastUpdateTime moves with each progress, though status and reason stay.
+        # Not with_condition: lastUpdateTime moves with each progress, though status and reason stay.
         moved = condition(PROGRESSING, "True", "ReplicaSetUpdated", f"{subject} is progressing.", now=now)
         if current is not None and current.get("status") == "True":
             moved["lastTransitionTime"] = current.get("lastTransitionTime")
         return [*without_condition(conditions, PROGRESSING), moved]
     if has_timed_out(deployment, status, now=now):
         message = f"{subject} has timed out progressing."
-        return set_condition(conditions, condition(PROGRESSING, "False", TIMED_OUT, message, now=now))
+        return with_condition(conditions, condition(PROGRESSING, "False", TIMED_OUT, message, now=now))
     return conditions
 
 

@@ -51,7 +51,7 @@ from actors.reconciliation import (
     record,
     update,
 )
-from protocols.conditions import set_condition
+from protocols.conditions import with_condition
 from protocols.messages.commands import Create
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Failure, NotFound, Refused
 from protocols.messages.recording import Record
@@ -233,7 +233,7 @@ class Rollout:
     def _with_condition(self, new: Object) -> Object:
         """The Deployment with this condition: the object itself, if it has it."""
         before = section(self.deployment, "status").get("conditions")
-        after = set_condition(before, new)
+        after = with_condition(before, new)
         return self.deployment if after == before else with_status(self.deployment, conditions=after)
 
     def _progressing(self, status: str, reason: str, message: str) -> Object:

@@ -17,7 +17,7 @@ from actors.controllers.workloads.deployment.fields import (
     total_replicas,
     total_statuses,
 )
-from protocols.conditions import find_condition, set_condition
+from protocols.conditions import find_condition, with_condition
 from protocols.objects import Object
 from protocols.times import format_time
 
@@ -79,7 +79,7 @@ def calculated_status(
         state = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     else:
         state = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
-    status["conditions"] = set_condition(status.get("conditions"), condition(AVAILABLE, *state, now=now))
+    status["conditions"] = with_condition(status.get("conditions"), condition(AVAILABLE, *state, now=now))
     return status
 
 
