@@ -5,27 +5,27 @@ python examples/website_controller.py KUBECONFIG
 """
 
 import sys
-from typing import Any
 
 from kcm import (
     BUILT_IN,
     AlreadyExists,
+    CommandFailed,
     ControllerSpec,
     ControllerSystem,
     Key,
     Object,
-    PatchType,
     Queue,
     Reconciliation,
     Resource,
-    Step,
     Tables,
     Watch,
     api_transport,
-    create,
+    ensure,
+    is_deleting,
     itself,
-    must,
-    patch,
+    name_of,
+    own,
+    patch_status,
     record,
 )
 
@@ -39,69 +39,34 @@ class Websites:
 
     def reconcile(self, key: Key) -> Reconciliation:
         website = self._websites.get(key)
-        if website is None or "deletionTimestamp" in website["metadata"]:
+        if website is None or is_deleting(website):
             return None  # what it owns goes with it, by its owner reference
-        deployment = self._deployments.get(key)
-        if deployment is None:
-            yield from self._deploy(website)
-        elif not is_owned(deployment, website):
+        is_new = self._deployments.get(key) is None
+        try:
+            deployment = yield from ensure(self._deployments, own(deployment_of(website), by=website, of=WEBSITES))
+        except CommandFailed as err:
+            if not isinstance(err.failure, AlreadyExists):
+                raise
             yield record(WEBSITES, website, "Warning", "NameTaken", f"Deployment {key} has another owner")
-        else:
-            yield from self._follow(key, website, deployment)
-        return None
-
-    def _deploy(self, website: Object) -> Step[None]:
-        yield from must(create(DEPLOYMENTS, deployment_of(website)), but=(AlreadyExists,))
-        yield record(WEBSITES, website, "Normal", "Deployed", f"Made Deployment {website['metadata']['name']}")
-
-    def _follow(self, key: Key, website: Object, deployment: Object) -> Step[None]:
-        changes = differences(website, deployment)
-        if changes:
-            yield from must(patch(DEPLOYMENTS, key, {"spec": changes}, patch_type=PatchType.STRATEGIC))
+            return None
+        if is_new:
+            yield record(WEBSITES, website, "Normal", "Deployed", f"Made Deployment {name_of(website)}")
         ready = deployment.get("status", {}).get("readyReplicas", 0)
-        if website.get("status", {}).get("ready") != ready:
-            yield from must(patch(WEBSITES, key, {"status": {"ready": ready}}, subresource="status"))
-
-
-def is_owned(deployment: Object, website: Object) -> bool:
-    owners = deployment["metadata"].get("ownerReferences", [])
-    return any(owner["uid"] == website["metadata"]["uid"] for owner in owners)
+        yield from patch_status(self._websites, website, {"ready": ready})
+        return None
 
 
 def deployment_of(website: Object) -> Object:
-    meta, labels = website["metadata"], {"website": website["metadata"]["name"]}
-    owner = {"apiVersion": WEBSITES.api_version, "kind": WEBSITES.kind, "name": meta["name"], "uid": meta["uid"]}
+    name, labels = name_of(website), {"website": name_of(website)}
+    container = {"name": "web", "image": website["spec"]["image"]}
     return {
-        "metadata": {
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "ownerReferences": [owner | {"controller": True, "blockOwnerDeletion": True}],
-        },
+        "metadata": {"name": name},
         "spec": {
-            "replicas": replicas_of(website),
+            "replicas": website["spec"].get("replicas", 1),
             "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [{"name": "web", "image": website["spec"]["image"]}]},
-            },
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
         },
     }
-
-
-def differences(website: Object, deployment: Object) -> dict[str, Any]:
-    """What to patch into the Deployment's spec; empty when it is as the Website says."""
-    changes: dict[str, Any] = {}
-    if deployment["spec"]["replicas"] != replicas_of(website):
-        changes["replicas"] = replicas_of(website)
-    image = website["spec"]["image"]
-    if deployment["spec"]["template"]["spec"]["containers"][0]["image"] != image:
-        changes["template"] = {"spec": {"containers": [{"name": "web", "image": image}]}}
-    return changes
-
-
-def replicas_of(website: Object) -> int:
-    replicas: int = website["spec"].get("replicas", 1)
-    return replicas
 
 
 WEBSITE = ControllerSpec(

@@ -2,16 +2,23 @@
 
 `conditions` is status.conditions of an object, or None if it has none. No function here modifies its argument.
 
-Source: pkg/controller/deployment/util/deployment_util.go, SetDeploymentCondition.
+There are two rules for a condition that is there already. set_condition has that of metav1.Condition, for all new kinds
+(apimachinery pkg/api/meta/conditions.go, SetStatusCondition). with_condition has that of workloads (kubernetes v1.36
+pkg/controller/deployment/util/deployment_util.go, SetDeploymentCondition).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from protocols.objects import Object
+from protocols.times import format_time
 
+ConditionStatus = Literal["True", "False", "Unknown"]
+_STATUSES = ("True", "False", "Unknown")
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 Conditions = Iterable[Mapping[str, Any]] | None
 
 
@@ -27,6 +34,56 @@ def is_true(conditions: Conditions, type: str) -> bool:
     """True if the condition's status is True; False also if it is Unknown or missing."""
     condition = find_condition(conditions, type)
     return condition is not None and condition.get("status") == "True"
+
+
+def next_condition(
+    current: Mapping[str, Any] | None,
+    type: str,
+    status: ConditionStatus | bool,
+    reason: str,
+    message: str = "",
+    *,
+    now: float,
+    observed_generation: int | None = None,
+) -> Object:
+    """The condition as it is to be, where it is `current` now. See set_condition."""
+    text = str(status)  # of a bool too
+    if text not in _STATUSES:
+        raise ValueError(f"the status of condition {type} is one of {', '.join(_STATUSES)}, not {status!r}")
+    if not _REASON.fullmatch(reason):
+        raise ValueError(f"the reason of condition {type} is a word like NotReady, not {reason!r}")
+    since = current.get("lastTransitionTime") if current is not None and current.get("status") == text else None
+    condition: Object = {"type": type, "status": text, "reason": reason, "message": message}
+    condition["lastTransitionTime"] = since or format_time(now)
+    if observed_generation is not None:
+        condition["observedGeneration"] = observed_generation
+    return condition
+
+
+def set_condition(
+    conditions: Conditions,
+    type: str,
+    status: ConditionStatus | bool,
+    reason: str,
+    message: str = "",
+    *,
+    now: float,
+    observed_generation: int | None = None,
+) -> list[Object]:
+    """A copy of the list in which the condition of this type is as said; a new one comes last, the others stay.
+
+    now: Unix seconds, the clock's now(); it becomes lastTransitionTime only where the status changes. So the list is
+    equal to the former one where nothing is new, and patch_status writes nothing. Raises ValueError on a status or a
+    reason that the API does not take.
+    """
+    current = find_condition(conditions, type)
+    new = next_condition(current, type, status, reason, message, now=now, observed_generation=observed_generation)
+    if current is None:
+        return [*_copies(conditions), new]
+    kept = {name: value for name, value in current.items() if name not in ("observedGeneration", *new)}
+    if observed_generation is None and "observedGeneration" in current:
+        kept["observedGeneration"] = current["observedGeneration"]
+    return [{**new, **kept} if each is current else dict(each) for each in conditions or ()]
 
 
 def with_condition(conditions: Conditions, new: Mapping[str, Any]) -> list[Object]:

@@ -20,7 +20,10 @@ the key retried with backoff.
 `async def reconcile` is the same with `await` in the place of `yield` and `yield from`.
 """
 
-from actors.reconciliation.commands import create, delete, get_live, list_live, patch, record, update
+from actors.reconciliation.commands import apply, create, delete, get_live, list_live, patch, record, update
+from actors.reconciliation.ensuring import ensure
+from actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
+from actors.reconciliation.owners import controlled_by, own, owned
 from actors.reconciliation.reconciler import (
     AsyncReconciliation,
     Enqueue,
@@ -34,6 +37,7 @@ from actors.reconciliation.reconciler import (
     Word,
     step,
 )
+from actors.reconciliation.statuses import patch_status
 from actors.reconciliation.steps import batches, in_batches, must, must_all, must_object, perform, slow_start, together
 from actors.reconciliation.watches import Change, Watch, its_controller, itself
 from protocols.messages.watching import EVERYTHING, ORPHANS, Interest
@@ -54,9 +58,13 @@ __all__ = [
     "Tell",
     "Watch",
     "Word",
+    "apply",
     "batches",
+    "controlled_by",
     "create",
     "delete",
+    "ensure",
+    "ensure_finalizer",
     "get_live",
     "in_batches",
     "its_controller",
@@ -65,9 +73,13 @@ __all__ = [
     "must",
     "must_all",
     "must_object",
+    "own",
+    "owned",
     "patch",
+    "patch_status",
     "perform",
     "record",
+    "remove_finalizer",
     "slow_start",
     "step",
     "together",

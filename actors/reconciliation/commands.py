@@ -12,8 +12,20 @@ from typing import Any
 
 from protocols.messages.commands import Create, Delete, Get, List, Patch, PatchType, Update
 from protocols.messages.recording import RECORD_TYPES, Record, RecordType
-from protocols.objects import Key, encode_object, make_key, metadata, name_of, namespace_of, split_key
+from protocols.objects import (
+    Key,
+    encode_object,
+    key_of,
+    make_key,
+    metadata,
+    name_of,
+    namespace_of,
+    resource_version_of,
+    split_key,
+    uid_of,
+)
 from protocols.resources import Resource
+from runtime.tables.table import Entry
 
 # Subresources whose body is the object itself. Others have a kind of their own: scale, binding, eviction, token, …
 OF_THE_OBJECT = frozenset({"", "status", "approval", "ephemeralcontainers", "finalize", "resize"})
@@ -37,7 +49,7 @@ def update(resource: Resource, obj: Mapping[str, Any], *, subresource: str = "")
     Its resourceVersion is the precondition: Conflict if the stored one is newer.
     """
     meta = metadata(obj)
-    key = _checked(resource, make_key(meta.get("namespace") or "", meta.get("name") or ""))
+    key = check_key(resource, make_key(meta.get("namespace") or "", meta.get("name") or ""))
     return Update(resource.id, key, _whole(resource, obj, subresource), subresource=subresource)
 
 
@@ -48,44 +60,72 @@ def patch(
     *,
     patch_type: PatchType | None = None,
     subresource: str = "",
-    field_manager: str = "",
-    force: bool = False,
 ) -> Patch:
     """A map is merged into the object (RFC 7386): None removes a field, and a list replaces the whole list. A list is
     one of operations (RFC 6902). So it is for every resource.
 
-    patch_type: STRATEGIC merges lists by their keys, for built-in resources alone: custom ones refuse it. APPLY takes
-    field_manager, and force to take over fields of other managers.
+    patch_type: STRATEGIC merges lists by their keys, for built-in resources alone: custom ones refuse it. What is to be
+    applied on the server's side goes by `apply`.
     """
     operations = not isinstance(body, Mapping)
     if patch_type is None:
         patch_type = PatchType.JSON if operations else PatchType.MERGE
+    if patch_type == PatchType.APPLY:
+        raise ValueError("a patch of type APPLY is made by apply(resource, obj)")
     if operations != (patch_type == PatchType.JSON):
         raise TypeError(f"a patch of type {patch_type} is a {'map' if operations else 'list of operations'}")
-    if (patch_type == PatchType.APPLY) != bool(field_manager):
-        raise ValueError("field_manager goes with a patch of type APPLY, and is required there")
-    raw = _whole(resource, body, subresource) if patch_type == PatchType.APPLY else encode_object(body)  # type: ignore[arg-type]
-    return Patch(resource.id, _checked(resource, key), raw, patch_type, subresource, field_manager, force)
+    return Patch(resource.id, check_key(resource, key), encode_object(body), patch_type, subresource)  # type: ignore[arg-type]
+
+
+def apply(
+    resource: Resource, obj: Mapping[str, Any], *, force: bool = False, manager: str = "", subresource: str = ""
+) -> Patch:
+    """Server-side apply: the object has what is said here, and loses what its manager said before and says no more. One
+    that is not there is made.
+
+    obj: all that its manager has to say of the object, and nothing else: usually not one that was read. With a uid it
+    is not made anew: Conflict. force: fields that others manage are taken over; without it they are a Conflict, unless
+    both say the same. manager: empty: the name of the controller, or what its spec has as client.
+    """
+    if metadata(obj).get("managedFields"):
+        raise ValueError(f"an object that is applied says what is wanted, and has no managedFields: {key_of(obj)!r}")
+    key = check_key(resource, key_of(obj))
+    return Patch(resource.id, key, _whole(resource, obj, subresource), PatchType.APPLY, subresource, manager, force)
 
 
 def delete(
     resource: Resource,
-    key: Key,
+    which: Key | Mapping[str, Any] | Entry,
     *,
+    unchanged: bool = False,
     uid: str | None = None,
     resource_version: str | None = None,
     grace_seconds: int | None = None,
     propagation: str | None = None,
     depends_on: Iterable[Resource | tuple[Resource, Key]] | None = None,
 ) -> Delete:
-    """uid, resource_version: preconditions: Conflict if the object is another, or has changed.
+    """which: the object that was read: its uid goes along, so that no other of its name is deleted; with `unchanged`
+    its resourceVersion too. Or a key, where all that is known is a name.
+
+    uid, resource_version: preconditions: Conflict if the object is another, or has changed.
 
     depends_on: whose tables it rests on, or which objects of them: it is postponed while a table is stale, or such an
     object cannot be read. None: all tables that the spec names.
     """
+    key = which
+    if isinstance(which, Entry):
+        key, uid = which.key, which.uid
+        resource_version = str(which.resource_version) if unchanged else resource_version
+    elif isinstance(which, Mapping) and "metadata" in which:
+        key, uid = key_of(which), uid_of(which)
+        resource_version = resource_version_of(which) if unchanged else resource_version
+        if not uid or resource_version == "":
+            raise ValueError(f"{resource} {key!r} has no uid or resourceVersion: it is not an object that was read")
+    elif unchanged:
+        raise ValueError("unchanged is said of an object that was read, not of a key")
     return Delete(
         resource.id,
-        _checked(resource, key),
+        check_key(resource, key),
         uid=uid,
         resource_version=resource_version,
         grace_seconds=grace_seconds,
@@ -95,7 +135,7 @@ def delete(
 
 
 def get_live(resource: Resource, key: Key) -> Get:
-    return Get(resource.id, _checked(resource, key))
+    return Get(resource.id, check_key(resource, key))
 
 
 def list_live(resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = "") -> List:
@@ -130,10 +170,10 @@ def record(
 
 
 def _dependence(on: Resource | tuple[Resource, Key]) -> str:
-    return on.id if isinstance(on, Resource) else f"{on[0].id} {_checked(*on)}"
+    return on.id if isinstance(on, Resource) else f"{on[0].id} {check_key(*on)}"
 
 
-def _checked(resource: Resource, key: Key) -> Key:
+def check_key(resource: Resource, key: Any) -> Key:
     """Raises TypeError or ValueError on what is no key of this resource."""
     if not isinstance(key, str):
         raise TypeError(f"a key of {resource} is text, not {key!r:.80}")
@@ -148,13 +188,20 @@ def _whole(resource: Resource, obj: Mapping[str, Any], subresource: str) -> byte
     """The object as JSON, with its kind and apiVersion. Raises ValueError if it has others than the resource."""
     if subresource not in OF_THE_OBJECT:
         return encode_object(obj)
+    if check_kind(resource, obj):
+        return encode_object(obj)
+    return encode_object({**obj, "apiVersion": resource.api_version, "kind": resource.kind})
+
+
+def check_kind(resource: Resource, obj: Mapping[str, Any]) -> bool:
+    """Whether the object says its kind and apiVersion. Raises ValueError if it has others than the resource."""
     kind, api_version = obj.get("kind"), obj.get("apiVersion")
     if kind == resource.kind and api_version == resource.api_version:
-        return encode_object(obj)
+        return True
     for said, known in ((kind, resource.kind), (api_version, resource.api_version)):
         if said and said != known:
             raise ValueError(
                 f"{kind or 'an object'} of {api_version or 'no apiVersion'} is no {resource.kind} of "
                 f"{resource.api_version}, as {resource} are"
             )
-    return encode_object({**obj, "apiVersion": resource.api_version, "kind": resource.kind})
+    return False

@@ -24,6 +24,7 @@ from actors.reconciliation import commands
 
 WORDS = frozenset(
     {
+        commands.apply,
         commands.create,
         commands.update,
         commands.patch,

@@ -26,7 +26,7 @@ from actors.reconciliation.specs import Index
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.messages.recording import Record
-from protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of
+from protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of, split_key
 from protocols.resources import Resource
 from protocols.times import format_time
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
@@ -125,8 +125,10 @@ class Bench:
                 return Done(encode_object(obj))
             case Update(_, _, body):
                 return Done(encode_object(self._newer(decode_object(body))))
-            case Patch(resource, key):
+            case Patch(resource, key, body, patch_type):
                 known = self._known(resource, key)
+                if known is None and patch_type == PatchType.APPLY:
+                    return self.accept(Create(resource, split_key(key)[0], body))
                 if known is None:
                     return NotFound(f'"{key}" not found')
                 return Done(encode_object(self._newer(_patched(known, command, self._by_id[resource].resource))))
@@ -160,6 +162,8 @@ def _patched(obj: Object, command: Patch, of: Resource) -> Object:
     match command.patch_type:
         case PatchType.MERGE:
             return apply_merge_patch(obj, body)
+        case PatchType.APPLY:  # as the embedded server: as if with force, and what is left out stays
+            return apply_strategic_merge(obj, body, schema=merge_schema_of(of.group, of.version, of.kind))
         case PatchType.JSON:
             return apply_json_patch(obj, body)
         case PatchType.STRATEGIC:

@@ -55,7 +55,7 @@ class Update(Awaited["Outcome"]):
 
 @dataclass(frozen=True, slots=True)
 class Patch(Awaited["Outcome"]):
-    """PATCH. field_manager is required by APPLY; force: APPLY takes over fields of other managers."""
+    """PATCH. force: APPLY takes over fields of other managers. field_manager: of APPLY; "" is the client's name."""
 
     resource: str
     key: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.reconciliation import Reconciliation
-from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
 from protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
 from runtime.tables.overlay import Overlay, Tables
@@ -49,20 +49,22 @@ def _bury(overlay: Overlay, command: Delete) -> None:
         overlay.deleted(command.key, uid)
 
 
-def stale_update(err: Exception, tables: Tables) -> Update | None:
-    """The update that met a conflict, if the tables still show what it was made from."""
+def stale_update(err: Exception, tables: Tables) -> Update | Patch | None:
+    """The update, or patch of a version, that met a conflict, if the tables still show what it was made from."""
     if not isinstance(err, CommandFailed) or not isinstance(err.failure, Conflict):
         return None
     command = err.command
     overlay = tables.overlay(command.resource)
-    if not isinstance(command, Update) or command.subresource not in ("", "status") or overlay is None:
+    if not isinstance(command, Update | Patch) or command.subresource not in ("", "status") or overlay is None:
+        return None
+    if isinstance(command, Patch) and command.patch_type == PatchType.JSON:
         return None
     shown = overlay.get(command.key)
     made_from = resource_version_of(decode_object(command.body))
     return command if shown is not None and str(shown.resource_version) == made_from else None
 
 
-def refresh(command: Update, err: Exception, tables: Tables) -> Reconciliation:
+def refresh(command: Update | Patch, err: Exception, tables: Tables) -> Reconciliation:
     """Read the object live, which puts it into the overlay (remember), and end with the error of the update."""
     outcome = yield Get(command.resource, command.key)
     if isinstance(outcome, NotFound):

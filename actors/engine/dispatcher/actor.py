@@ -206,7 +206,7 @@ class Dispatcher(Actor):
     def _send(self, job: _Job, now: float) -> None:
         command = job.command
         try:
-            request = request_for(command, permit=self._permit(job, now))
+            request = request_for(command, permit=self._permit(job, now), manager=job.client)
         except (TypeError, ValueError, AttributeError) as err:  # nonsense of one sender, and nothing to the others
             self._replies.settle(job, Invalid(f"not sent: {err}"))
             return

@@ -14,6 +14,7 @@ from protocols.messages.commands import (
     Get,
     List,
     Patch,
+    PatchType,
     Update,
 )
 from protocols.messages.outcomes import (
@@ -36,8 +37,8 @@ from runtime.client.api import Request, Response
 from runtime.scheduling.permits import ALWAYS, Permit
 
 
-def request_for(command: Command, *, permit: Permit = ALWAYS) -> Request:
-    """The HTTP request that carries a command out. permit: its own.
+def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "") -> Request:
+    """The HTTP request that carries a command out. permit: its own. manager: of fields, where an apply names none.
 
     Raises TypeError for what is no command to the API server, ValueError where it does not say which object is meant.
     """
@@ -50,6 +51,8 @@ def request_for(command: Command, *, permit: Permit = ALWAYS) -> Request:
             return Request(method="PUT", path=path, body=body, permit=permit)
         case Patch(resource, key, body, patch_type, subresource, field_manager, force):
             query = {"fieldManager": field_manager} if field_manager else {}
+            if patch_type == PatchType.APPLY and not field_manager:
+                query["fieldManager"] = manager
             if force:
                 query["force"] = "true"
             path = _object_path(resource, key, subresource)

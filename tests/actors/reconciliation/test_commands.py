@@ -9,6 +9,7 @@ import pytest
 from actors.reconciliation import (
     Reconciliation,
     Watch,
+    apply,
     create,
     delete,
     get_live,
@@ -66,7 +67,7 @@ def test_a_table_that_was_not_asked_for_is_named_in_the_error() -> None:
         update(WEBSITES, shop()),
         update(WEBSITES, shop(kind="Website")),
         update(WEBSITES, shop(), subresource="status"),
-        patch(WEBSITES, "default/shop", shop(), patch_type=PatchType.APPLY, field_manager="shops"),
+        apply(WEBSITES, shop()),
     ],
 )
 def test_kind_and_api_version_are_put_back_as_tables_leave_them_out(command: Any) -> None:
@@ -194,8 +195,7 @@ def test_a_patch_is_one_that_every_resource_accepts_unless_it_is_said() -> None:
     [
         ([], {"patch_type": PatchType.MERGE}, "a patch of type application/merge-patch.json is a map"),
         ({}, {"patch_type": PatchType.JSON}, "a patch of type application/json-patch.json is a list of operations"),
-        ({}, {"patch_type": PatchType.APPLY}, "field_manager goes with a patch of type APPLY, and is required there"),
-        ({}, {"field_manager": "me"}, "field_manager goes with a patch of type APPLY, and is required there"),
+        ({}, {"patch_type": PatchType.APPLY}, r"a patch of type APPLY is made by apply\(resource, obj\)"),
     ],
 )
 def test_a_patch_of_another_form_than_its_type_is_refused(body: Any, options: Any, error: str) -> None:

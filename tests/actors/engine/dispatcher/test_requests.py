@@ -35,6 +35,13 @@ from runtime.client.api import Response
 from runtime.scheduling.permits import Permit
 
 
+def test_what_is_applied_without_a_manager_is_managed_by_its_client() -> None:
+    command = Patch("v1/pods", "d/a", b"{}", PatchType.APPLY)
+    assert dict(request_for(command, manager="website-controller").query) == {"fieldManager": "website-controller"}
+    merged = Patch("v1/pods", "d/a", b"{}", PatchType.MERGE)
+    assert dict(request_for(merged, manager="website-controller").query) == {}
+
+
 @pytest.mark.parametrize(
     ("command", "method", "path", "query"),
     [

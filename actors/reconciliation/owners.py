@@ -1,0 +1,47 @@
+"""Whose an object is: by the uid of its controller owner reference, never by a name.
+
+An object of the same name may belong to a predecessor that was deleted, or to a stranger. Neither word adopts: what
+has no controller stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from protocols.objects import Object, controller_of, key_of, metadata, name_of, namespace_of, owner_reference, uid_of
+from protocols.resources import Resource
+from runtime.tables.overlay import Lister
+
+
+def own(child: Mapping[str, Any], *, by: Mapping[str, Any], of: Resource) -> Object:
+    """A copy of the child with `by`, an object of the resource `of`, as its controller; it goes when `by` goes.
+
+    A child without a namespace gets that of its owner. Raises ValueError where the server would let it be collected at
+    once, or refuse it: an owner in another namespace, one without a uid (it was not read), another controller.
+    """
+    uid, namespace = uid_of(by), namespace_of(by)
+    about = f"{of.kind} {key_of(by)}"
+    if not uid:
+        raise ValueError(f"{about} has no uid: an owner is an object that was read")
+    meta = metadata(child)
+    if namespace and (meta.get("namespace") or namespace) != namespace:
+        raise ValueError(f"{about} cannot own {name_of(child)!r} in another namespace, {meta['namespace']!r}")
+    former = controller_of(child)
+    if former is not None and former.uid != uid:
+        raise ValueError(f"{name_of(child)!r} has a controller already, {former.kind} {former.name} ({former.uid})")
+    others = [each for each in meta.get("ownerReferences") or () if each.get("uid") != uid]
+    reference = owner_reference(by, api_version=of.api_version, kind=of.kind)
+    placed = {**meta, "namespace": namespace} if namespace else dict(meta)
+    return {**child, "metadata": {**placed, "ownerReferences": [*others, reference]}}
+
+
+def owned(lister: Lister, *, by: Mapping[str, Any]) -> list[Object]:
+    """The objects whose controller is `by`, in no order: compared by uid, in all namespaces."""
+    return lister.owned_by(uid_of(by))
+
+
+def controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+    """Whether the object's controller is this owner, and no namesake of it."""
+    controller = controller_of(obj)
+    return controller is not None and controller.uid == uid_of(owner)

@@ -1,0 +1,64 @@
+"""What an object lacks of what is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.reconciliation.differences import differences, without_none
+
+CONTAINER = {"name": "web", "image": "nginx", "imagePullPolicy": "Always", "resources": {"limits": {"cpu": "1"}}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "present", "expected"),
+    [
+        ({}, {"a": 1}, {}),
+        ({"a": 1}, {"a": 1, "b": 2}, {}),
+        ({"a": 1}, {"a": 2}, {"a": 1}),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, {"a": {"c": 2}}),
+        ({"a": {"b": 1}}, {}, {"a": {"b": 1}}),
+        ({"a": {"b": 1}}, {"a": "text"}, {"a": {"b": 1}}),
+        # None is what is not to be there.
+        ({"a": None}, {}, {}),
+        ({"a": None}, {"a": 0}, {"a": None}),
+        ({"a": {"b": None}}, {}, {}),
+        ({"a": {"b": None, "c": 1}}, {}, {"a": {"c": 1}}),
+        # Zero is a value, and a number is no boolean.
+        ({"a": 0}, {}, {"a": 0}),
+        ({"a": ""}, {}, {"a": ""}),
+        ({"a": False}, {"a": 0}, {"a": False}),
+        ({"a": 1.0}, {"a": 1}, {}),
+        # A list is wanted as a whole; what the server fills in counts as it is.
+        ({"a": [1, 2]}, {"a": [1, 2]}, {}),
+        ({"a": [1, 2]}, {"a": [2, 1]}, {"a": [1, 2]}),
+        ({"a": [1]}, {"a": [1, 2]}, {"a": [1]}),
+        ({"a": (1, 2)}, {"a": [1, 2]}, {}),
+        ({"a": []}, {}, {}),
+        ({"a": []}, {"a": [1]}, {"a": []}),
+        ({"c": [{"name": "web", "image": "nginx"}]}, {"c": [CONTAINER]}, {}),
+        ({"c": [{"name": "web", "args": None}]}, {"c": [CONTAINER]}, {}),
+        (
+            {"c": [{"name": "web", "image": "v2", "x": None}]},
+            {"c": [CONTAINER]},
+            {"c": [{"name": "web", "image": "v2"}]},
+        ),
+        # A map that is empty is there or not, but for those that the server leaves out.
+        ({"emptyDir": {}}, {}, {"emptyDir": {}}),
+        ({"emptyDir": {}}, {"emptyDir": {}}, {}),
+        ({"labels": {}}, {}, {}),
+        # Quantities, by value; a label is none.
+        ({"c": [{"resources": {"limits": {"cpu": "1000m"}}}]}, {"c": [CONTAINER]}, {}),
+        ({"hard": {"pods": 10}}, {"hard": {"pods": "10"}}, {}),
+        ({"hard": {"pods": "11"}}, {"hard": {"pods": "10"}}, {"hard": {"pods": "11"}}),
+        ({"hard": {"pods": "many"}}, {"hard": {"pods": "10"}}, {"hard": {"pods": "many"}}),
+        ({"labels": {"cpu": "1000m"}}, {"labels": {"cpu": "1"}}, {"labels": {"cpu": "1000m"}}),
+    ],
+)
+def test_what_differs_is_found(wanted: Any, present: Any, expected: Any) -> None:
+    assert differences(wanted, present) == expected
+
+
+def test_what_is_none_is_not_created() -> None:
+    assert without_none({"a": None, "b": {"c": None, "d": [{"e": None, "f": 0}]}}) == {"b": {"d": [{"f": 0}]}}
