@@ -27,7 +27,9 @@ if TYPE_CHECKING:
         Reconciler,
         Reconciliation,
         RequeueAfter,
+        Retry,
         Step,
+        TerminalError,
         Watch,
         apply,
         controlled_by,
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     from runtime.client.config import ConfigError
     from runtime.flags.declaration import FlagError, flag
     from runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics
+    from runtime.scheduling.backoff import Backoff
     from runtime.scheduling.clock import Clock, SystemClock
     from runtime.serving.server import ServingError
     from runtime.serving.tls_names import TlsError
@@ -107,6 +110,7 @@ else:
             "AlreadyExists": "protocols.messages.outcomes:AlreadyExists",
             "api_transport": "actors.app.connection:api_transport",
             "apply": "actors.reconciliation:apply",
+            "Backoff": "runtime.scheduling.backoff:Backoff",
             "BUILT_IN": "actors.controllers.built_in:BUILT_IN",
             "Change": "actors.reconciliation:Change",
             "Clock": "runtime.scheduling.clock:Clock",
@@ -185,6 +189,7 @@ else:
             "Request": "runtime.client.api:Request",
             "RequeueAfter": "actors.reconciliation:RequeueAfter",
             "Resource": "protocols.resources:Resource",
+            "Retry": "actors.reconciliation:Retry",
             "Response": "runtime.client.api:Response",
             "serve": "actors.app.serving:serve",
             "ServedResource": "protocols.messages.discovery:ServedResource",
@@ -198,6 +203,7 @@ else:
             "SystemClock": "runtime.scheduling.clock:SystemClock",
             "TableMissingError": "runtime.tables.overlay:TableMissingError",
             "Tables": "runtime.tables.overlay:Tables",
+            "TerminalError": "actors.reconciliation:TerminalError",
             "Throttled": "protocols.messages.outcomes:Throttled",
             "TlsError": "runtime.serving.tls_names:TlsError",
             "together": "actors.reconciliation:together",
@@ -214,6 +220,7 @@ __all__ = [
     "BUILT_IN",
     "ORPHANS",
     "AlreadyExists",
+    "Backoff",
     "Change",
     "Clock",
     "CommandFailed",
@@ -258,6 +265,7 @@ __all__ = [
     "RequeueAfter",
     "Resource",
     "Response",
+    "Retry",
     "ServedResource",
     "ServerFailure",
     "ServingError",
@@ -265,6 +273,7 @@ __all__ = [
     "SystemClock",
     "TableMissingError",
     "Tables",
+    "TerminalError",
     "Throttled",
     "TlsError",
     "Transport",

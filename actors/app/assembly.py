@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.engine.controller import (
     Controller,
@@ -106,7 +106,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
     }
     assembly.metrics.add_source(_unreadable_objects(assembly.tables))
     infrastructure = [
-        _dispatcher(assembly, clients=[_client(spec) for spec in specs if spec.name in chosen]),
+        _dispatcher(assembly, specs, chosen),
         _recorder(seed=seeds.getrandbits(32)),
     ]
     if assembly.election is not None:
@@ -201,8 +201,8 @@ def _unreadable_objects(tables: Mapping[str, Table]) -> Callable[[], Iterable[Re
 # The infrastructure.
 
 
-def _dispatcher(assembly: Assembly, *, clients: Iterable[str]) -> ActorSpec:
-    """clients: those that are sure to write; their use of their rate limits is shown from the start."""
+def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Container[str]) -> ActorSpec:
+    """enabled: names of the specs that are sure to write; their use of their rate limits is shown from the start."""
     client, election = assembly.options.client_limits, assembly.election
     # As client-go: zero values stand for its own defaults, only a negative rate lifts the limit.
     limits = DispatchLimits(
@@ -212,7 +212,15 @@ def _dispatcher(assembly: Assembly, *, clients: Iterable[str]) -> ActorSpec:
         lease_timeout=election.request_timeout if election is not None else 0.0,
     )
     now, tenure = assembly.clock.monotonic(), Tenure()
-    buckets = {client: TokenBucket(qps=limits.qps, burst=limits.burst, now=now) for client in clients}
+    own = _own_limits(specs)
+    buckets = {
+        client: TokenBucket(
+            qps=limits.qps if (qps := own.get(client, NO_OWN)[0]) is None else qps,
+            burst=limits.burst if (burst := own.get(client, NO_OWN)[1]) is None else burst,
+            now=now,
+        )
+        for client in dict.fromkeys([*(_client(spec) for spec in specs if spec.name in enabled), *own])
+    }
     assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
     if assembly.cloud is not None:
         assembly.metrics.gauge(CLOUD_HUNG_CALLS).read_from(partial(_hung_calls, assembly.cloud))
@@ -231,6 +239,19 @@ def _dispatcher(assembly: Assembly, *, clients: Iterable[str]) -> ActorSpec:
         )
 
     return ActorSpec(name=DISPATCHER, build=build)
+
+
+NO_OWN: tuple[float | None, int | None] = (None, None)
+
+
+def _own_limits(specs: Iterable[ControllerSpec]) -> dict[str, tuple[float | None, int | None]]:
+    """By client, the qps and burst that specs name. Raises ValueError if two name different ones for one client."""
+    own: dict[str, tuple[float | None, int | None]] = {}
+    for spec in specs:
+        said = (spec.qps, spec.burst)
+        if said != NO_OWN and own.setdefault(_client(spec), said) != said:
+            raise ValueError(f"{spec.name} and another controller give different rate limits to {_client(spec)}")
+    return own
 
 
 def _hung_calls(cloud: CloudCalls) -> float:
@@ -332,18 +353,31 @@ def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSetti
         name=name,
         watches=queue.watches,
         reconcile=queue.reconcile,
-        concurrency=queue.concurrency(assembly.options),
+        concurrency=_value(queue.concurrency, assembly.options),
         max_retries=queue.max_retries,
+        terminal=queue.terminal,
+        backoff=queue.backoff,
+        retry_qps=queue.retry_qps,
+        retry_burst=queue.retry_burst,
+        events_first=queue.events_first,
         meter=WorkQueueMeter(assembly.metrics, name),
     )
 
 
+T = TypeVar("T")
+
+
+def _value(said: T | Callable[[Options], T], options: Options) -> T:
+    """What a spec says as a plain value, or as a function of the options."""
+    return said(options) if callable(said) else said
+
+
 def _pass(assembly: Assembly, one: Pass) -> PassSettings:
     meter = WorkQueueMeter(assembly.metrics, one.queue) if one.queue else QueueMeter()
-    return PassSettings(name=one.name, every=one.every(assembly.options), run=one.run, meter=meter)
+    return PassSettings(name=one.name, every=_value(one.every, assembly.options), run=one.run, meter=meter)
 
 
 def _resync(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> float:
     """As upstream's informers: at random between --min-resync-period and twice that, so that not all come at once."""
-    own = spec.resync(assembly.options)
+    own = spec.resync(assembly.options) if callable(spec.resync) else spec.resync
     return assembly.options.generic.min_resync_period * (1 + random.Random(seed).random()) if own is None else own

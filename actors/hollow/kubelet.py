@@ -17,7 +17,7 @@ from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ra
 from actors.hollow.fleet import HollowNode
 from actors.hollow.images import Said
 from actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, status_patch
-from actors.hollow.timing import look_again, many
+from actors.hollow.timing import MANY, look_again
 from actors.reconciliation import (
     Change,
     Interest,
@@ -232,7 +232,7 @@ def kubelet_spec(fleet: Mapping[str, HollowNode]) -> ControllerSpec:
         name="hollow-kubelet-controller",
         client="hollow-kubelet",
         component="kubelet",
-        queues=(Queue(watches=kubelet_watches(fleet), concurrency=many),),
+        queues=(Queue(watches=kubelet_watches(fleet), concurrency=MANY, terminal=()),),
         indexes=(PODS_BY_NODE,),
         build=lambda context: HollowKubelet(tables=context.tables, clock=context.clock, fleet=fleet),
     )

@@ -28,7 +28,7 @@ from actors.hollow.node_objects import (
     new_node,
     status_changes,
 )
-from actors.hollow.timing import look_again, many
+from actors.hollow.timing import MANY, look_again
 from actors.reconciliation import (
     Change,
     Enqueue,
@@ -180,7 +180,7 @@ def nodes_spec(fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTE
         name="hollow-nodes-controller",
         client="hollow-nodes",
         component="kubelet",
-        queues=(Queue(QUEUE, watches=node_watches(fleet), concurrency=many),),
-        passes=(Pass("fleet", every=lambda _options: math.inf, run=HollowNodes.enqueue_fleet),),
+        queues=(Queue(QUEUE, watches=node_watches(fleet), concurrency=MANY, terminal=()),),
+        passes=(Pass("fleet", every=math.inf, run=HollowNodes.enqueue_fleet),),
         build=lambda context: HollowNodes(tables=context.tables, clock=context.clock, fleet=fleet, heartbeat=heartbeat),
     )

@@ -27,7 +27,7 @@ from actors.hollow.fitting import (
     nodes_to_find,
 )
 from actors.hollow.placements import Placement, Placements
-from actors.hollow.timing import look_again, many
+from actors.hollow.timing import MANY, look_again
 from actors.reconciliation import Change, Interest, Reconciliation, RequeueAfter, Step, Watch, must, patch, record
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerSpec, Queue
@@ -260,7 +260,7 @@ SPEC = ControllerSpec(
     name="hollow-scheduler-controller",
     client="hollow-scheduler",
     component=SCHEDULER_NAME,
-    queues=(Queue(watches=scheduler_watches(), concurrency=many),),
+    queues=(Queue(watches=scheduler_watches(), concurrency=MANY, terminal=()),),
     indexes=(PODS_BY_NODE,),
     build=lambda context: HollowScheduler(tables=context.tables, clock=context.clock),
 )

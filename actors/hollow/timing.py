@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from actors.options import Options
 from actors.reconciliation import RequeueAfter
 
 MOMENT = 0.001  # seconds
@@ -13,6 +12,4 @@ def look_again(*, due: float, now: float) -> RequeueAfter:
     return RequeueAfter(max(MOMENT, due - now))
 
 
-def many(_options: Options) -> int:
-    """Keys in work at once: they wait for the server, hardly for the processor."""
-    return 64
+MANY = 64  # keys in work at once: they wait for the server, hardly for the processor

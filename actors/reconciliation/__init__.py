@@ -22,6 +22,7 @@ the key retried with backoff.
 
 from actors.reconciliation.commands import apply, create, delete, get_live, list_live, patch, record, update
 from actors.reconciliation.ensuring import ensure
+from actors.reconciliation.failures import Retry, TerminalError
 from actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
 from actors.reconciliation.owners import controlled_by, own, owned
 from actors.reconciliation.reconciler import (
@@ -53,9 +54,11 @@ __all__ = [
     "Reconciler",
     "Reconciliation",
     "RequeueAfter",
+    "Retry",
     "Running",
     "Step",
     "Tell",
+    "TerminalError",
     "Watch",
     "Word",
     "apply",

@@ -17,10 +17,13 @@ from actors.options import Check, ControllerOptions, Options
 from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.reconciler import Running
 from actors.reconciliation.watches import Watch
+from protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from protocols.objects import Object
 from protocols.resources import Resource
 from runtime.metrics.registry import Metrics
+from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.clock import Clock
+from runtime.scheduling.work_queue import PER_KEY
 from runtime.system.actor_system import ActorSpec
 from runtime.tables.overlay import Tables
 
@@ -40,10 +43,6 @@ class ControllerContext:
     log: FilteringBoundLogger
     metrics: Metrics
     options: Options
-
-
-def _five(_options: Options) -> int:
-    return 5
 
 
 def _by_default(_options: Options) -> float | None:
@@ -71,13 +70,32 @@ class AnyQueue:
     _: KW_ONLY
     watches: tuple[Watch[Any], ...] = ()
     reconcile: Callable[[Any, Any], Running] = call_reconcile
-    concurrency: Callable[[Options], int] = _five
+    concurrency: int | Callable[[Options], int] = 5
     max_retries: int | None = None
+    terminal: tuple[type[Outcome], ...] = (Invalid,)
+    backoff: Backoff = PER_KEY
+    retry_qps: float = 10.0
+    retry_burst: int = 100
+    events_first: bool = False
 
     def __post_init__(self) -> None:
-        """Raises TypeError on a single watch in place of a tuple, and on what cannot be called."""
-        _refuse_single(f"watches of queue {self.name!r}", self.watches)
-        _refuse_uncallable(f"queue {self.name!r}", reconcile=self.reconcile, concurrency=self.concurrency)
+        """Raises TypeError on a single watch in place of a tuple, and on what cannot be called; ValueError on a number
+        that makes no sense.
+        """
+        name = f"queue {self.name!r}"
+        _refuse_single(f"watches of {name}", self.watches)
+        _refuse_single(f"terminal of {name}", self.terminal)
+        _refuse_uncallable(name, reconcile=self.reconcile)
+        _refuse_number(name, concurrency=self.concurrency)
+        if not set(self.terminal) <= set(FAILURES):
+            raise TypeError(f"{name}: terminal are types of outcomes that are failures, not {self.terminal!r}")
+        backoff: object = self.backoff
+        if not isinstance(backoff, Backoff):
+            raise TypeError(f"{name}: backoff is a Backoff(first=…, most=…), not {backoff!r}")
+        if self.max_retries is not None and self.max_retries < 0:
+            raise ValueError(f"{name}: max_retries is a number, or None for no end, not {self.max_retries!r}")
+        if self.retry_burst < 1:
+            raise ValueError(f"{name}: retry_burst is at least 1, not {self.retry_burst!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +106,10 @@ class Queue(AnyQueue, Generic[R, K]):
     watches: which changes enqueue which keys. A key is any hashable value with a good str().
     reconcile: called with the reconciler and a key; empty: the reconciler's own `reconcile`.
     concurrency: keys in work at once. max_retries: failures in a row after which a key waits for its next event; None
-    is never.
+    is never. terminal: outcomes after which it waits for that at once, if they are raised, as for a TerminalError.
+    backoff: how long a key that failed waits. retry_qps, retry_burst: how many retries a second all keys have together;
+    a negative qps lifts that limit. events_first: keys that an event names go before those that the first list or a
+    resync enqueued, however many these are; else each in its turn.
     """
 
     _: KW_ONLY
@@ -110,13 +131,14 @@ class Pass:
 
     name: str
     _: KW_ONLY
-    every: Callable[[Options], float]
+    every: float | Callable[[Options], float]
     run: Callable[[Any], Running]
     queue: str = ""
 
     def __post_init__(self) -> None:
-        """Raises TypeError on what cannot be called."""
-        _refuse_uncallable(f"pass {self.name!r}", every=self.every, run=self.run)
+        """Raises TypeError on what cannot be called; ValueError on a period that is none."""
+        _refuse_uncallable(f"pass {self.name!r}", run=self.run)
+        _refuse_number(f"pass {self.name!r}", every=self.every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +167,8 @@ class ControllerSpec:
     resync: seconds after which it enqueues everything again; None for --min-resync-period and up to twice that.
     client: the API client in whose name and rate limit it writes; component: the source of its events; each is the
     controller's name where left empty.
+    qps, burst: the rate limit of its client; None: those of --kube-api-qps and --kube-api-burst. Controllers of one
+    client have one limit.
     children: kinds of actors that it may ask the manager for (StartChild): how to build one, by its name. The context
     has no overlay in common with the controller's.
     """
@@ -158,9 +182,11 @@ class ControllerSpec:
     discovers: Discovered[Any] | None = None
     enabled_if: Callable[[Options], bool] = _always
     needs: str = ""
-    resync: Callable[[Options], float | None] = _by_default
+    resync: float | Callable[[Options], float | None] = _by_default
     aliases: tuple[str, ...] = ()
     client: str = ""
+    qps: float | None = None
+    burst: int | None = None
     component: str = ""
     on_by_default: bool = True
     options: type[ControllerOptions] | None = None
@@ -186,7 +212,11 @@ class ControllerSpec:
         }
         for what, given in several.items():
             _refuse_single(f"{what} of {self.name}", given)
-        _refuse_uncallable(self.name, build=self.build, enabled_if=self.enabled_if, resync=self.resync)
+        _refuse_uncallable(self.name, build=self.build, enabled_if=self.enabled_if)
+        if self.qps == 0 or (self.burst is not None and self.burst < 1):
+            raise ValueError(f"{self.name}: qps is not 0 and burst at least 1, got {self.qps!r} and {self.burst!r}")
+        if not callable(self.resync) and not isinstance(self.resync, int | float):
+            raise TypeError(f"{self.name}: resync is a number, or a function of the options, not {self.resync!r}")
         for names in ([queue.name for queue in self.queues], [one.name for one in self.passes]):
             if len(set(names)) < len(names):
                 raise ValueError(f"two queues or passes of {self.name} have one name: {names}")
@@ -205,6 +235,17 @@ class ControllerSpec:
 def _refuse_single(what: str, given: object) -> None:
     if not isinstance(given, tuple | list):
         raise TypeError(f"{what}: expected a tuple, got {given!r}")
+
+
+def _refuse_number(what: str, **numbers: object) -> None:
+    """Each is a number above 0, or a function that returns one."""
+    for name, given in numbers.items():
+        if callable(given):
+            continue
+        if not isinstance(given, int | float) or isinstance(given, bool):
+            raise TypeError(f"{what}: {name} is a number, or a function of the options, not {given!r}")
+        if not given > 0:
+            raise ValueError(f"{what}: {name} is above 0, not {given!r}")
 
 
 def _refuse_uncallable(what: str, **functions: object) -> None:

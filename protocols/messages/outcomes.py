@@ -118,6 +118,9 @@ OUTCOMES: tuple[type[Outcome], ...] = (
 )
 
 
+FAILURES = tuple(one for one in OUTCOMES if one is not Done)
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
     """What became of one command of a Submit. Dispatcher → the sender."""

@@ -147,6 +147,12 @@ HUNG_THREADS = Family(
     help="Threads of replaced actors that have not come back from what they hang at.",
     labels=("actor",),
 )
+GIVEN_UP_KEYS = Family(
+    name="kcm_given_up_keys_total",
+    kind="counter",
+    help="Keys that failed for good, or too often: they wait for their next event.",
+    labels=("name",),
+)
 UNREADABLE_OBJECTS = Family(
     name="kcm_unreadable_objects",
     kind="gauge",

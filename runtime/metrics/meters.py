@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from runtime.metrics.families import (
     BUILD_INFO,
+    GIVEN_UP_KEYS,
     WORKQUEUE_ADDS,
     WORKQUEUE_DEPTH,
     WORKQUEUE_LONGEST_RUNNING,
@@ -64,6 +65,9 @@ class WorkQueueMeter(QueueMeter):
 
     def retried(self) -> None:
         self._retries.inc()
+
+    def given_up(self) -> None:
+        self._metrics.counter(GIVEN_UP_KEYS, self._name).inc()
 
 
 def rate_limiter_use(saturation: Callable[[], Mapping[str, float]]) -> Callable[[], Iterable[Reading]]:

@@ -46,9 +46,15 @@ class QueueMeter:
     def retried(self) -> None:
         """A key was added with a delay."""
 
+    def given_up(self) -> None:
+        """A key that failed is not tried again before its next event."""
+
 
 class WorkQueue(Generic[K]):
-    """client-go's typed rate limiting queue, as a plain value."""
+    """client-go's typed rate limiting queue, as a plain value.
+
+    per_key: the backoff of a key that fails again and again. qps, burst: of the retries of all keys together.
+    """
 
     def __init__(
         self,
@@ -91,6 +97,10 @@ class WorkQueue(Generic[K]):
             self._ready.append(key)
             self._meter.added(len(self._ready))
 
+    def add_listed(self, key: K, now: float) -> None:
+        """Add a key that is there, though no event named it; see EventsFirst."""
+        self.add(key, now)
+
     def add_after(self, key: K, delay: float, now: float) -> None:
         """delay <= 0 is now. An earlier time already set for this key stands."""
         if delay <= 0:
@@ -127,6 +137,11 @@ class WorkQueue(Generic[K]):
         """It went well: its next failure is its first."""
         self._failures.pop(key, None)
         self._backoffs.pop(key, None)
+
+    def give_up(self, key: K) -> None:
+        """Not to be tried again before its next event, which starts over."""
+        self.forget(key)
+        self._meter.given_up()
 
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
@@ -173,4 +188,7 @@ class WorkQueue(Generic[K]):
         while (due := self.next_due()) is not None and due <= now:
             *_, key = heapq.heappop(self._heap)
             del self._delayed[key]
-            self.add(key, now)
+            self._due(key, now)
+
+    def _due(self, key: K, now: float) -> None:
+        self.add(key, now)

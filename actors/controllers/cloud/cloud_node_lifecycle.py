@@ -140,7 +140,7 @@ SPEC = ControllerSpec(
     name="cloud-node-lifecycle-controller",
     aliases=("cloud-node-lifecycle",),
     client="node-controller",
-    queues=(Queue(watches=(Watch(NODES, to=itself),), concurrency=lambda _options: 64),),
+    queues=(Queue(watches=(Watch(NODES, to=itself),), concurrency=64, terminal=()),),
     build=_build,
     enabled_if=lambda options: has_provider(options.cloud.cloud_provider),
     needs="--cloud-provider, other than 'external'",

@@ -260,7 +260,7 @@ SPEC = ControllerSpec(
     name="pod-garbage-collector-controller",
     aliases=("podgc",),
     client="pod-garbage-collector",
-    passes=(Pass("pods", every=lambda _options: PERIOD, run=PodGarbageCollector.collect, queue="orphaned_pods_nodes"),),
+    passes=(Pass("pods", every=PERIOD, run=PodGarbageCollector.collect, queue="orphaned_pods_nodes"),),
     reads=(PODS, NODES),
     build=_build,
     options=PodGarbageCollectorOptions,

@@ -287,7 +287,7 @@ def _build(context: ControllerContext) -> TaintEvictionReconciler:
 SPEC = ControllerSpec(
     name="taint-eviction-controller",
     client="node-controller",
-    queues=(Queue("noexec_taint_pod", watches=WATCHES, concurrency=lambda _options: 8),),
+    queues=(Queue("noexec_taint_pod", watches=WATCHES, concurrency=8, terminal=()),),
     indexes=(PODS_BY_NODE,),
     build=_build,
     enabled_if=lambda options: options[NodeLifecycleOptions].enable_taint_manager,

@@ -72,6 +72,6 @@ class TtlReconciler:
 SPEC = ControllerSpec(
     name="ttl-controller",
     aliases=("ttl",),
-    queues=(Queue("ttlcontroller", watches=(Watch(NODES, to=itself),)),),
+    queues=(Queue("ttlcontroller", watches=(Watch(NODES, to=itself),), terminal=()),),
     build=lambda context: TtlReconciler(tables=context.tables),
 )

@@ -49,6 +49,7 @@ SPEC = ControllerSpec(
             "replicationmanager",
             watches=watches(REPLICATION_CONTROLLER),
             concurrency=lambda options: options[ReplicationControllerOptions].concurrent_syncs,
+            terminal=(),
         ),
     ),
     build=lambda context: build(context, REPLICATION_CONTROLLER),

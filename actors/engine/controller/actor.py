@@ -44,6 +44,7 @@ from protocols.messages.lifecycle import (
 )
 from protocols.messages.outcomes import Settled
 from protocols.messages.watching import Subscribe, Synced, WatchEvents
+from runtime.scheduling.events_first import EventsFirst
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.system.actor import WAKE_FRAME, Actor, Context
 from runtime.system.vitals import Vitals
@@ -164,7 +165,15 @@ class Controller(Actor):
         self._say_vitals()
 
     def _new_queue(self, settings: QueueSettings, now: float) -> WorkQueue[Any]:
-        queue = WorkQueue[Any](now=now, meter=settings.meter, chance=self._random.random)
+        make: type[WorkQueue[Any]] = EventsFirst if settings.events_first else WorkQueue
+        queue = make(
+            now=now,
+            meter=settings.meter,
+            per_key=settings.backoff,
+            qps=settings.retry_qps,
+            burst=settings.retry_burst,
+            chance=self._random.random,
+        )
         settings.meter.follow(queue, self.clock)
         return queue
 

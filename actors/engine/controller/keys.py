@@ -72,8 +72,10 @@ class Keys:
         routes = self._routes.get(resource_id)
         return routes.interests if routes is not None else ()
 
-    def add_concerned(self, resource_id: str, change: Change, matches: int) -> None:
-        """matches: which watches of that resource the change meets, as bits."""
+    def add_concerned(self, resource_id: str, change: Change, matches: int, *, listed: bool = False) -> None:
+        """matches: which watches of that resource the change meets, as bits. listed: no event shows it, but a look at
+        all that is there.
+        """
         routes = self._routes.get(resource_id)
         if routes is None:
             return
@@ -83,8 +85,9 @@ class Keys:
                 keys = watch.to(change, self._tables)
                 if isinstance(keys, str):
                     raise TypeError(f"`to` returns keys, as a list, and not the text {keys!r}")
+                add = queue.add_listed if listed else queue.add
                 for key in keys:
-                    queue.add(key, now)
+                    add(key, now)
             except Exception as err:  # a malformed object concerns nobody else
                 self._raised(f"`to` of the watch of {watch.resource.name}", change.key, err)
                 self._log.warning(
@@ -108,7 +111,7 @@ class Keys:
         for entry in overlay.table.entries():
             matches = routes.matches_of(EventType.ADDED, entry)
             if matches:
-                self.add_concerned(resource_id, Change.of_entry(entry), matches)
+                self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
 
     def add_unseen(self) -> None:
         """Enqueue keys for objects we wrote that the watch will never show, as if they had been DELETED."""

@@ -6,7 +6,8 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from actors.engine.controller.readiness import StaleTableError
-from protocols.messages.outcomes import CommandFailed, Conflict, Refused, Unknown
+from actors.reconciliation.failures import Retry, TerminalError
+from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Refused, Unknown
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.tables.overlay import TableMissingError, UnreadableError
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
 STALE_RETRY = 10.0  # seconds until a deletion that a stale table held back is looked at again
 AWAY = (Refused, Unknown)  # they say nothing about the object: a key is not given up for them, nor waits for minutes
+SAID = (Retry, TerminalError)  # the reconciler's own word, and no bug
 MOST_TRACES = 100  # errors that are remembered
 PER_PASS = Backoff(first=10.0, factor=2.0, most=3600.0)
+SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
 AWAY_RETRY = 30.0  # seconds at most between two tries while the server does not answer
 
 
@@ -45,12 +48,13 @@ def retry(
     *,
     now: float,
     max_retries: int | None,
+    terminal: tuple[type[Outcome], ...],
     traces: Traces,
     log: FilteringBoundLogger,
 ) -> None:
     """Enqueue the key, which is not in work any more, for its next try, if it has one.
 
-    max_retries: see QueueSettings. now: monotonic seconds. log: bound to controller and queue.
+    max_retries, terminal: see QueueSettings. now: monotonic seconds. log: bound to controller and queue.
     """
     attempt = queue.failures(key) + 1
     log = log.bind(key=str(key), attempt=attempt, error=one_line(err))
@@ -59,8 +63,16 @@ def retry(
         queue.add_after(key, AWAY_RETRY, now)  # the earlier of the two counts
         log.warning("the server did not answer, trying again", seconds=round(delay, 3))
         return
+    if isinstance(err, Retry):
+        queue.add_after(key, max(err.after, SOONEST), now)
+        log.info("reconcile asked to be tried again", seconds=round(err.after, 3))
+        return
+    if isinstance(err, TerminalError) or (isinstance(err, CommandFailed) and isinstance(err.failure, terminal)):
+        queue.give_up(key)
+        log.error("reconcile failed for good, dropped until the next event")
+        return
     if max_retries is not None and attempt > max_retries:
-        queue.forget(key)
+        queue.give_up(key)
         log.error("reconcile failed too often, dropped until the next event")
         return
     if isinstance(err, StaleTableError):  # no fault of the key's: it is to go on soon after the table does
@@ -84,14 +96,18 @@ def retry(
         log.warning("reconcile failed, trying again", seconds=round(delay, 3), exc_info=traces.first_of(err))
 
 
-def pass_delay(failures: int, *, every: float) -> float:
+def pass_delay(err: Exception, failures: int, *, every: float) -> float:
     """Seconds until a failed pass begins again. failures: those in a row before this one. every: its period."""
+    if isinstance(err, Retry):
+        return err.after
+    if isinstance(err, TerminalError):
+        return every
     return min(PER_PASS.delay(failures), every)
 
 
 def report_pass(err: Exception, *, delay: float, attempt: int, traces: Traces, log: FilteringBoundLogger) -> None:
     """log: bound to controller and pass."""
-    expected = isinstance(err, (CommandFailed, StaleTableError, TableMissingError, UnreadableError, ValueError))
+    expected = isinstance(err, (*SAID, CommandFailed, StaleTableError, TableMissingError, UnreadableError, ValueError))
     log.warning(
         "pass failed, trying again",
         attempt=attempt,

@@ -9,7 +9,9 @@ from typing import Any
 from actors.reconciliation import Running, Watch
 from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.specs import call_reconcile
-from runtime.scheduling.work_queue import QueueMeter
+from protocols.messages.outcomes import Outcome
+from runtime.scheduling.backoff import Backoff
+from runtime.scheduling.work_queue import PER_KEY, QueueMeter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,8 @@ class QueueSettings:
     """One work queue of a controller; see Queue in actors/reconciliation/specs.py.
 
     name: in logs and metrics. concurrency: keys in work at once. max_retries: after so many failures in a row a key is
-    dropped until its next event; None never.
+    dropped until its next event; None never. terminal: outcomes that are not tried again before its next event.
+    backoff, retry_qps, retry_burst: how soon a key that failed is tried again. events_first: see EventsFirst.
     """
 
     name: str
@@ -25,6 +28,11 @@ class QueueSettings:
     reconcile: Callable[[Any, Any], Running] = call_reconcile
     concurrency: int = 5
     max_retries: int | None = None
+    terminal: tuple[type[Outcome], ...] = ()
+    backoff: Backoff = PER_KEY
+    retry_qps: float = 10.0
+    retry_burst: int = 100
+    events_first: bool = False
     meter: QueueMeter = field(default_factory=QueueMeter)
 
 

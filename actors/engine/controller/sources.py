@@ -9,7 +9,7 @@ from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.engine.controller.held_back import HeldBack
-from actors.engine.controller.retries import Traces, pass_delay, report_pass, retry
+from actors.engine.controller.retries import SOONEST, Traces, pass_delay, report_pass, retry
 from actors.engine.controller.settings import PassSettings, QueueSettings
 from actors.engine.vitals import InWork, PassDescription, QueueDescription
 from actors.reconciliation import RequeueAfter, Running
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 RUNNING = (GeneratorType, CoroutineType, Generator, Coroutine)  # the exact types first: they need no protocol's check
-SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
 
 
 class Task(Protocol):
@@ -134,15 +133,16 @@ class _KeyTask:
         if self._source.held_back.hangs:
             self._source.held_back.succeeded(self.queue, self.key)
         queue.forget(key)
-        queue.done(key, now)
         if again is not None:
             queue.add_after(key, max(again.seconds, SOONEST), now)
+        queue.done(key, now)
 
     def fail(self, err: Exception, now: float) -> None:
         source, key = self._source, self._key
+        settings, traces, log = source.settings, source.traces, source.log
+        most, terminal = settings.max_retries, settings.terminal
+        retry(source.queue, key, err, now=now, max_retries=most, terminal=terminal, traces=traces, log=log)
         source.queue.done(key, now)
-        most, traces, log = source.settings.max_retries, source.traces, source.log
-        retry(source.queue, key, err, now=now, max_retries=most, traces=traces, log=log)
 
 
 class PeriodicPass:
@@ -213,7 +213,7 @@ class PeriodicPass:
         self._finish(self.settings.every if again is None else again.seconds, now)
 
     def fail(self, err: Exception, now: float) -> None:
-        delay = pass_delay(self._failures, every=self.settings.every)
+        delay = pass_delay(err, self._failures, every=self.settings.every)
         self._failures += 1
         report_pass(err, delay=delay, attempt=self._failures, traces=self._traces, log=self._log)
         self._finish(delay, now)

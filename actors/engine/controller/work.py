@@ -17,6 +17,7 @@ from actors.engine.controller.task_log import InHand
 from actors.engine.vitals import InWork
 from actors.reconciliation import Enqueue, RequeueAfter, Running, Tell, itself
 from actors.reconciliation.actor_names import DISPATCHER, RECORDER
+from actors.reconciliation.failures import Retry
 from protocols.codec import encode
 from protocols.messages.commands import COMMANDS, Command, Submit
 from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
@@ -213,7 +214,7 @@ class Work:
             self._advance(_Attempt(attempt.task, refresh(conflicting, err, self._tables), refreshes=True), None)
             return
         now = self._clock.monotonic()
-        self.failed += 1
+        self.failed += not isinstance(err, Retry)
         task, context = attempt.task, self._context
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
         task.fail(err, now)

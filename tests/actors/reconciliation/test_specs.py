@@ -14,6 +14,7 @@ from actors.app.system import ControllerSystem
 from actors.controllers.built_in import BUILT_IN
 from actors.reconciliation import Watch, itself
 from actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from protocols.messages.outcomes import Invalid
 from protocols.resources import PODS
 
 ROOT = Path(__file__).parents[3]
@@ -22,6 +23,7 @@ from collections.abc import Iterable
 
 from actors.reconciliation import Change, Reconciliation, Watch, itself
 from actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from protocols.messages.outcomes import Invalid
 from protocols.resources import PODS
 from runtime.system.actor import Actor, Context
 from runtime.system.actor_system import ActorSpec
@@ -104,8 +106,19 @@ def nothing(_: Any) -> Any:
             lambda: ControllerSpec(name="a", build=nothing, enabled_if=True),  # type: ignore[arg-type]
             "a: enabled_if is a function, not True",
         ),
-        (lambda: Queue("q", concurrency=5), "queue 'q': concurrency is a function, not 5"),  # type: ignore[arg-type]
-        (lambda: Pass("p", every=60.0, run=nothing), "pass 'p': every is a function, not 60.0"),  # type: ignore[arg-type]
+        (lambda: Queue("q", concurrency="5"), "queue 'q': concurrency is a number, or a function of the options"),  # type: ignore[arg-type]
+        (lambda: Queue("q", concurrency=0), "queue 'q': concurrency is above 0, not 0"),
+        (lambda: Queue("q", max_retries=-1), "queue 'q': max_retries is a number, or None for no end, not -1"),
+        (lambda: Queue("q", retry_burst=0), "queue 'q': retry_burst is at least 1, not 0"),
+        (lambda: Queue("q", backoff=5), r"queue 'q': backoff is a Backoff\(first=…, most=…\), not 5"),  # type: ignore[arg-type]
+        (lambda: Queue("q", terminal=(ValueError,)), "queue 'q': terminal are types of outcomes that are failures"),  # type: ignore[arg-type]
+        (lambda: Queue("q", terminal=Invalid), "terminal of queue 'q': expected a tuple, got <class"),  # type: ignore[arg-type]
+        (lambda: Pass("p", every=0.0, run=nothing), "pass 'p': every is above 0, not 0.0"),
+        (lambda: ControllerSpec(name="a", build=nothing, resync="1h"), "a: resync is a number, or a function"),  # type: ignore[arg-type]
+        (
+            lambda: ControllerSpec(name="a", build=nothing, qps=0),
+            "a: qps is not 0 and burst at least 1, got 0",
+        ),
         (lambda: Watch(PODS, to=None), "watch of pods: to is a function, not None"),  # type: ignore[arg-type]
         (lambda: Watch("pods", to=itself), "a watch is of a Resource, not of 'pods'"),  # type: ignore[arg-type]
     ],
@@ -113,6 +126,12 @@ def nothing(_: Any) -> Any:
 def test_what_cannot_be_called_is_refused_where_its_author_sees_it(make: Any, error: str) -> None:
     with pytest.raises((TypeError, ValueError), match=error):
         make()
+
+
+@pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
+def test_our_controllers_try_everything_again_as_upstream(spec: ControllerSpec) -> None:
+    """A policy that refuses with Invalid may be changed, and no event says so."""
+    assert all(queue.terminal == () for queue in spec.queues)
 
 
 def test_the_help_of_a_system_does_not_show_every_spec() -> None:

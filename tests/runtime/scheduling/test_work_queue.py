@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.scheduling.backoff import Backoff
+from runtime.scheduling.events_first import EventsFirst
 from runtime.scheduling.work_queue import WorkQueue
 
 
@@ -90,16 +91,23 @@ def test_more_than_ten_retries_a_second_of_all_keys_wait_for_each_other() -> Non
     assert delays[101] == pytest.approx(0.1)
 
 
+STEPS = st.tuples(st.sampled_from(["add", "listed", "after", "take", "done"]), st.sampled_from("abc"))
+
+
+@pytest.mark.parametrize("kind", [WorkQueue, EventsFirst])
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["add", "after", "take", "done"]), st.sampled_from("abc")), max_size=60))
-def test_no_key_is_in_work_twice_and_none_is_lost(steps: list[tuple[str, str]]) -> None:
-    q, now = queue(), 0.0
+@given(steps=st.lists(STEPS, max_size=60))
+def test_no_key_is_in_work_twice_and_none_is_lost(kind: type[WorkQueue[str]], steps: list[tuple[str, str]]) -> None:
+    q, now = kind(now=0.0), 0.0
     in_work: set[str] = set()
     owed: set[str] = set()  # added since they were last taken
     for step, key in steps:
         now += 0.01
         if step == "add":
             q.add(key, now)
+            owed.add(key)
+        elif step == "listed":
+            q.add_listed(key, now)
             owed.add(key)
         elif step == "after":
             q.add_after(key, 0.02, now)
@@ -120,3 +128,66 @@ def test_no_key_is_in_work_twice_and_none_is_lost(steps: list[tuple[str, str]]) 
         rest.add(taken)
         q.done(taken, now + 10.0)
     assert owed <= rest
+    assert (len(q), q.processing, q.delayed) == (0, 0, 0)
+
+
+def taken(q: WorkQueue[str], now: float) -> str:
+    keys = ""
+    while (key := q.take(now)) is not None:
+        keys += key
+        q.done(key, now)
+    return keys
+
+
+def events_first() -> EventsFirst[str]:
+    return EventsFirst(now=0.0)
+
+
+def test_keys_of_events_go_before_those_that_were_listed() -> None:
+    q = events_first()
+    for key in "abc":
+        q.add_listed(key, 0.0)
+    q.add("x", 0.0)
+    q.add("b", 0.0)
+    assert len(q) == 4
+    assert taken(q, 0.0) == "xbac"
+
+
+def test_without_it_each_key_is_handed_out_in_its_turn() -> None:
+    q = queue()
+    q.add_listed("a", 0.0)
+    q.add("b", 0.0)
+    assert taken(q, 0.0) == "ab"
+
+
+def test_a_listed_key_that_failed_remains_one_until_an_event_names_it() -> None:
+    q = events_first()
+    for key in "ab":
+        q.add_listed(key, 0.0)
+        assert q.take(0.0) == key
+        q.add_rate_limited(key, 0.0)
+        q.done(key, 0.0)
+    q.add("b", 1.0)
+    q.add("x", 1.0)
+    assert taken(q, 1.0) == "bxa"
+
+
+def test_a_resync_makes_no_key_of_an_event_a_listed_one() -> None:
+    q = events_first()
+    q.add("a", 0.0)
+    assert q.take(0.0) == "a"
+    q.add_rate_limited("a", 0.0)
+    q.done("a", 0.0)
+    q.add_listed("z", 0.0)
+    q.add_listed("a", 0.0)
+    assert taken(q, 1.0) == "az"
+
+
+def test_a_listed_key_that_changes_in_work_comes_again_before_the_others() -> None:
+    q = events_first()
+    for key in "abc":
+        q.add_listed(key, 0.0)
+    assert q.take(0.0) == "a"
+    q.add("a", 0.0)
+    q.done("a", 0.0)
+    assert taken(q, 0.0) == "abc"

@@ -45,7 +45,7 @@ SPEC = ControllerSpec(
     aliases=("nodeipam",),
     client="node-controller",
     component="cidrAllocator",
-    queues=(Queue("cidrallocator_node", watches=(Watch(NODES, to=itself),), concurrency=lambda _options: 30),),
+    queues=(Queue("cidrallocator_node", watches=(Watch(NODES, to=itself),), concurrency=30, terminal=()),),
     build=_build,
     enabled_if=lambda options: options.cloud.allocate_node_cidrs,
     needs="--allocate-node-cidrs",

@@ -52,15 +52,17 @@ SPEC = ControllerSpec(
             NODE_QUEUE,
             watches=(Watch(NODES, to=itself),),
             reconcile=NodeLifecycleReconciler.reconcile_node,
-            concurrency=lambda _options: 16,
+            concurrency=16,
+            terminal=(),
         ),
         Queue(
             POD_QUEUE,
             watches=(Watch(PODS, to=pod_concerned, interest=BOUND_OR_DELETING),),
             reconcile=NodeLifecycleReconciler.reconcile_pod,
-            concurrency=lambda _options: 4,
+            concurrency=4,
+            terminal=(),
         ),
-        Queue(ZONE_QUEUE, reconcile=NodeLifecycleReconciler.reconcile_zone),
+        Queue(ZONE_QUEUE, reconcile=NodeLifecycleReconciler.reconcile_zone, terminal=()),
     ),
     passes=(
         Pass(

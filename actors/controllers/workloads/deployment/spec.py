@@ -28,6 +28,7 @@ SPEC = ControllerSpec(
             "deployment",
             watches=WATCHES,
             concurrency=lambda options: options[DeploymentOptions].concurrent_syncs,
+            terminal=(),
             max_retries=15,
         ),
     ),

@@ -36,6 +36,7 @@ SPEC = ControllerSpec(
             "replicaset",
             watches=watches(REPLICASET),
             concurrency=lambda options: options[ReplicaSetOptions].concurrent_syncs,
+            terminal=(),
         ),
     ),
     build=build,

@@ -7,9 +7,10 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from actors.engine.controller.readiness import StaleTableError
-from actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces, retry
+from actors.engine.controller.retries import AWAY_RETRY, STALE_RETRY, Traces, pass_delay, retry
+from actors.reconciliation import Retry, TerminalError
 from protocols.messages.commands import Get
-from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Refused, Unknown
+from protocols.messages.outcomes import CommandFailed, Conflict, Invalid, Outcome, Refused, Unknown
 from runtime.scheduling.work_queue import WorkQueue
 
 KEY = "default/web"
@@ -21,17 +22,22 @@ def failed(outcome: Outcome) -> CommandFailed:
 
 
 def queue_after(
-    failures: int, err: Exception, log: FilteringBoundLogger, *, max_retries: int | None
+    failures: int,
+    err: Exception,
+    log: FilteringBoundLogger,
+    *,
+    max_retries: int | None,
+    terminal: tuple[type[Outcome], ...] = (),
 ) -> tuple[WorkQueue, float | None]:
     """A queue from which a key was taken that had failed so often before, and now failed once more; and the seconds
     until it is due, if it is."""
-    queue, now = WorkQueue(now=0.0), 1.0
+    queue, now = WorkQueue[str](now=0.0), 1.0
     for _ in range(failures):
         now += queue.add_rate_limited(KEY, now)
     queue.add(KEY, now)
     assert queue.take(now) == KEY
     queue.done(KEY, now)
-    retry(queue, KEY, err, now=now, max_retries=max_retries, traces=Traces(), log=log)
+    retry(queue, KEY, err, now=now, max_retries=max_retries, terminal=terminal, traces=Traces(), log=log)
     due = queue.next_due()
     return queue, None if due is None else due - now
 
@@ -78,6 +84,41 @@ def test_other_failures_are_tried_again_with_backoff_and_only_bugs_show_where(
     assert queue.failures(KEY) == 3
     assert logs.entries[-1]["log_level"] == level
     assert ("exc_info" in logs.entries[-1]) is traceback
+
+
+@pytest.mark.parametrize("err", [TerminalError("no such plan"), failed(Invalid("spec.plan: unknown"))])
+def test_what_fails_for_good_waits_for_its_next_event(
+    err: Exception, log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    queue, wait = queue_after(2, err, log, max_retries=None, terminal=(Invalid,))
+    assert (wait, queue.failures(KEY)) == (None, 0)
+    (entry,) = logs.entries
+    assert (entry["log_level"], entry["event"]) == ("error", "reconcile failed for good, dropped until the next event")
+    assert "exc_info" not in entry
+
+
+def test_an_outcome_that_is_not_terminal_is_tried_again(log: FilteringBoundLogger) -> None:
+    _, wait = queue_after(2, failed(Invalid("a policy that may change")), log, max_retries=None)
+    assert wait == pytest.approx(0.02)
+
+
+def test_a_retry_comes_when_it_says_and_is_no_failure(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    queue, wait = queue_after(3, Retry("the directory moves", after=20.0), log, max_retries=3)
+    assert (wait, queue.failures(KEY)) == (20.0, 3)
+    assert logs.entries[-1]["error"] == "Retry: the directory moves"
+    assert logs.entries[-1]["log_level"] == "info"
+
+
+@pytest.mark.parametrize("after", [-1.0, float("nan"), float("inf")])
+def test_a_retry_says_when(after: float) -> None:
+    with pytest.raises(ValueError, match="Retry: after is a number of seconds, not "):
+        Retry(after=after)
+
+
+def test_a_pass_heeds_them_too() -> None:
+    assert pass_delay(Retry(after=3.0), 2, every=60.0) == 3.0
+    assert pass_delay(TerminalError("in vain"), 2, every=3600.0) == 3600.0
+    assert pass_delay(ValueError("malformed"), 2, every=3600.0) == 40.0
 
 
 def test_a_traceback_is_shown_once() -> None:

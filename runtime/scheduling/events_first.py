@@ -1,0 +1,79 @@
+"""A work queue in which keys that an event names go before those that only a list or a resync does."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from runtime.scheduling.work_queue import K, WorkQueue
+
+
+class EventsFirst(WorkQueue[K]):
+    """As WorkQueue, but for the order: listed keys are handed out while no other waits.
+
+    A listed key stays one while it is retried or looked at again later, until an event names it. As the priority queue
+    of controller-runtime, where the first list and resyncs have a low priority.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """settings: of WorkQueue."""
+        super().__init__(**settings)
+        self._listed: set[K] = set()  # keys that no event has named since they were last done with
+        self._last: OrderedDict[K, None] = OrderedDict()  # listed keys to hand out; with _ready all that wait
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._last)
+
+    def add(self, key: K, now: float) -> None:
+        if key in self._listed:
+            self._listed.discard(key)
+            if key in self._last:
+                del self._last[key]
+                self._ready.append(key)
+                return
+        super().add(key, now)
+
+    def add_listed(self, key: K, now: float) -> None:
+        if key in self._dirty:
+            return
+        if key not in self._listed and (key in self._processing or key in self._delayed):
+            self.add(key, now)  # an event has named it
+            return
+        self._listed.add(key)
+        self._dirty[key] = now
+        if key not in self._processing:
+            self._wait(key)
+
+    def take(self, now: float) -> K | None:
+        if self._heap and self._heap[0][0] <= now:
+            self._release(now)
+        if self._ready:
+            key = self._ready.popleft()
+        elif self._last:
+            key, _ = self._last.popitem(last=False)
+        else:
+            return None
+        since = self._dirty.pop(key)
+        self._processing[key] = now
+        self._meter.taken(len(self), now - since)
+        return key
+
+    def done(self, key: K, now: float) -> None:
+        if key not in self._listed:
+            super().done(key, now)
+            return
+        self._meter.finished(now - self._processing.pop(key))
+        if key in self._dirty:
+            self._wait(key)
+        elif key not in self._delayed:
+            self._listed.discard(key)
+
+    def _due(self, key: K, now: float) -> None:
+        if key in self._listed:
+            self.add_listed(key, now)
+        else:
+            self.add(key, now)
+
+    def _wait(self, key: K) -> None:
+        self._last[key] = None
+        self._meter.added(len(self))
