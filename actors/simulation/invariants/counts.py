@@ -22,6 +22,7 @@ from actors.simulation.invariants.observing import (
     ProcessStarted,
     Submitted,
 )
+from actors.simulation.invariants.owners import Owners, adopter
 from actors.simulation.invariants.ownership import Ownership
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
 from protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Refused, Unknown
@@ -73,16 +74,13 @@ class _Room:
 
 
 class _Own:
-    """What one process has written and read. deleted: uids of pods that it has deleted or released.
-
-    owners: owners of pods as it has read or written them: uid → (version, replicas).
-    """
+    """What one process has written and read. deleted: uids of pods that it has deleted or released."""
 
     def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
         self.system, self.ownership = system, ownership
         self.pods: dict[Key, _Pod] = {}
         self.deleted: set[str] = set()
-        self.owners: dict[str, tuple[int, int]] = {}
+        self.owners = Owners(system, ownership)
 
     @property
     def table(self) -> Table:
@@ -94,16 +92,6 @@ class _Own:
         if own is not None:
             return own.owner
         return entry.controller if entry is not None else None
-
-    def wanted(self, namespace: str, owner: OwnerRef) -> list[int]:
-        """How many pods the owner wants, by its table and as it was read or written; nothing if it is unknown."""
-        table = self.system.tables[self.ownership.counted[owner.kind].owner.id]
-        entry = table.get(make_key(namespace, owner.name))
-        wanted = []
-        if entry is not None and entry.uid == owner.uid:
-            wanted = [self.ownership.replicas(table.object_of(entry), owner.kind)]
-        version, answered = self.owners.get(owner.uid, (0, 0))
-        return [*wanted, answered] if version > table.version else wanted
 
     def pods_of(self, owner: str, *, surely: bool = False) -> set[Key]:
         """Active pods of this owner that the process can know of. surely: without those that may not be there."""
@@ -195,7 +183,7 @@ class NoPodTooMany:
                 continue
 
             def now(namespace: str = namespace, owner: OwnerRef = owner) -> _Room:
-                wanted = own.wanted(namespace, owner)
+                wanted = own.owners.wanted(namespace, owner)
                 if not wanted:
                     return _Room(0, 0)
                 return _Room(
@@ -217,7 +205,7 @@ class NoPodTooMany:
                 if key not in known:
                     room.creations -= 1
                     if room.creations < 0:
-                        wanted = own.wanted(command.namespace, owner)
+                        wanted = own.owners.wanted(command.namespace, owner)
                         fail(
                             f"{key} is created for {owner.kind} {owner.name}, which wants {wanted}; "
                             f"its controller can know of {sorted(known)}"
@@ -231,7 +219,7 @@ class NoPodTooMany:
         if command.key in known:
             room.deletions -= 1
             if room.deletions < 0:
-                wanted = own.wanted(split_key(command.key)[0], owner)
+                wanted = own.owners.wanted(split_key(command.key)[0], owner)
                 who = f"{owner.kind} {owner.name}"
                 fail(f"{command.key} is deleted although {who} wants {wanted} and has {sorted(known)}")
         entry = own.table.get(command.key)
@@ -239,49 +227,16 @@ class NoPodTooMany:
 
 
 def _owner(own: _Own, command: Command) -> tuple[str, OwnerRef] | None:
-    """(namespace, owner) as owner_concerned, also of pods that only this process knows of.
+    """(namespace, owner) as Owners has it, also of pods that only this process knows of.
 
     A pod that is adopted concerns its new owner, although this process may have created it for another one.
     """
-    adopter = _adopter(command)
-    if adopter is not None:
-        return adopter
+    by_adoption = adopter(command)
+    if by_adoption is not None:
+        return by_adoption
     if isinstance(command, Delete | Get | Patch) and command.key in own.pods and command.resource == PODS.id:
         return split_key(command.key)[0], own.pods[command.key].owner
-    return owner_concerned(own.system, command, own.ownership)
-
-
-def _adopter(command: Command) -> tuple[str, OwnerRef] | None:
-    """(namespace, owner) that a pod is to be adopted by; None if the command adopts none."""
-    if not isinstance(command, Patch) or command.resource != PODS.id:
-        return None
-    owner = controller_of(decode_object(command.body))
-    return None if owner is None else (split_key(command.key)[0], owner)
-
-
-def owner_concerned(system: ControllerSystem, command: Command, ownership: Ownership) -> tuple[str, OwnerRef] | None:
-    """(namespace, owner) of the pod that a command is about, by the command itself or by the process's tables; or the
-    owner of a number of pods that it is about. None if there is none.
-    """
-    match command:
-        case Create(PODS.id, namespace, body, subresource=""):
-            owner = controller_of(decode_object(body))
-            return None if owner is None else (namespace, owner)
-        case Delete(PODS.id, key) | Get(PODS.id, key) | Patch(PODS.id, key):
-            pods = system.tables.get(PODS.id)
-            entry = pods.get(key) if pods is not None else None
-            owner = entry.controller if entry is not None else None
-            return _adopter(command) or (None if owner is None else (split_key(key)[0], owner))
-        case Get(resource, key) | Update(resource, key) if resource in ownership.counted_ids:
-            if resource not in system.tables:
-                return None
-            table = system.tables[resource]
-            entry = table.get(key)
-            if entry is None:
-                return None
-            reference = OwnerRef(table.resource.api_version, table.resource.kind, split_key(key)[1], entry.uid)
-            return split_key(key)[0], reference
-    return None
+    return own.owners.concerned(command)
 
 
 def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) -> None:
@@ -313,9 +268,7 @@ def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) ->
         case Delete(PODS.id), _:
             own.deleted.discard(command.uid or "")  # also without an outcome
         case (Get(resource) | Update(resource), Done(body)) if resource in own.ownership.counted_ids:
-            owner, counted = decode_object(body), own.ownership.owners[resource]
-            replicas = own.ownership.replicas(owner, counted.owner.kind)
-            own.owners[uid_of(owner)] = (int(resource_version_of(owner)), replicas)
+            own.owners.returned(command, body)
 
 
 def _unnamed(own: _Own, asked: Object) -> Key:

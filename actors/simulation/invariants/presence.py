@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.counts import owner_concerned
 from actors.simulation.invariants.knowledge import History, Streaks
 from actors.simulation.invariants.observing import (
     Admitted,
@@ -25,10 +24,11 @@ from actors.simulation.invariants.observing import (
     ProcessStarted,
     Submitted,
 )
+from actors.simulation.invariants.owners import Owners
 from actors.simulation.invariants.ownership import Ownership, storage_of
 from protocols.messages.commands import Create, Get, Submit, Update
 from protocols.messages.outcomes import Done
-from protocols.objects import Key, controller_of, decode_object, make_key, resource_version_of, uid_of
+from protocols.objects import Key, controller_of, decode_object, make_key, uid_of
 from protocols.pods import is_active, pod_facts
 from protocols.resources import PODS
 from runtime.apiserver.storage.store import DELETED, Change
@@ -79,7 +79,7 @@ class NeverMorePodsThanWanted:
         self._wanted: History[int] = History()
         self._streaks: Streaks[_Begun] = Streaks(cluster)
         self._starts: dict[str, int] = {}
-        self._read: dict[tuple[str, str], int] = {}  # (process, uid of an owner) → newest version that it read live
+        self._owners: dict[str, Owners] = {}  # by process
         self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and what it asks for
         self._open: Counter[tuple[str, bytes]] = Counter()  # creations without an outcome, likewise
         self._active: dict[str, dict[str, _Active]] = {}  # by the owner's uid and the pod's
@@ -87,7 +87,8 @@ class NeverMorePodsThanWanted:
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
-            case ProcessStarted(process, _):
+            case ProcessStarted(process, system):
+                self._owners[process] = Owners(system, self._ownership)
                 self._starts[process] = self._starts.get(process, 0) + 1
                 self._streaks.started(process)
             case Submitted(process, system, submit) if submit.sender in self._ownership.pod_senders:
@@ -103,8 +104,7 @@ class NeverMorePodsThanWanted:
                     and isinstance(outcome, Done)
                     and command.resource in self._ownership.counted_ids
                 ):
-                    owner = decode_object(outcome.body)
-                    self._read[process, uid_of(owner)] = int(resource_version_of(owner))
+                    self._owners[process].returned(command, outcome.body)
             case Admitted():
                 self._streaks.admitted(*observation)
             case Committed(changes):
@@ -117,7 +117,7 @@ class NeverMorePodsThanWanted:
 
     def _submitted(self, process: str, system: ControllerSystem, submit: Submit) -> None:
         for command in submit.commands:
-            concerned = owner_concerned(system, command, self._ownership)
+            concerned = self._owners[process].concerned(command)
             counted = None if concerned is None else self._ownership.counted.get(concerned[1].kind)
             if concerned is None or counted is None:
                 continue
@@ -133,7 +133,7 @@ class NeverMorePodsThanWanted:
                 # An informer that fails in the middle of an event may have put in what it has not counted yet.
                 entry = owners.get(make_key(concerned[0], concerned[1].name))
                 shown = entry.resource_version if entry is not None else 0
-                newest = max(owners.version, shown, self._read.get((process, uid), 0))
+                newest = max(owners.version, shown, self._owners[process].version(uid))
                 self._decisions[process, command.body] = _Decision(asker, begun, newest)
                 self._open[process, command.body] += 1
 

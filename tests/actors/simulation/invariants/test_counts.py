@@ -10,8 +10,8 @@ import pytest
 from actors.simulation.invariants.counts import NoPodTooMany
 from actors.simulation.invariants.observing import OutcomeReceived, ProcessStarted, Submitted
 from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
-from protocols.messages.commands import Command, Delete, Patch, Submit
-from protocols.messages.outcomes import Done
+from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit
+from protocols.messages.outcomes import Done, NotFound
 from protocols.objects import Object, encode_object
 from protocols.pods import pod_facts
 from protocols.resources import PODS, REPLICASETS
@@ -58,5 +58,44 @@ def test_a_pod_that_was_patched_is_deleted(returned: Object, replicas: int, wron
     submit(PATCH)
     invariant.observe(OutcomeReceived("manager", system, SENDER, PATCH, Done(encode_object(returned))), texts.append)
     submit(Delete(PODS.id, "default/a"))
+    assert len(texts) == bool(wrong)
+    assert all(wrong in text for text in texts)
+
+
+ANOTHER = owned_by("uid-of-another-web", kind="ReplicaSet", name="web")
+LOOK = Get(REPLICASETS.id, "default/web")
+ADOPTION = Patch(PODS.id, "default/a", encode_object({"metadata": {"ownerReferences": [ANOTHER]}}))
+CREATION = Create(PODS.id, "default", encode_object(pod("b", owner=ANOTHER)))
+
+
+def another_web(version: int, replicas: int) -> Done:
+    meta = {**WEB["metadata"], "uid": ANOTHER["uid"], "resourceVersion": str(version)}
+    return Done(encode_object({"metadata": meta, "spec": {"replicas": replicas}}))
+
+
+@pytest.mark.parametrize(("at_first", "wrong"), [(1, ""), (0, "which wants [0]")])
+def test_a_set_wants_as_many_pods_as_when_it_was_looked_at_although_the_table_shows_another(
+    at_first: int, wrong: str
+) -> None:
+    """A false alarm: the second look came late, and meanwhile the set had been scaled down, and the orphan was gone.
+
+    What the first look returned is what the reconciliation rests on that the second look belongs to, as upstream's.
+    """
+    tables = {PODS.id: table(PODS, RELEASED), REPLICASETS.id: table(REPLICASETS, WEB)}
+    system: Any = SimpleNamespace(tables=tables)
+    clock = VirtualClock()
+    cluster: Any = SimpleNamespace(clock=clock, injector=SimpleNamespace(faults=()))
+    invariant, texts = NoPodTooMany(cluster, OWNERSHIP), []
+    invariant.observe(ProcessStarted("manager", system), texts.append)
+    for command, outcome in [
+        (LOOK, another_web(10, at_first)),
+        (LOOK, another_web(11, 0)),
+        (ADOPTION, NotFound()),
+        (CREATION, None),
+    ]:
+        clock.advance_to(clock.monotonic() + (1 if command is LOOK else 0))
+        invariant.observe(Submitted("manager", system, Submit(SENDER, 1, "client", 1, (command,))), texts.append)
+        if outcome is not None:
+            invariant.observe(OutcomeReceived("manager", system, SENDER, command, outcome), texts.append)
     assert len(texts) == bool(wrong)
     assert all(wrong in text for text in texts)

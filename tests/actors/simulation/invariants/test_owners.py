@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from actors.simulation.invariants.counts import owner_concerned
+from actors.simulation.invariants.owners import Owners
 from actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from protocols.objects import Object, OwnerRef, encode_object, owner_reference
@@ -27,12 +28,20 @@ OWNERSHIP = Ownership([keeper("replicaset-controller", owns=[Owns(REPLICASETS, P
 WEB = ("default", OwnerRef("apps/v1", "ReplicaSet", "web", "uid-of-web"))
 
 
-def system(*objects: tuple[Resource, Object]) -> SimpleNamespace:
+def known(*objects: tuple[Resource, Object]) -> Owners:
+    """Of a process whose tables show these objects, and all up to version 8."""
     tables = {PODS.id: Table(PODS, derive=pod_facts), REPLICASETS.id: Table(REPLICASETS)}
-    for resource, obj in objects:
-        table = tables[resource.id]
-        table.claim().put(table.make_entry(obj, encode_object(obj)))
-    return SimpleNamespace(tables=tables)
+    for resource, table in tables.items():
+        found = [obj for one, obj in objects if one.id == resource]
+        table.claim().replace([table.make_entry(obj, encode_object(obj)) for obj in found], 8)
+    system: Any = SimpleNamespace(tables=tables)
+    return Owners(system, OWNERSHIP)
+
+
+def namesake(uid: str, version: int, replicas: int) -> bytes:
+    """The owner's name, borne by itself or another."""
+    meta = {**OWNER["metadata"], "uid": uid, "resourceVersion": str(version)}
+    return encode_object({**OWNER, "metadata": meta, "spec": {"replicas": replicas}})
 
 
 @pytest.mark.parametrize(
@@ -48,20 +57,52 @@ def system(*objects: tuple[Resource, Object]) -> SimpleNamespace:
     ids=lambda command: f"{type(command).__name__} {command.resource}",
 )
 def test_whom_a_command_concerns(command: Command) -> None:
-    assert owner_concerned(system((PODS, POD), (REPLICASETS, OWNER)), command, OWNERSHIP) == WEB
+    assert known((PODS, POD), (REPLICASETS, OWNER)).concerned(command) == WEB
 
 
 def test_a_pod_that_is_adopted_concerns_its_new_owner() -> None:
     former = {**REFERENCE, "uid": "uid-of-a-former-web"}
     pod = {"metadata": {**POD["metadata"], "ownerReferences": [former]}}
     adoption = Patch(PODS.id, "default/a", encode_object({"metadata": {"ownerReferences": [REFERENCE]}}))
-    assert owner_concerned(system((PODS, pod), (REPLICASETS, OWNER)), adoption, OWNERSHIP) == WEB
+    assert known((PODS, pod), (REPLICASETS, OWNER)).concerned(adoption) == WEB
 
 
 @pytest.mark.parametrize("command", [Delete(PODS.id, "default/unseen"), Get(REPLICASETS.id, "default/unseen")])
 def test_of_what_no_table_shows_nobody_knows_whose_it_is(command: Command) -> None:
-    assert owner_concerned(system(), command, OWNERSHIP) is None
+    assert known().concerned(command) is None
 
 
 def test_who_reads_no_pods_does_not_know_whose_they_are() -> None:
-    assert owner_concerned(SimpleNamespace(tables={}), Delete(PODS.id, "default/a"), OWNERSHIP) is None
+    system: Any = SimpleNamespace(tables={})
+    assert Owners(system, OWNERSHIP).concerned(Delete(PODS.id, "default/a")) is None
+
+
+LOOK = Get(REPLICASETS.id, "default/web")
+
+
+@pytest.mark.parametrize(
+    ("uid", "version", "concerned", "wanted"),
+    [
+        ("uid-of-another", 9, "uid-of-another", {"uid-of-web": [1], "uid-of-another": [5]}),
+        ("uid-of-another", 8, "uid-of-web", {"uid-of-web": [1], "uid-of-another": []}),
+        ("uid-of-web", 9, "uid-of-web", {"uid-of-web": [1, 5], "uid-of-another": []}),
+    ],
+    ids=["another one, which is newer than the table", "another one, which the table has passed", "itself, resized"],
+)
+def test_of_owners_with_one_name_the_newest_that_was_seen_is_concerned(
+    uid: str, version: int, concerned: str, wanted: dict[str, list[int]]
+) -> None:
+    """What follows a look at the newer one rests on what was known of it then, not when its pods are touched first."""
+    owners = known((REPLICASETS, OWNER))
+    owners.returned(LOOK, namesake(uid, version, replicas=5))
+    found = owners.concerned(LOOK)
+    assert found is not None
+    assert found[1].uid == concerned
+    assert {one: owners.wanted("default", WEB[1]._replace(uid=one)) for one in wanted} == wanted
+
+
+def test_an_owner_that_no_table_shows_yet_is_known_once_it_was_returned() -> None:
+    owners = known()
+    owners.returned(LOOK, namesake("uid-of-web", 9, replicas=5))
+    assert owners.concerned(LOOK) == WEB
+    assert (owners.version("uid-of-web"), owners.version("uid-of-another")) == (9, 0)

@@ -1,0 +1,102 @@
+"""Whose pods a command is about, by what the process that submits it can know."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from actors.app.system import ControllerSystem
+from actors.simulation.invariants.ownership import Ownership
+from protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from protocols.objects import (
+    Key,
+    OwnerRef,
+    controller_of,
+    decode_object,
+    key_of,
+    make_key,
+    resource_version_of,
+    split_key,
+    uid_of,
+)
+from protocols.resources import PODS
+
+
+class _Returned(NamedTuple):
+    """An owner as the server returned it. epoch: of the table then: versions from before it went back mean nothing."""
+
+    uid: str
+    version: int
+    epoch: int
+    wanted: int
+
+
+class Owners:
+    """The owners of a number of pods that one process can know: by its tables, and by what was returned to it.
+
+    A table may be late: of an owner, and of another one that has got the same name since.
+    """
+
+    def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
+        self._tables, self._ownership = system.tables, ownership
+        self._named: dict[tuple[str, Key], _Returned] = {}  # by resource and key
+        self._known: dict[str, _Returned] = {}  # by uid
+
+    def returned(self, command: Get | Update, body: bytes) -> None:
+        """A read or a write of an owner was answered with this."""
+        owner, table = decode_object(body), self._tables[command.resource]
+        wanted = self._ownership.replicas(owner, table.resource.kind)
+        found = _Returned(uid_of(owner), int(resource_version_of(owner)), table.epoch, wanted)
+        self._named[command.resource, key_of(owner)] = self._known[found.uid] = found
+
+    def named(self, resource: str, key: Key) -> OwnerRef | None:
+        """The newest of this name; None if it is unknown."""
+        table = self._tables.get(resource)
+        if table is None:
+            return None
+        entry, returned = table.get(key), self._named.get((resource, key))
+        uid = "" if entry is None else entry.uid
+        if returned is not None and returned.epoch == table.epoch and returned.version > table.version:
+            uid = returned.uid
+        return OwnerRef(table.resource.api_version, table.resource.kind, split_key(key)[1], uid) if uid else None
+
+    def wanted(self, namespace: str, owner: OwnerRef) -> list[int]:
+        """How many pods the owner wants, by its table and as it was returned; nothing if it is unknown."""
+        table = self._tables[self._ownership.counted[owner.kind].owner.id]
+        entry, returned = table.get(make_key(namespace, owner.name)), self._known.get(owner.uid)
+        wanted = []
+        if entry is not None and entry.uid == owner.uid:
+            wanted.append(self._ownership.replicas(table.object_of(entry), owner.kind))
+        if returned is not None and returned.epoch == table.epoch and returned.version > table.version:
+            wanted.append(returned.wanted)
+        return wanted
+
+    def version(self, uid: str) -> int:
+        """The newest version that was returned; 0 if none was."""
+        returned = self._known.get(uid)
+        return 0 if returned is None else returned.version
+
+    def concerned(self, command: Command) -> tuple[str, OwnerRef] | None:
+        """(namespace, owner) of the pod that a command is about, by the command itself or by the process's tables; or
+        the owner of a number of pods that it is about. None if there is none.
+        """
+        match command:
+            case Create(PODS.id, namespace, body, subresource=""):
+                owner = controller_of(decode_object(body))
+                return None if owner is None else (namespace, owner)
+            case Delete(PODS.id, key) | Get(PODS.id, key) | Patch(PODS.id, key):
+                pods = self._tables.get(PODS.id)
+                entry = pods.get(key) if pods is not None else None
+                owner = entry.controller if entry is not None else None
+                return adopter(command) or (None if owner is None else (split_key(key)[0], owner))
+            case Get(resource, key) | Update(resource, key) if resource in self._ownership.counted_ids:
+                owner = self.named(resource, key)
+                return None if owner is None else (split_key(key)[0], owner)
+        return None
+
+
+def adopter(command: Command) -> tuple[str, OwnerRef] | None:
+    """(namespace, owner) that a pod is to be adopted by; None if the command adopts none."""
+    if not isinstance(command, Patch) or command.resource != PODS.id:
+        return None
+    owner = controller_of(decode_object(command.body))
+    return None if owner is None else (split_key(command.key)[0], owner)
