@@ -15,7 +15,18 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
-from protocols.messages import cloud, commands, discovery, eviction, journal, lifecycle, outcomes, recording, watching
+from protocols.messages import (
+    calls,
+    cloud,
+    commands,
+    discovery,
+    eviction,
+    journal,
+    lifecycle,
+    outcomes,
+    recording,
+    watching,
+)
 from protocols.objects import OwnerRef
 
 TAGS: tuple[tuple[int, type], ...] = (
@@ -39,6 +50,7 @@ TAGS: tuple[tuple[int, type], ...] = (
     (29, outcomes.Unknown),
     (30, outcomes.Refused),
     (31, outcomes.Settled),
+    (32, outcomes.Raised),
     (40, watching.WatchEvent),
     (41, watching.Subscribe),
     (42, watching.Unsubscribe),
@@ -97,6 +109,7 @@ TAGS: tuple[tuple[int, type], ...] = (
     (136, cloud.EnsureLoadBalancer),
     (137, cloud.UpdateLoadBalancer),
     (138, cloud.DeleteLoadBalancer),
+    (140, calls.Call),
 )
 
 # Fields that hold messages or named tuples, with the functions that pack and unpack them. Others need none.
@@ -151,11 +164,19 @@ def _blank_of(message_type: type) -> type:
 def _to_wire(message: Any) -> list[Any]:
     form = _BY_TYPE.get(type(message))
     if form is None:
-        raise TypeError(f"not a message type: {type(message).__name__}")
+        form = _form_of_subclass(type(message))
     wire = [form.tag, *form.get(message)]
     for i, pack, _ in form.nested:
         wire[i + 1] = pack(wire[i + 1])
     return wire
+
+
+def _form_of_subclass(kind: type) -> _Form:
+    """A class that adds what stays in the process to a message travels as that message. Raises TypeError on others."""
+    for base in kind.__mro__:
+        if base in _BY_TYPE:
+            return _BY_TYPE[base]
+    raise TypeError(f"not a message type: {kind.__name__}")
 
 
 def _from_wire(wire: Any) -> Any:
@@ -201,6 +222,7 @@ _NESTED.update(
     {
         (commands.Submit, "commands"): (_all_to_wire, _all_from_wire),
         (outcomes.Settled, "outcome"): (_to_wire, _from_wire),
+        (outcomes.Raised, "kinds"): (lambda kinds: kinds, _as_tuples),
         (commands.Delete, "depends_on"): (lambda ids: ids, _as_tuples),
         (commands.DeleteCollection, "depends_on"): (lambda ids: ids, _as_tuples),
         (discovery.ServedResource, "verbs"): (lambda verbs: verbs, _as_tuples),
@@ -224,6 +246,44 @@ def encode(message: Any) -> bytes:
     """Encode a message. Raises TypeError if it is not one, or holds a value that msgpack cannot encode."""
     frame: bytes = msgpack.packb(_to_wire(message), use_bin_type=True)
     return frame
+
+
+def pack(value: Any) -> bytes:
+    """A plain value: None, numbers, text, bytes, and lists and maps of them; a tuple comes back as a list.
+
+    Raises TypeError that names the type of what is none, ValueError on what is too large or too deep.
+    """
+    try:
+        packed: bytes = msgpack.packb(value, use_bin_type=True)
+    except TypeError as err:
+        raise TypeError(f"{_strange(value)} is no plain value: None, a number, text, bytes, a list or a map") from err
+    except OverflowError as err:
+        raise ValueError(f"a number of more than 64 bits: {err}") from err
+    return packed
+
+
+def _strange(value: Any) -> str:
+    """The type of the first value in this one that is no plain one."""
+    if isinstance(value, dict):
+        inner = [*value.keys(), *value.values()]
+    elif isinstance(value, list | tuple):
+        inner = list(value)
+    else:
+        return f"a {type(value).__qualname__}"
+    for one in inner:
+        try:
+            msgpack.packb(one, use_bin_type=True)
+        except TypeError:
+            return _strange(one)
+    return f"a {type(value).__qualname__}"
+
+
+def unpack(packed: bytes) -> Any:
+    """What pack() was given. Raises DecodeError."""
+    try:
+        return msgpack.unpackb(packed, strict_map_key=False)
+    except Exception as err:
+        raise DecodeError(f"not msgpack: {err}") from err
 
 
 _BUNDLE_TAG = _BY_TYPE[watching.WatchEvents].tag

@@ -36,12 +36,14 @@ from actors.reconciliation.actor_names import (
 )
 from actors.reconciliation.derived import MakeTable, check_interests, indexes_of, new_table
 from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
+from actors.reconciliation.outside import Functions
 from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
 from protocols.messages.discovery import ServedResource
+from runtime.calls.errands import Calls
 from runtime.client.api import Transport
-from runtime.cloud.calls import CloudCalls
+from runtime.cloud.provider import CloudProvider
 from runtime.metrics.families import (
-    CLOUD_HUNG_CALLS,
+    HUNG_CALLS,
     LEADER_ELECTION_MASTER_STATUS,
     LEADER_ELECTION_SLOWPATH,
     REST_CLIENT_RATE_LIMITER_DURATION,
@@ -70,7 +72,8 @@ class Assembly:
 
     tables: filled with one table for each resource that a controller reads; those of discovered resources come and go
     with their informers. election: None to write without a lease.
-    seed: makes every random choice of the actors repeatable. cloud: the way to it, None where there is none.
+    seed: makes every random choice of the actors repeatable. calls: the way outside, None without one. cloud: the
+    provider, None where there is none.
     """
 
     transport: Transport
@@ -84,7 +87,9 @@ class Assembly:
     tables: dict[str, Table] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     seed: int | None = None
-    cloud: CloudCalls | None = None
+    calls: Calls | None = None
+    functions: Functions = field(default_factory=Functions)
+    cloud: CloudProvider | None = None
 
 
 def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
@@ -222,8 +227,8 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
         for client in dict.fromkeys([*(_client(spec) for spec in specs if spec.name in enabled), *own])
     }
     assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
-    if assembly.cloud is not None:
-        assembly.metrics.gauge(CLOUD_HUNG_CALLS).read_from(partial(_hung_calls, assembly.cloud))
+    if assembly.calls is not None:
+        assembly.metrics.gauge(HUNG_CALLS).read_from(partial(_hung_calls, assembly.calls))
     waited = assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, "ALL", "")
 
     def build(context: Context) -> Dispatcher:
@@ -234,6 +239,8 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
             limits=limits,
             waited=lambda _client, seconds: waited.observe(seconds),
             buckets=buckets,
+            calls=assembly.calls,
+            functions=assembly.functions,
             cloud=assembly.cloud,
             tenure=tenure,
         )
@@ -254,8 +261,8 @@ def _own_limits(specs: Iterable[ControllerSpec]) -> dict[str, tuple[float | None
     return own
 
 
-def _hung_calls(cloud: CloudCalls) -> float:
-    return len(cloud.hung())
+def _hung_calls(calls: Calls) -> float:
+    return len(calls.hung())
 
 
 def _recorder(*, seed: int) -> ActorSpec:
@@ -312,6 +319,8 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
             seed=seed,
             all_tables=assembly.tables,
             held_back=held_back,
+            functions=assembly.functions,
+            calls=assembly.calls,
         )
 
     return ControllerPlan(
@@ -340,6 +349,7 @@ def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int)
         passes=tuple(_pass(assembly, one) for one in spec.passes),
         discovers=spec.discovers,
         resync=_resync(assembly, spec, seed=seed),
+        calls=spec.calls,
     )
 
 

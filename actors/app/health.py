@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from actors.engine.elector import Election
 from actors.engine.vitals import ChildVitals, ControllerVitals, DiscoveryVitals, ElectorVitals, InWork, ManagerVitals
 from actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
-from runtime.cloud.calls import CloudCalls
+from runtime.calls.errands import Calls
 from runtime.scheduling.clock import Clock
 from runtime.serving.health import Notice
 from runtime.system.vitals import Vitals
@@ -163,20 +163,20 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
     return check
 
 
-def cloud_check(cloud: CloudCalls, *, clock: Clock) -> Check:
-    """Names the calls that hang in the cloud provider.
+def calls_check(calls: Calls, *, clock: Clock) -> Check:
+    """Names the calls of what is outside that hang, those of a cloud provider among them.
 
     A check of its own: to end the process frees the threads that they hold, but calls may hang again at once. A probe
-    that is to restart nothing for that leaves this check out (?exclude=cloud).
+    that is to restart nothing for that leaves this check out (?exclude=calls).
     """
 
     def check() -> str | None:
-        hung, now = cloud.hung(), clock.monotonic()
+        hung, now = calls.hung(), clock.monotonic()
         if not hung:
             return None
         named = ", ".join(f"{call.what} for {now - call.since:.0f} s" for call in hung[:NAMED])
         more = f" and {len(hung) - NAMED} more" if len(hung) > NAMED else ""
-        return f"calls into the cloud hang, each in a thread: {named}{more}"
+        return f"calls hang: {named}{more}"
 
     return check
 

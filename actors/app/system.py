@@ -17,7 +17,7 @@ import orjson
 from actors.app.assembly import Assembly, manager_spec, plan_manager
 from actors.app.health import (
     Check,
-    cloud_check,
+    calls_check,
     controller_check,
     discovery_check,
     infrastructure_check,
@@ -34,8 +34,10 @@ from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, cont
 from actors.reconciliation.derived import MakeTable, new_table
 from actors.reconciliation.specs import ControllerSpec
 from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume
+from runtime.calls.errands import Calls
+from runtime.calls.threads import ThreadedCalls
 from runtime.client.api import Transport
-from runtime.cloud.calls import CloudCalls
+from runtime.cloud.provider import CloudProvider
 from runtime.logs.standard_log import standard_log
 from runtime.metrics.families import HUNG_THREADS
 from runtime.metrics.registry import Metrics, Reading
@@ -59,7 +61,8 @@ class ControllerSystem:
     (--controllers).
     election: None runs without a lease. The transport is the caller's, to be closed after stop(). log: Python's own
     logging, under the name "kcm", where it is left out. seed: makes every random choice of the actors repeatable.
-    journal: keeps what they tell each other; the caller's, to be closed after stop().
+    journal: keeps what they tell each other; the caller's, to be closed after stop(). cloud: the provider that
+    controllers call; None without one. calls: the way outside, closed by stop(); where left out, threads of its own.
     """
 
     def __init__(
@@ -74,7 +77,8 @@ class ControllerSystem:
         metrics: Metrics | None = None,
         spawner: Spawner | None = None,
         make_table: MakeTable = new_table,
-        cloud: CloudCalls | None = None,
+        cloud: CloudProvider | None = None,
+        calls: Calls | None = None,
         seed: int | None = None,
         journal: Journal | None = None,
     ) -> None:
@@ -88,6 +92,7 @@ class ControllerSystem:
         self.actors.orphaned = self._manager_failed
         self.actors.journal = journal
         self._owns_clock = clock is None
+        self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)
         self._assembly = Assembly(
             transport=transport,
             clock=self.clock,
@@ -98,6 +103,7 @@ class ControllerSystem:
             election=election,
             make_table=make_table,
             cloud=cloud,
+            calls=self._calls,
             seed=seed,
         )
         chosen = [
@@ -163,6 +169,7 @@ class ControllerSystem:
         self._stop_actor(MANAGER, deadline)  # before anybody asks who there is: it starts others
         for name in reversed(self.actors.names()):
             self._stop_actor(name, deadline)
+        self._calls.close()
         if self._owns_clock and isinstance(self.clock, SystemClock):
             self.clock.close()
 
@@ -209,8 +216,8 @@ class ControllerSystem:
         return self._assembly.tables
 
     def checks(self) -> dict[str, Check]:
-        """Health checks by name: leaderElection, infrastructure, cloud where there is one, discovery where a
-        controller needs it, and one for each controller that may run.
+        """Health checks by name: leaderElection, infrastructure, calls, discovery where a controller needs it,
+        and one for each controller that may run.
         """
         silence = self.options.generic.watch_silence_limit
         checks: dict[str, Check] = {
@@ -222,8 +229,7 @@ class ControllerSystem:
             checks["leaderElection"] = leader_check(
                 vitals=self.vitals, election=self._assembly.election, clock=self.clock
             )
-        if self._assembly.cloud is not None:
-            checks["cloud"] = cloud_check(self._assembly.cloud, clock=self.clock)
+        checks["calls"] = calls_check(self._calls, clock=self.clock)
         discovering = [spec.name for spec in self.controllers if spec.discovers is not None]
         if discovering:
             checks["discovery"] = discovery_check(

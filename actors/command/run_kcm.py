@@ -43,7 +43,6 @@ from runtime.apiserver.process.launch import LaunchError
 from runtime.client.config import ConfigError, with_fixed_authority
 from runtime.client.loading import load_config
 from runtime.cloud.loading import CloudError, load_provider
-from runtime.cloud.threads import ThreadedCalls
 from runtime.faults.plan_file import PlanError
 from runtime.flags.declaration import FlagError
 from runtime.logs.configuration import configure_logging, logger_for
@@ -205,8 +204,7 @@ def run(launch: Launch) -> int:
         )
         ask = partial(transport.request, client="kcm", timeout=30.0)
         applied = apply(manifests, ask)
-        calls = None if cloud is None else ThreadedCalls(cloud, clock=launch.clock)
-        system = build_system(launch, closing, transport=transport, metrics=metrics, cloud=calls, plan=plan)
+        system = build_system(launch, closing, transport=transport, metrics=metrics, cloud=cloud, plan=plan)
         health.set({**system.checks(), **(local.checks() if local is not None else {})})
         welcome = Welcome(
             greeting_of(launch, local, config.server, applied),

@@ -18,10 +18,11 @@ from actors.engine.elector import Election
 from actors.faults.live import LiveFaults
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec
+from runtime.calls.errands import Calls
+from runtime.calls.threads import ThreadedCalls
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.transport import HttpTransport
-from runtime.cloud.calls import CloudCalls
-from runtime.cloud.threads import ThreadedCalls
+from runtime.cloud.provider import CloudProvider
 from runtime.faults.plan_file import FaultPlan, read_plan
 from runtime.logs.configuration import LogControl
 from runtime.metrics.families import JOURNAL_WRITING
@@ -136,7 +137,7 @@ def build_system(
     *,
     transport: HttpTransport,
     metrics: Metrics,
-    cloud: ThreadedCalls | None,
+    cloud: CloudProvider | None,
     plan: FaultPlan | None,
 ) -> ControllerSystem:
     """Not started yet; with a journal and with faults, if they are wanted."""
@@ -144,11 +145,11 @@ def build_system(
     controllers = (*BUILT_IN, *launch.installed.specs)
     seed = random.getrandbits(32)
     faults: LiveFaults | None = None
-    calls: CloudCalls | None = cloud
+    calls: Calls = ThreadedCalls(clock=launch.clock)
     if plan is not None:
         lease = (options.leader_election.resource_namespace, options.leader_election.resource_name)
         faults = LiveFaults(plan, transport=transport, clock=launch.clock, lease=lease, log=log)
-        calls = None if cloud is None else faults.way_to(cloud)
+        calls = faults.way_out(calls)
     system = ControllerSystem(
         transport=faults.transport if faults is not None else transport,
         log=log,
@@ -157,7 +158,8 @@ def build_system(
         election=_election(launch),
         clock=faults.clock if faults is not None else launch.clock,
         metrics=metrics,
-        cloud=calls,
+        cloud=cloud,
+        calls=calls,
         spawner=faults.spawner if faults is not None else None,
         seed=seed,
         journal=_journal(launch, closing, controllers, seed, metrics),

@@ -9,10 +9,10 @@ from actors.faults.writes import SHORTEST_FLAP, TIMEOUT, concerns, silence, thef
 from actors.hollow.behaviour import SILENT
 from protocols.objects import annotations_of, decode_object, name_of
 from protocols.resources import NODES, resource_path
+from runtime.calls.errands import Calls
 from runtime.client.api import Request, Response, Transport
-from runtime.cloud.calls import CloudCalls
 from runtime.faults.actors import FaultyBeginning, FaultyClock, FaultyGate, FaultySpawner
-from runtime.faults.cloud import FaultyCalls
+from runtime.faults.calls import FaultyCalls
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.striking import Strikes
 from runtime.faults.transport import FaultyTransport
@@ -49,9 +49,9 @@ class LiveFaults:
         self._silenced: set[str] = set()
         self._stopped = False
 
-    def way_to(self, cloud: CloudCalls) -> CloudCalls:
-        """A ControllerSystem takes this instead of the plain way to a cloud."""
-        return FaultyCalls(cloud, self.strikes.strike, clock=self._real_clock)
+    def way_out(self, calls: Calls) -> Calls:
+        """A ControllerSystem takes this instead of the plain way outside."""
+        return FaultyCalls(calls, self.strikes.strike, clock=self._real_clock)
 
     def begin(self) -> None:
         """Set alarms for the faults that begin or end at a time."""

@@ -24,6 +24,7 @@ from actors.reconciliation.commands import apply, create, delete, get_live, list
 from actors.reconciliation.ensuring import ensure
 from actors.reconciliation.failures import Retry, TerminalError
 from actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
+from actors.reconciliation.outside import answer_of, call, outside
 from actors.reconciliation.owners import controlled_by, own, owned
 from actors.reconciliation.reconciler import (
     AsyncReconciliation,
@@ -61,8 +62,10 @@ __all__ = [
     "TerminalError",
     "Watch",
     "Word",
+    "answer_of",
     "apply",
     "batches",
+    "call",
     "controlled_by",
     "create",
     "delete",
@@ -76,6 +79,7 @@ __all__ = [
     "must",
     "must_all",
     "must_object",
+    "outside",
     "own",
     "owned",
     "patch",

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from actors.reconciliation import commands
+from actors.reconciliation.outside import call as calling
+from actors.reconciliation.outside import outside
 
 WORDS = frozenset(
     {
@@ -32,8 +34,10 @@ WORDS = frozenset(
         commands.get_live,
         commands.list_live,
         commands.record,
+        outside,
     }
 )
+STEPS = frozenset({calling})  # functions that return one, and are no generators themselves
 _MISSING = object()
 _looked_at: WeakSet[type] = WeakSet()
 
@@ -77,6 +81,8 @@ def forgotten_steps(reconciler: object, functions: Iterable[Callable[..., Any]] 
             called, its_owner = _looked_up(call.func, function, owner)
             if is_statement and called in WORDS:
                 found.append(_forgotten(function, call, "yield"))
+            elif is_statement and called in STEPS:
+                found.append(_forgotten(function, call, "yield from"))
             elif inspect.isgeneratorfunction(called) or inspect.iscoroutinefunction(called):
                 waiting.append((called, its_owner))
                 if is_statement:

@@ -169,6 +169,7 @@ class ControllerSpec:
     controller's name where left empty.
     qps, burst: the rate limit of its client; None: those of --kube-api-qps and --kube-api-burst. Controllers of one
     client have one limit.
+    calls: of functions outside (`call`) at a time; None: as many as the system makes, 16 in threads and 128 async ones.
     children: kinds of actors that it may ask the manager for (StartChild): how to build one, by its name. The context
     has no overlay in common with the controller's.
     """
@@ -191,6 +192,7 @@ class ControllerSpec:
     on_by_default: bool = True
     options: type[ControllerOptions] | None = None
     checks: tuple[Check, ...] = ()
+    calls: int | None = None
     children: Mapping[str, Callable[[str, ControllerContext], ActorSpec]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -217,6 +219,8 @@ class ControllerSpec:
             raise ValueError(f"{self.name}: qps is not 0 and burst at least 1, got {self.qps!r} and {self.burst!r}")
         if not callable(self.resync) and not isinstance(self.resync, int | float):
             raise TypeError(f"{self.name}: resync is a number, or a function of the options, not {self.resync!r}")
+        if self.calls is not None and self.calls < 1:
+            raise ValueError(f"calls of {self.name}: at least 1 at a time, or None, got {self.calls!r}")
         for names in ([queue.name for queue in self.queues], [one.name for one in self.passes]):
             if len(set(names)) < len(names):
                 raise ValueError(f"two queues or passes of {self.name} have one name: {names}")

@@ -36,7 +36,7 @@ from runtime.cloud.provider import CloudProvider
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import Fault
 from runtime.logs.standard_log import standard_log
-from runtime.simulation.cloud import SimulatedCalls
+from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.network import SimulatedNetwork
 from runtime.simulation.trace import Trace
@@ -54,7 +54,8 @@ class SimulatedCluster:
     """The server, the network, and the processes that are its clients. Requests of the test itself take no time.
 
     log: as ControllerSystem has it. faults: what goes wrong, see runtime/faults/vocabulary.py. traced: keep a trace of
-    what happens. cloud: what managers with --cloud-provider find; calls take `self.cloud.latency` virtual seconds.
+    what happens. cloud: what managers with --cloud-provider find. Calls of what is outside take
+    `self.calls.latency` virtual seconds.
     """
 
     def __init__(
@@ -77,8 +78,10 @@ class SimulatedCluster:
             self._new_server(), clock=self.clock, random=random.Random(seed), latency=latency
         )
         self.transport = self.network.transport("outside")
-        self.cloud = None if cloud is None else SimulatedCalls(cloud, clock=self.clock)
-        self._processes = Processes(world=self.world, network=self.network, cloud=self.cloud, trace=self.trace, log=log)
+        self.cloud, self.calls = cloud, SimulatedCalls(clock=self.clock)
+        self._processes = Processes(
+            world=self.world, network=self.network, calls=self.calls, cloud=cloud, trace=self.trace, log=log
+        )
         self._seed = seed
         self._shown_at: tuple[int, float, int] | None = None
         self._shown: dict[tuple[str, str], list[Object]] = {}
@@ -86,8 +89,7 @@ class SimulatedCluster:
         self.injector = Injector(faults, seed=seed, clock=self.clock)
         if faults:
             self.world.injector = self.network.injector = self.injector
-            if self.cloud is not None:
-                self.cloud.injector = self.injector
+            self.calls.injector = self.injector
             Calendar(
                 self.injector, processes=self._processes, network=self.network, restart_server=self.restart_server
             ).enter()

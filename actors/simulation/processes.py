@@ -12,7 +12,8 @@ from actors.engine.elector import Election
 from actors.options import Options
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.specs import ControllerSpec
-from runtime.simulation.cloud import SimulatedCalls
+from runtime.cloud.provider import CloudProvider
+from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.network import SimulatedNetwork
 from runtime.simulation.trace import Trace
 from runtime.simulation.world import Process, World
@@ -48,12 +49,14 @@ class Processes:
         *,
         world: World,
         network: SimulatedNetwork,
-        cloud: SimulatedCalls | None,
+        calls: SimulatedCalls,
+        cloud: CloudProvider | None,
         trace: Trace | None,
         log: FilteringBoundLogger,
     ) -> None:
         self.world = world
-        self._network, self._cloud, self._trace, self._log = network, cloud, trace, log
+        self._network, self._trace, self._log = network, trace, log
+        self._calls, self._cloud = calls, cloud
         self.running: dict[str, Running] = {}
         self.started: list[Observer] = []
 
@@ -118,7 +121,8 @@ class Processes:
             clock=process.clock,
             spawner=process,
             make_table=frozen_table,
-            cloud=None if self._cloud is None else self._cloud.way(name, process),
+            cloud=self._cloud,
+            calls=self._calls.way(name, process),
             seed=seed,
         )
         system.actors.beginnings.append(process.begins)

@@ -1,5 +1,5 @@
-"""Commands: what a reconciler yields. Each is one write to the API server, one live read, or one call to the cloud
-(cloud.py). The Dispatcher carries them out.
+"""Commands: what a reconciler yields. Each is one write to the API server, one live read, or one call of
+something outside (calls.py, cloud.py). The Dispatcher carries them out.
 
 `key` is "namespace/name" ("name" for a cluster-scoped object), `resource` a Resource.id, `body` the JSON bytes of the
 object or the patch. None means "not given"; a grace period of 0 means now.
@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from protocols.messages.awaiting import Awaited
+from protocols.messages.calls import Call
 from protocols.messages.cloud import CLOUD_CALLS, CloudCall
 from protocols.objects import Key, decode_object, make_key, metadata
 from protocols.resources import name_of_resource
@@ -114,14 +115,16 @@ class List(Awaited["Outcome"]):
     field_selector: str = ""
 
 
-Command = Create | Update | Patch | Delete | DeleteCollection | Get | List | CloudCall
-COMMANDS: tuple[type[Command], ...] = (Create, Update, Patch, Delete, DeleteCollection, Get, List, *CLOUD_CALLS)
+Command = Create | Update | Patch | Delete | DeleteCollection | Get | List | Call | CloudCall
+COMMANDS: tuple[type[Command], ...] = (Create, Update, Patch, Delete, DeleteCollection, Get, List, Call, *CLOUD_CALLS)
 
 
 def in_words(command: Command) -> str:
     """Verb, resource and key, as people say them: "update websites.example.com default/shop status"."""
     if isinstance(command, CLOUD_CALLS):
         return f"cloud call {type(command).__name__}"
+    if isinstance(command, Call):
+        return f"call {command.function} {command.key}".rstrip()
     verb = "delete all" if isinstance(command, DeleteCollection) else type(command).__name__.lower()
     about = [verb, name_of_resource(command.resource), _object_of(command), getattr(command, "subresource", "")]
     return " ".join(part for part in about if part)

@@ -94,13 +94,44 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Never sent: the sender is fenced, or the lease is not held."""
+    """Never sent or begun: the sender is fenced, the lease is not held, or nobody was free to make a call."""
 
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A function that was called outside raised an exception (calls.py).
+
+    kinds: qualified names of its class and the classes that this is derived from, most specific first, up to Exception.
+    message: "KeyError: 'u1'". where: the line that raised it, "directory.py:12 in remove"; "" if it has none.
+    """
+
+    kinds: tuple[str, ...]
+    message: str = ""
+    where: str = ""
+
+    def is_a(self, error: type[BaseException]) -> bool:
+        """Whether `except error` would have caught it."""
+        return error is Exception or qualified_name(error) in self.kinds
+
+
+def qualified_name(error: type[BaseException]) -> str:
+    return error.__qualname__ if error.__module__ == "builtins" else f"{error.__module__}.{error.__qualname__}"
+
+
 Failure = (
-    NotFound | AlreadyExists | Conflict | Forbidden | Invalid | Gone | Throttled | ServerFailure | Unknown | Refused
+    NotFound
+    | AlreadyExists
+    | Conflict
+    | Forbidden
+    | Invalid
+    | Gone
+    | Throttled
+    | ServerFailure
+    | Unknown
+    | Refused
+    | Raised
 )
 Outcome = Done | Failure
 OUTCOMES: tuple[type[Outcome], ...] = (
@@ -115,6 +146,7 @@ OUTCOMES: tuple[type[Outcome], ...] = (
     ServerFailure,
     Unknown,
     Refused,
+    Raised,
 )
 
 
@@ -141,5 +173,7 @@ class CommandFailed(Exception):
         super().__init__(command, failure)
 
     def __str__(self) -> str:
-        said = f": {self.failure.message}" if self.failure.message else ""
-        return f"{in_words(self.command)}: {type(self.failure).__name__}{said}"
+        failure = self.failure
+        said = f": {failure.message}" if failure.message else ""
+        where = f" ({failure.where})" if isinstance(failure, Raised) and failure.where else ""
+        return f"{in_words(self.command)}: {type(failure).__name__}{said}{where}"

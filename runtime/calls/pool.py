@@ -1,6 +1,6 @@
-"""When each call into a cloud begins, and which ones hang: the decisions, without threads.
+"""When each call begins, and which ones hang: the decisions, without threads.
 
-A provider's code may hang for ever, and a thread cannot be ended from outside. So a call that has not returned in time
+What is called may hang for ever, and a thread cannot be ended from outside. So a call that has not returned in time
 counts as hung: its sender is told, and a further worker is started in place of the one that it holds, up to a bound.
 Beyond that a call waits for its turn no longer than a call ever does, and is refused.
 """
@@ -9,39 +9,40 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from protocols.messages.cloud import CloudCall
 from protocols.messages.outcomes import Outcome, Refused, Unknown
-from runtime.cloud.calls import HungCall, OnOutcome, subject_of
+from runtime.calls.errands import Errand, HungCall, OnOutcome
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import Permit
 
 NOT_HELD = "the lease is not held any more"
+ENDS = "the system ends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
-    """workers: calls at once, but for those that hang. most: workers in all.
-
-    wait: seconds that a call may wait for a worker. timeout: seconds from its begin until it counts as hung; a load
-    balancer may take a minute to make.
+    """workers: calls at once, but for those that hang. most: workers in all. wait: seconds that a call may wait for a
+    worker.
     """
 
     workers: int = 16
     most: int = 64
     wait: float = 30.0
-    timeout: float = 120.0
 
 
 @dataclass(slots=True)
 class _Given:
-    """began: None while it waits for a worker. settled: its sender has the outcome."""
+    """in_line: it waits for a worker, and not for others of its sender. began: None while it waits. settled: its sender
+    has the outcome.
+    """
 
-    call: CloudCall
+    errand: Errand
     on_outcome: OnOutcome
     permit: Permit
+    in_line: bool = False
     began: float | None = None
     hangs: bool = False
     settled: bool = False
@@ -50,28 +51,51 @@ class _Given:
 class CallPool:
     """The calls of one process, by number. Thread-safe.
 
-    add() a call and put its number in line; a worker takes the next one, and make()s it if it may begin: then it has to
-    finish() it, which says whether the worker goes on.
+    add() puts a call in line; a worker takes the next one, and makes it if begin() says so: then it has to finish() it,
+    which says whether the worker goes on.
     """
 
-    def __init__(self, *, clock: Clock, limits: PoolLimits, start: Callable[[], None]) -> None:
-        """start: starts one worker more."""
-        self._clock, self._limits, self._start = clock, limits, start
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        limits: PoolLimits,
+        start: Callable[[], None],
+        line_up: Callable[[int], None],
+        interrupt: Callable[[int], None] = lambda _number: None,
+    ) -> None:
+        """start: starts one worker more. line_up: puts a number at the end of the line. interrupt: ends a call whose
+        outcome does not matter any more, if it can be ended; it is finished all the same.
+        """
+        self._clock, self._limits = clock, limits
+        self._start, self._line_up, self._interrupt = start, line_up, interrupt
         self._lock = threading.Lock()  # around all below
         self._numbers = itertools.count()
         self._given: dict[int, _Given] = {}  # that wait or are at work, in order
-        self._workers = self._waiting = self._hung = 0
+        self._busy: Counter[str] = Counter()  # by sender with a bound: those in line or at work, not settled
+        self._held: dict[str, deque[int]] = {}  # by such a sender: those that wait for one of them
+        self._workers = self._waiting = self._at_work = self._hung = 0
+        self._closed = False
 
-    def add(self, call: CloudCall, on_outcome: OnOutcome, permit: Permit) -> int:
+    def add(self, errand: Errand, on_outcome: OnOutcome, permit: Permit) -> int:
         with self._lock:
-            number = next(self._numbers)
-            self._given[number] = _Given(call, on_outcome, permit)
-            self._waiting += 1
-        self._clock.call_at((self, number), self._clock.monotonic() + self._limits.wait, lambda: self._refuse(number))
-        self._start_missing()
+            closed = self._closed
+            if not closed:
+                number = next(self._numbers)
+                given = self._given[number] = _Given(errand, on_outcome, permit)
+                goes = errand.most is None or self._busy[errand.sender] < errand.most
+                if goes:
+                    self._enter(given)
+                else:
+                    self._held.setdefault(errand.sender, deque()).append(number)
+        if closed:
+            on_outcome(Refused(ENDS))
+            return -1
+        if goes:
+            self._queue(number)
         return number
 
-    def begin(self, number: int) -> CloudCall | None:
+    def begin(self, number: int) -> Errand | None:
         """The call, to be made at once; None where it may not begin, or was given up."""
         now = self._clock.monotonic()
         with self._lock:
@@ -79,14 +103,17 @@ class CallPool:
             if given is None:
                 return None
             self._waiting -= 1
-            given.began = now
-        self._clock.call_at((self, number), now + self._limits.timeout, lambda: self._overdue(number))
+            self._at_work += 1
+            given.began, given.in_line = now, False
+        errand = given.errand
+        self._clock.call_at((self, number), now + errand.timeout, lambda: self._overdue(number))
         if not given.permit.is_over(self._clock.monotonic()):  # the last thing before it is made
-            return given.call
+            return errand
         self._clock.cancel((self, number))
         with self._lock:
             del self._given[number]
-        given.on_outcome(Refused(NOT_HELD))
+            self._at_work -= 1
+        self._settle(given, Refused(NOT_HELD))
         return None
 
     def finish(self, number: int, outcome: Outcome) -> bool:
@@ -94,6 +121,7 @@ class CallPool:
         self._clock.cancel((self, number))
         with self._lock:
             given = self._given.pop(number)
+            self._at_work -= 1
             settled, given.settled = given.settled, True
             if given.hangs:
                 self._hung -= 1
@@ -101,19 +129,76 @@ class CallPool:
             if not goes_on:
                 self._workers -= 1
         if not settled:
-            given.on_outcome(outcome)
+            self._settle(given, outcome)
         return goes_on
+
+    def cancel(self, sender: str, before: int) -> None:
+        """See Calls.cancel."""
+        self._cancel(lambda errand: errand.sender == sender and errand.incarnation < before, f"{sender} is gone")
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self._cancel(lambda _errand: True, ENDS)
 
     def hung(self) -> Sequence[HungCall]:
         with self._lock:
-            hanging = [(given.call, given.began or 0.0) for given in self._given.values() if given.hangs]
-        named = (HungCall(f"{type(call).__name__} {subject_of(call)}".rstrip(), began) for call, began in hanging)
-        return sorted(named, key=lambda one: one.since)
+            hanging = [(given.errand.what, given.began or 0.0) for given in self._given.values() if given.hangs]
+        return sorted((HungCall(what, began) for what, began in hanging), key=lambda one: one.since)
+
+    def _cancel(self, concerns: Callable[[Errand], bool], why: str) -> None:
+        with self._lock:
+            if not self._given:
+                return
+            concerned = [(number, given) for number, given in self._given.items() if concerns(given.errand)]
+            unbegun = [(number, given) for number, given in concerned if given.began is None]
+            for number, given in unbegun:
+                del self._given[number]
+                if given.in_line:
+                    self._waiting -= 1
+                else:
+                    self._held[given.errand.sender].remove(number)
+        for number, given in unbegun:
+            self._clock.cancel((self, number))
+            if given.in_line:
+                self._settle(given, Refused(why))
+            else:
+                given.on_outcome(Refused(why))
+        for number, given in concerned:
+            if given.began is not None:
+                self._interrupt(number)
+
+    def _enter(self, given: _Given) -> None:
+        """With the lock held."""
+        given.in_line = True
+        self._waiting += 1
+        if given.errand.most is not None:
+            self._busy[given.errand.sender] += 1
+
+    def _queue(self, number: int) -> None:
+        self._clock.call_at((self, number), self._clock.monotonic() + self._limits.wait, lambda: self._refuse(number))
+        self._start_missing()
+        self._line_up(number)
+
+    def _settle(self, given: _Given, outcome: Outcome) -> None:
+        """Its sender is told; the next of that sender gets in line, if one waits for that."""
+        following = -1
+        if given.errand.most is not None:
+            sender = given.errand.sender
+            with self._lock:
+                self._busy[sender] -= 1
+                held = self._held.get(sender)
+                if held:
+                    following = held.popleft()
+                    self._enter(self._given[following])
+        given.on_outcome(outcome)
+        if following >= 0:
+            self._queue(following)
 
     def _start_missing(self) -> None:
         """One worker more, if there is a call that none of those there are will come to soon."""
         with self._lock:
-            idle = self._workers - (len(self._given) - self._waiting)
+            idle = self._workers - self._at_work
             room = min(self._limits.workers + self._hung, self._limits.most) - self._workers
             missing = self._waiting > idle and room > 0
             if missing:
@@ -130,7 +215,7 @@ class CallPool:
             self._waiting -= 1
             hung = self._hung
         hanging = f", in which {hung} calls hang" if hung else ""
-        given.on_outcome(Refused(f"the cloud was busy for {self._limits.wait:.0f} s{hanging}"))
+        self._settle(given, Refused(f"nobody was free for {self._limits.wait:.0f} s{hanging}"))
 
     def _overdue(self, number: int) -> None:
         with self._lock:
@@ -139,5 +224,58 @@ class CallPool:
                 return
             given.hangs = given.settled = True
             self._hung += 1
-        given.on_outcome(Unknown(f"the cloud did not respond within {self._limits.timeout:.0f} s"))
+        self._settle(given, Unknown(f"{given.errand.what} did not return within {given.errand.timeout:g} s"))
+        self._interrupt(number)
         self._start_missing()
+
+
+class Line:
+    """Calls that begin in the order in which they came, as long as workers are free: without a thread for each.
+
+    do: has its argument done on the one thread that all of this runs on. make: makes a call, and has `returned` called
+    there with its number and outcome. interrupt: as CallPool has it, on that thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        limits: PoolLimits,
+        do: Callable[[Callable[[], None]], None],
+        make: Callable[[int, Errand], None],
+        interrupt: Callable[[int], None] = lambda _number: None,
+    ) -> None:
+        self._do, self._make = do, make
+        self._in_line: deque[int] = deque()
+        self._idle = 0  # workers
+        self.pool = CallPool(
+            clock=clock,
+            limits=limits,
+            start=self._start,
+            line_up=self._line_up,
+            interrupt=lambda number: do(lambda: interrupt(number)),
+        )
+
+    def returned(self, number: int, outcome: Outcome) -> None:
+        if self.pool.finish(number, outcome):
+            self._idle += 1
+            self._go_on()
+
+    def _line_up(self, number: int) -> None:
+        self._in_line.append(number)
+        self._do(self._go_on)
+
+    def _start(self) -> None:
+        self._do(self._one_more)
+
+    def _one_more(self) -> None:
+        self._idle += 1
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while self._idle and self._in_line:
+            number = self._in_line.popleft()
+            errand = self.pool.begin(number)
+            if errand is not None:
+                self._idle -= 1
+                self._make(number, errand)

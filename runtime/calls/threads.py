@@ -1,42 +1,63 @@
-"""Calls into a cloud on a few daemon threads, started as they are needed."""
+"""Calls on a few daemon threads, started as they are needed; those of async functions on an event loop of their own."""
 
 from __future__ import annotations
 
-import itertools
 import queue
 import threading
 from collections.abc import Sequence
 
-from protocols.messages.cloud import CloudCall
-from runtime.cloud.calls import HungCall, OnOutcome, carry_out
-from runtime.cloud.pool import CallPool, PoolLimits
-from runtime.cloud.provider import CloudProvider
+from runtime.calls.errands import Errand, HungCall, OnOutcome
+from runtime.calls.loop import LoopCalls
+from runtime.calls.pool import CallPool, PoolLimits
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import ALWAYS, Permit
 
+END = -1  # in line: a worker that takes it ends
+
 
 class ThreadedCalls:
-    """Implements runtime.cloud.calls.CloudCalls: calls begin in the order in which they came."""
+    """Implements runtime.calls.errands.Calls: calls begin in the order in which they came."""
 
-    def __init__(self, provider: CloudProvider, *, clock: Clock, limits: PoolLimits | None = None) -> None:
-        self._provider = provider
-        self._names = itertools.count()
+    def __init__(self, *, clock: Clock, limits: PoolLimits | None = None) -> None:
+        self._started = 0  # workers, those that have ended too
         self._in_line: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._pool = CallPool(clock=clock, limits=limits if limits is not None else PoolLimits(), start=self._start)
+        self._pool = CallPool(
+            clock=clock,
+            limits=limits if limits is not None else PoolLimits(),
+            start=self._start,
+            line_up=self._in_line.put,
+        )
+        self._loop = LoopCalls(clock=clock)
 
-    def send(self, call: CloudCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        self._in_line.put(self._pool.add(call, on_outcome, permit))
+    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        if errand.is_async:
+            self._loop.send(errand, on_outcome, permit=permit)
+        else:
+            self._pool.add(errand, on_outcome, permit)
+
+    def cancel(self, sender: str, before: int) -> None:
+        self._pool.cancel(sender, before)
+        self._loop.cancel(sender, before)
 
     def hung(self) -> Sequence[HungCall]:
-        return self._pool.hung()
+        return sorted([*self._pool.hung(), *self._loop.hung()], key=lambda one: one.since)
+
+    def close(self) -> None:
+        self._pool.close()
+        for _ in range(self._started):
+            self._in_line.put(END)
+        self._loop.close()
 
     def _start(self) -> None:
-        threading.Thread(target=self._work, name=f"cloud-{next(self._names)}", daemon=True).start()
+        threading.Thread(target=self._work, name=f"calls-{self._started}", daemon=True).start()
+        self._started += 1
 
     def _work(self) -> None:
         goes_on = True
         while goes_on:
             number = self._in_line.get()
-            call = self._pool.begin(number)
-            if call is not None:
-                goes_on = self._pool.finish(number, carry_out(self._provider, call))
+            if number == END:
+                return
+            errand = self._pool.begin(number)
+            if errand is not None:
+                goes_on = self._pool.finish(number, errand.run())

@@ -1,16 +1,11 @@
-"""How calls into a cloud are made: on threads of their own, so that a slow cloud stalls nothing else.
+"""A CloudCall as an errand: what it asks of the provider, and what each error of the provider's is as an outcome.
 
-A reconciler does no I/O: it yields a CloudCall as it yields any command, and the Dispatcher hands it on to here once
-its sender may act at all (the lease is held, no newer incarnation has replaced it). The outcome goes straight to the
-sender's mailbox. Only the key that made the call waits meanwhile. When a call begins, and which ones hang, is decided
-in runtime/cloud/pool.py; runtime/cloud/threads.py has the threads, and in the simulator the same calls take virtual
-time (runtime/simulation/cloud.py).
+A provider's code may be slow: like every errand it is run apart from the actors, see runtime/calls/errands.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from functools import partial
 
 import orjson
 
@@ -38,6 +33,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import decode_object, key_of
 from protocols.routes import decode_route, encode_routes
+from runtime.calls.errands import Errand
 from runtime.cloud.provider import (
     CloudConflictError,
     CloudProvider,
@@ -48,29 +44,33 @@ from runtime.cloud.provider import (
     RetryAfterError,
     Routes,
 )
-from runtime.scheduling.permits import ALWAYS, Permit
 
-OnOutcome = Callable[[Outcome], None]
-
-
-class HungCall(NamedTuple):
-    """A call that holds its thread for too long. what: "InstanceExists n1". since: when it began, by monotonic()."""
-
-    what: str
-    since: float
+TIMEOUT = 120.0  # seconds: a load balancer may take a minute to make
+INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
 
 
-class CloudCalls(Protocol):
-    """The way to a cloud."""
+def cloud_errand(provider: CloudProvider, call: CloudCall, *, sender: str = "", incarnation: int = 0) -> Errand:
+    scope = _scope_of(call)
+    return Errand(
+        command=call,
+        what=f"{type(call).__name__} {scope[1]}".rstrip(),
+        scope=scope,
+        run=partial(carry_out, provider, call),
+        timeout=TIMEOUT,
+        sender=sender,
+        incarnation=incarnation,
+    )
 
-    def send(self, call: CloudCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        """Returns at once; on_outcome is called exactly once, on whatever thread, and must not block.
 
-        permit: looked at just before the call begins; without it the outcome is Refused.
-        """
-
-    def hung(self) -> Sequence[HungCall]:
-        """Those that hang now, the oldest first. For any thread."""
+def _scope_of(call: CloudCall) -> tuple[str, str]:
+    match call:
+        case InstanceExists() | InstanceIsShutDown():
+            resource = INSTANCES
+        case ListRoutes() | CreateRoute() | DeleteRoute():
+            resource = ROUTES
+        case _:
+            resource = BALANCERS
+    return resource, subject_of(call)
 
 
 def subject_of(call: CloudCall) -> str:

@@ -1,4 +1,4 @@
-"""The protocol of a cloud provider. Its methods may block: each call runs on a thread of its own.
+"""The protocol of a cloud provider. Its methods may block: calls run in threads of their own.
 
 Several threads call it at once. A part that the cloud does not have is None. An exception becomes the outcome of the
 controller's command: the errors below have outcomes of their own, any other is a ServerFailure.

@@ -1,6 +1,6 @@
-"""Calls into a cloud on which things go wrong: it stands between the Dispatcher and the cloud, here and in simulations.
+"""Calls on which things go wrong: it stands between the Dispatcher and what is outside, here and in simulations.
 
-Implements runtime.cloud.calls.CloudCalls. Which fault strikes is asked for each call; what each one does is in
+Implements runtime.calls.errands.Calls. Which fault strikes is asked for each call; what each one does is in
 runtime/faults/vocabulary.py.
 """
 
@@ -10,23 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from protocols.messages.cloud import (
-    CloudCall,
-    CreateRoute,
-    DeleteRoute,
-    InstanceExists,
-    InstanceIsShutDown,
-    ListRoutes,
-)
+from protocols.messages.calls import Call
 from protocols.messages.outcomes import Conflict, Outcome, ServerFailure, Throttled, Unknown
-from runtime.cloud.calls import CloudCalls, HungCall, OnOutcome, subject_of
-from runtime.cloud.pool import PoolLimits
+from runtime.calls.errands import Calls, Errand, HungCall, OnOutcome, raised
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import ALWAYS, Permit
-
-TIMEOUT = PoolLimits().timeout
-INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
 
 
 class Strike(Protocol):
@@ -35,20 +24,10 @@ class Strike(Protocol):
     def __call__(self, kind: FaultKind, *, resource: str, key: str) -> Fault | None: ...
 
 
-def scope_of(call: CloudCall) -> tuple[str, str]:
-    """(resource, key) that the scopes of faults are matched with."""
-    match call:
-        case InstanceExists() | InstanceIsShutDown():
-            resource = INSTANCES
-        case ListRoutes() | CreateRoute() | DeleteRoute():
-            resource = ROUTES
-        case _:
-            resource = BALANCERS
-    return resource, subject_of(call)
-
-
-def refusal(fault: Fault) -> Outcome:
-    """The outcome that stands for a refusal by the cloud, by the fault's status."""
+def refusal(errand: Errand, fault: Fault) -> Outcome:
+    """The outcome that stands for a failure outside, of a cloud by the fault's status."""
+    if isinstance(errand.command, Call):
+        return raised(ConnectionError(f"injected: {errand.what} failed"))
     text = f"injected: the cloud returned {fault.status}"
     match fault.status:
         case 409:
@@ -60,30 +39,36 @@ def refusal(fault: Fault) -> Outcome:
 
 
 class FaultyCalls:
-    """timeout: seconds after which the outcome of a call that has not returned is Unknown."""
+    """The outcome of a call that has not returned within its time-out is Unknown."""
 
-    def __init__(self, inner: CloudCalls, strike: Strike, *, clock: Clock, timeout: float = TIMEOUT) -> None:
-        self._inner, self._strike, self._clock, self._timeout = inner, strike, clock, timeout
+    def __init__(self, inner: Calls, strike: Strike, *, clock: Clock) -> None:
+        self._inner, self._strike, self._clock = inner, strike, clock
+
+    def cancel(self, sender: str, before: int) -> None:
+        self._inner.cancel(sender, before)
 
     def hung(self) -> Sequence[HungCall]:
         return self._inner.hung()
 
-    def send(self, call: CloudCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        resource, key = scope_of(call)
+    def close(self) -> None:
+        self._inner.close()
+
+    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        resource, key = errand.scope
 
         def strike(kind: FaultKind) -> Fault | None:
             return self._strike(kind, resource=resource, key=key)
 
-        deadline = self._clock.monotonic() + self._timeout
+        deadline = self._clock.monotonic() + errand.timeout
 
         def give_up() -> None:
-            lost = Unknown(f"the cloud did not respond within {self._timeout:.0f} s (injected)")
+            lost = Unknown(f"{errand.what} did not return within {errand.timeout:g} s (injected)")
             self._at(deadline, lambda: on_outcome(lost))
 
         def answered(outcome: Outcome) -> None:
-            if strike(FaultKind.CLOUD_OUTCOME_LOST) is not None:
+            if strike(FaultKind.ANSWER_LOST) is not None:
                 give_up()
-            elif (late := strike(FaultKind.CLOUD_OUTCOME_DELAYED)) is None:
+            elif (late := strike(FaultKind.ANSWER_DELAYED)) is None:
                 on_outcome(outcome)
             elif self._clock.monotonic() + late.seconds < deadline:
                 self._at(self._clock.monotonic() + late.seconds, lambda: on_outcome(outcome))
@@ -91,20 +76,20 @@ class FaultyCalls:
                 give_up()
 
         def arrive() -> None:
-            if strike(FaultKind.CLOUD_CALL_REPEATED) is not None:
-                again = partial(self._inner.send, call, answered, permit=permit)
-                self._inner.send(call, lambda _first: again(), permit=permit)
+            if strike(FaultKind.CALL_REPEATED) is not None:
+                again = partial(self._inner.send, errand, answered, permit=permit)
+                self._inner.send(errand, lambda _first: again(), permit=permit)
             else:
-                self._inner.send(call, answered, permit=permit)
+                self._inner.send(errand, answered, permit=permit)
 
-        if strike(FaultKind.CLOUD_CALL_LOST) is not None:
+        if strike(FaultKind.CALL_LOST) is not None:
             give_up()
-        elif (fault := strike(FaultKind.CLOUD_CALL_ANSWERED)) is not None:
-            outcome = refusal(fault)
+        elif (fault := strike(FaultKind.CALL_ANSWERED)) is not None:
+            outcome = refusal(errand, fault)
             self._at(self._clock.monotonic(), lambda: on_outcome(outcome))
-        elif (late := strike(FaultKind.CLOUD_CALL_DELAYED)) is None:
+        elif (late := strike(FaultKind.CALL_DELAYED)) is None:
             arrive()
-        elif late.seconds < self._timeout:
+        elif late.seconds < errand.timeout:
             self._at(self._clock.monotonic() + late.seconds, arrive)
         else:
             give_up()

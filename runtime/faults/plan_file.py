@@ -33,7 +33,7 @@ NOT_LIVE = {
     FaultKind.PROCESS_CRASHED: "kill the process by hand",
     FaultKind.PROCESS_PAUSED: "pause the process by hand, with kill -STOP",
     FaultKind.HTTP_HELD: "request-held is nearest",
-    FaultKind.CLOUD_CALL_HUNG: "what hangs is the code of a cloud provider; cloud-outcome-lost is nearest",
+    FaultKind.CALL_HUNG: "what hangs is the code of a cloud provider; answer-lost is nearest",
 }
 TIMES = ("start", "until", "seconds")
 WHOLE = ("most", "status", "amount")

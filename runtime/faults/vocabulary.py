@@ -46,14 +46,17 @@ class FaultKind(StrEnum):
     WATCH_STALLED = "watch-stalled"  # no more events come, and the connection stays open
     WATCH_LAGGING = "watch-lagging"  # late by `seconds`
     BOOKMARKS_WITHHELD = "bookmarks-withheld"
-    # One opportunity a call into a cloud. Its resource is "instances", "routes" or "loadbalancers", its object a node.
-    CLOUD_CALL_LOST = "cloud-call-lost"  # it never reaches the cloud; the caller notices at its time-out
-    CLOUD_CALL_DELAYED = "cloud-call-delayed"  # by `seconds`, on its way to the cloud
-    CLOUD_CALL_HUNG = "cloud-call-hung"  # does not return, and holds its thread, for `seconds`, or for ever if 0
-    CLOUD_CALL_REPEATED = "cloud-call-repeated"  # carried out twice; the controller receives the second outcome
-    CLOUD_CALL_ANSWERED = "cloud-call-answered"  # with `status`, and not carried out; seconds: as in command-answered
-    CLOUD_OUTCOME_LOST = "cloud-outcome-lost"  # carried out, and the outcome is lost
-    CLOUD_OUTCOME_DELAYED = "cloud-outcome-delayed"  # carried out, and the outcome comes `seconds` late
+    # One opportunity a call of something outside. Its resource is the function ("Directory.remove"), its object what
+    # the call is about, or the key that is reconciled; of a call into a cloud "instances", "routes" or "loadbalancers",
+    # and a node or a service.
+    CALL_LOST = "call-lost"  # it never arrives; the caller notices at its time-out
+    CALL_DELAYED = "call-delayed"  # by `seconds`, on its way
+    CALL_HUNG = "call-hung"  # does not return, and holds its thread, for `seconds`, or for ever if 0
+    CALL_REPEATED = "call-repeated"  # carried out twice; the controller receives the second outcome
+    # Not carried out: a function raises ConnectionError, a cloud answers with `status`; seconds as in command-answered.
+    CALL_ANSWERED = "call-answered"
+    ANSWER_LOST = "answer-lost"  # carried out, and the outcome is lost
+    ANSWER_DELAYED = "answer-delayed"  # carried out, and the outcome comes `seconds` late
     # For as long as the window lasts.
     PARTITION = "partition"  # nothing passes between the process and the server
     SERVER_RESTARTED = "server-restarted"  # down meanwhile; afterwards it remembers no history of changes
@@ -68,16 +71,16 @@ class FaultKind(StrEnum):
     ZONE_SILENT = "zone-silent"  # all nodes of the zones (object)
 
 
-IN_A_CLOUD = (
-    FaultKind.CLOUD_CALL_LOST,
-    FaultKind.CLOUD_CALL_DELAYED,
-    FaultKind.CLOUD_CALL_HUNG,
-    FaultKind.CLOUD_CALL_REPEATED,
-    FaultKind.CLOUD_CALL_ANSWERED,
-    FaultKind.CLOUD_OUTCOME_LOST,
-    FaultKind.CLOUD_OUTCOME_DELAYED,
+OF_CALLS = (
+    FaultKind.CALL_LOST,
+    FaultKind.CALL_DELAYED,
+    FaultKind.CALL_HUNG,
+    FaultKind.CALL_REPEATED,
+    FaultKind.CALL_ANSWERED,
+    FaultKind.ANSWER_LOST,
+    FaultKind.ANSWER_DELAYED,
 )
-ANSWERED = (FaultKind.COMMAND_ANSWERED, FaultKind.CLOUD_CALL_ANSWERED)  # those that need a status
+ANSWERED = (FaultKind.COMMAND_ANSWERED, FaultKind.CALL_ANSWERED)  # those that need a status
 
 
 class InjectedError(Exception):

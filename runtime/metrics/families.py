@@ -101,10 +101,10 @@ LEADER_ELECTION_SLOWPATH = Family(
     labels=("name",),
 )
 
-CLOUD_HUNG_CALLS = Family(
-    name="cloud_provider_hung_calls",
+HUNG_CALLS = Family(
+    name="kcm_hung_calls",
     kind="gauge",
-    help="Calls into the cloud that hold a thread and have not returned in time.",
+    help="Calls of what is outside, a cloud's among them, that have not returned in time.",
 )
 
 BUILD_INFO = Family(

@@ -7,6 +7,7 @@ first world is made. While no actor handles a message, and on other threads, the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import socket
@@ -15,13 +16,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 SLEEP = "return RequeueAfter(seconds), or yield Enqueue(queue, key, after=seconds)"
-SERVER = "yield commands for the API server; call into a cloud with CloudCall, or from a thread that enqueues keys"
+SERVER = "yield commands for the API server; of anything else `yield from call(function, …)`, here of a fake"
 THREADS = "yield Enqueue, or have whoever is waited for send a message"
-PROCESSES = "run it outside of the controllers, from a thread that enqueues keys"
+PROCESSES = "`yield from call(function, …)`, here of a fake"
 
 # Where from, by what name, and what to do instead. Methods in C (Lock.acquire, SimpleQueue.get) cannot be replaced.
 _CALLS: tuple[tuple[Any, str, str, str], ...] = (
@@ -90,3 +91,13 @@ class Guard:
 
 guard = Guard()  # of this process, as the functions are
 alone = threading.RLock()  # held while worlds move, where several threads have worlds: there is one guard
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """What runs within is simulated, and may not wait for the world outside."""
+    before, guard.thread = guard.thread, threading.get_ident()
+    try:
+        yield
+    finally:
+        guard.thread = before

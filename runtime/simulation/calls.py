@@ -1,109 +1,146 @@
-"""Calls into a cloud on virtual time: the same provider and pool of workers, no threads, and the plan's faults."""
+"""What is done outside, on virtual time: the same functions and pools, no threads, and the plan's faults."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
-from protocols.messages.outcomes import Outcome
-from runtime.cloud.calls import CloudCalls, HungCall, OnOutcome, carry_out
-from runtime.cloud.pool import CallPool, PoolLimits
-from runtime.cloud.provider import CloudProvider
-from runtime.faults.cloud import FaultyCalls, scope_of
+from protocols.messages.outcomes import Outcome, Raised, qualified_name
+from runtime.calls.errands import Calls, Errand, HungCall, OnOutcome
+from runtime.calls.loop import CANCELLED, LIMITS
+from runtime.calls.pool import Line, PoolLimits
+from runtime.faults.calls import FaultyCalls
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import FaultKind
 from runtime.scheduling.permits import ALWAYS, Permit
+from runtime.simulation.blocking import BlockingCallError, guarded
 from runtime.simulation.clock import VirtualClock
+from runtime.simulation.coroutines import VirtualLoop
 from runtime.simulation.side_threads import SideThread
 from runtime.simulation.world import Process
 
 
-class CloudWitness(Protocol):
-    """Sees what processes ask of the cloud."""
+class CallWitness(Protocol):
+    """Sees what processes call."""
 
-    def called(self, process: str, call: CloudCall) -> None:
+    def called(self, process: str, call: Call | CloudCall) -> None:
         """A call begins."""
 
 
 class SimulatedCalls:
-    """The cloud, and the ways to it. latency: virtual seconds a call takes; it may be changed at any time.
+    """The world outside, and the ways to it. latency: virtual seconds a call takes; it may be changed at any time.
+
+    What a call does, it does at the end of that time, in an instant; an async function goes on from there for as long
+    as it waits. It is done even if the process that made it is gone: it was on its way.
 
     made: (when, call) of all calls as they begin. injector: the faults that `way` puts in between. Implements
-    runtime.cloud.calls.CloudCalls itself, for a test with one process.
+    runtime.calls.errands.Calls itself, for a test with one process.
     """
 
-    def __init__(self, provider: CloudProvider, *, clock: VirtualClock, latency: float = 0.05) -> None:
-        self.provider, self.latency, self.clock = provider, latency, clock
-        self.made: list[tuple[float, CloudCall]] = []
+    def __init__(self, *, clock: VirtualClock, latency: float = 0.05) -> None:
+        self.latency, self.clock = latency, clock
+        self.made: list[tuple[float, Call | CloudCall]] = []
         self.injector: Injector | None = None
-        self.witnesses: list[CloudWitness] = []
+        self.witnesses: list[CallWitness] = []
         self._own = _Way(self, "", SideThread(clock))
 
-    def way(self, name: str, process: Process | None = None) -> CloudCalls:
-        """A process's own way to the cloud. process: None for one that nothing happens to."""
-        thread = SideThread(self.clock) if process is None else process.cloud
+    def way(self, name: str, process: Process | None = None) -> Calls:
+        """A process's own way out. process: None for one that nothing happens to."""
+        thread = SideThread(self.clock) if process is None else process.calls
         calls = _Way(self, name, thread)
         if self.injector is None:
             return calls
         return FaultyCalls(calls, partial(self.injector.strike, process=name), clock=thread.clock)
 
-    def send(self, call: CloudCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        self._own.send(call, on_outcome, permit=permit)
+    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        self._own.send(errand, on_outcome, permit=permit)
+
+    def cancel(self, sender: str, before: int) -> None:
+        self._own.cancel(sender, before)
 
     def hung(self) -> Sequence[HungCall]:
         return self._own.hung()
 
-    def make(self, process: str, call: CloudCall, on_return: Callable[[Outcome], None]) -> None:
-        """A call begins here."""
-        self.made.append((self.clock.monotonic(), call))
+    def close(self) -> None:
+        self._own.close()
+
+    def begins(self, process: str, errand: Errand, go: Callable[[], None]) -> None:
+        """A call begins here; go() is called when it arrives, unless a fault holds it for ever."""
+        self.made.append((self.clock.monotonic(), errand.command))
         for witness in self.witnesses:
-            witness.called(process, call)
+            witness.called(process, errand.command)
         seconds = self.latency
         if self.injector is not None:
-            resource, key = scope_of(call)
-            hung = self.injector.strike(FaultKind.CLOUD_CALL_HUNG, process=process, resource=resource, key=key)
+            resource, key = errand.scope
+            hung = self.injector.strike(FaultKind.CALL_HUNG, process=process, resource=resource, key=key)
             if hung is not None and hung.seconds <= 0:
                 return
             seconds += hung.seconds if hung is not None else 0.0
-        self.clock.call_after(seconds, lambda: on_return(carry_out(self.provider, call)))
+        self.clock.call_after(seconds, go)
 
 
 class _Way:
-    """Implements runtime.cloud.calls.CloudCalls for one process."""
+    """Implements runtime.calls.errands.Calls for one process."""
 
-    def __init__(self, cloud: SimulatedCalls, process: str, thread: SideThread) -> None:
-        """thread: stands for all threads of the cloud's; held up, all of them are."""
-        self._cloud, self._process, self._thread = cloud, process, thread
-        self._in_line: deque[int] = deque()
-        self._idle = 0  # workers
-        self._pool = CallPool(clock=thread.clock, limits=PoolLimits(), start=self._start)
+    def __init__(self, outside: SimulatedCalls, process: str, thread: SideThread) -> None:
+        """thread: stands for all threads that calls are made in; held up, all of them are."""
+        self._outside, self._process, self._thread = outside, process, thread
+        self._loop = VirtualLoop(outside.clock, thread)  # type: ignore[abstract]  # what it lacks, it refuses
+        self._tasks: dict[int, Callable[[], None]] = {}  # how to cancel it, by number
+        self._threads = Line(clock=thread.clock, limits=PoolLimits(), do=thread.do, make=self._call)
+        self._coroutines = Line(
+            clock=thread.clock, limits=LIMITS, do=thread.do, make=self._start, interrupt=self._interrupt
+        )
 
-    def send(self, call: CloudCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        self._in_line.append(self._pool.add(call, on_outcome, permit))
-        self._thread.do(self._go_on)
+    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        line = self._coroutines if errand.is_async else self._threads
+        line.pool.add(errand, on_outcome, permit)
+
+    def cancel(self, sender: str, before: int) -> None:
+        self._threads.pool.cancel(sender, before)
+        self._coroutines.pool.cancel(sender, before)
 
     def hung(self) -> Sequence[HungCall]:
-        return self._pool.hung()
+        return sorted([*self._threads.pool.hung(), *self._coroutines.pool.hung()], key=lambda one: one.since)
 
-    def _start(self) -> None:
-        self._idle += 1
-        self._thread.do(self._go_on)
+    def close(self) -> None:
+        self._threads.pool.close()
+        self._coroutines.pool.close()
 
-    def _go_on(self) -> None:
-        while self._idle and self._in_line:
-            number = self._in_line.popleft()
-            call = self._pool.begin(number)
-            if call is not None:
-                self._idle -= 1
-                self._cloud.make(self._process, call, partial(self._returns, number))
+    def _call(self, number: int, errand: Errand) -> None:
+        def arrives() -> None:
+            with guarded():
+                outcome: Outcome = errand.run()
+            _raise_blocking(outcome)
+            self._thread.do(lambda: self._threads.returned(number, outcome))
 
-    def _returns(self, number: int, outcome: Outcome) -> None:
-        self._thread.do(lambda: self._returned(number, outcome))
+        self._outside.begins(self._process, errand, arrives)
 
-    def _returned(self, number: int, outcome: Outcome) -> None:
-        if self._pool.finish(number, outcome):
-            self._idle += 1
-            self._go_on()
+    def _start(self, number: int, errand: Errand) -> None:
+        def ended(outcome: Outcome | None) -> None:
+            self._tasks.pop(number, None)
+            _raise_blocking(outcome)
+            self._coroutines.returned(number, CANCELLED if outcome is None else outcome)
+
+        def arrives() -> None:
+            if number in self._tasks:
+                cancel = self._loop.start(errand.run(), ended)
+                if number in self._tasks:  # it has not ended yet
+                    self._tasks[number] = cancel
+
+        self._tasks[number] = lambda: ended(None)  # cancelled before it arrives
+        self._outside.begins(self._process, errand, lambda: self._thread.do(arrives))
+
+    def _interrupt(self, number: int) -> None:
+        cancel = self._tasks.get(number)
+        if cancel is not None:
+            cancel()
+
+
+def _raise_blocking(outcome: Outcome | None) -> None:
+    """A fake that waits for the real world outside is its author's bug, which no retry mends."""
+    if isinstance(outcome, Raised) and qualified_name(BlockingCallError) in outcome.kinds:
+        raise BlockingCallError(f"{outcome.message} ({outcome.where})")

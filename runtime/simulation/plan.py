@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
+from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")
@@ -16,7 +16,7 @@ NODES = ("hollow-node-0", "hollow-node-1", "hollow-node-2")
 ZONES = ("zone-a", "zone-b")
 # Not drawn unless asked for: a reconciler that waits is its author's bug, which the simulator finds by itself.
 ON_REQUEST = (FaultKind.RECONCILER_BLOCKED,)
-WITHOUT_CLOUD = tuple(kind for kind in FaultKind if kind not in (*IN_A_CLOUD, *ON_REQUEST))
+WITHOUT_CLOUD = tuple(kind for kind in FaultKind if kind not in (*OF_CALLS, *ON_REQUEST))
 MOST_FAULTS = 10
 
 # A crashed actor is started again at most 8 times in 5 minutes, by design: a plan stays below that.
@@ -122,10 +122,10 @@ def draw_fault(
             return Fault(kind=kind, start=start, until=until, seconds=max(delay, 0.5), object=chance.choice(nodes))
         case FaultKind.ZONE_SILENT:
             return Fault(kind=kind, start=start, until=until, object=chance.choice(zones))
-        case _ if kind in IN_A_CLOUD:
-            if kind is FaultKind.CLOUD_CALL_HUNG:
+        case _ if kind in OF_CALLS:
+            if kind is FaultKind.CALL_HUNG:
                 delay = chance.choice(HANGS)
-            answered = kind is FaultKind.CLOUD_CALL_ANSWERED
+            answered = kind is FaultKind.CALL_ANSWERED
             return Fault(
                 kind=kind,
                 start=start,

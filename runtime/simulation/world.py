@@ -43,13 +43,13 @@ class HotLoopError(AssertionError):
 class Process:
     """Where the actors of one system live, all of which a crash takes at once. A Spawner.
 
-    clock: what its actors have for a clock. http, cloud: the threads that carry requests, and that call the cloud.
+    clock: what its actors have for a clock. http, calls: the threads that carry requests, and that make calls.
     """
 
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.clock = ProcessClock(world.clock)
-        self.http, self.cloud = SideThread(world.clock, self.clock), SideThread(world.clock, self.clock)
+        self.http, self.calls = SideThread(world.clock, self.clock), SideThread(world.clock, self.clock)
         self.alive = True
         self._held: dict[tuple[str, Actor], deque[bytes]] = {}  # delayed: (sender, receiver) → in order
 
@@ -104,7 +104,7 @@ class Process:
         self.alive = False
         self.clock.stop()
         self.http.stop()
-        self.cloud.stop()
+        self.calls.stop()
         self._held.clear()
         self.world.remove(self)
 
@@ -264,7 +264,7 @@ class World:
         until = self.clock.monotonic() + (seconds or math.inf)
         process.clock.paused_until = until
         process.http.hold(until)
-        process.cloud.hold(until)
+        process.calls.hold(until)
         for actor in [actor for actor, home in self._actors.items() if home is process]:
             self._hang(actor, seconds)
 

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
 
-from protocols.codec import DecodeError, decode
+from protocols.codec import DecodeError, decode, unpack
+from protocols.messages.calls import Call
 from protocols.messages.commands import Create, Submit
 from protocols.messages.journal import MessageSent, Opened, TurnLost
 from protocols.messages.outcomes import Done, Settled
@@ -138,6 +139,8 @@ def _event_text(event: WatchEvent) -> str:
 
 
 def command_text(command: Any) -> str:
+    if isinstance(command, Call):
+        return f"Call {command.function}{short(_arguments_text(command))} {command.key}".rstrip()
     subresource = getattr(command, "subresource", "")
     keys = keys_in(command) or [getattr(command, "namespace", "")]
     return f"{type_name(command)} {command.resource} {keys[0]}{'/' if subresource else ''}{subresource}"
@@ -146,6 +149,8 @@ def command_text(command: Any) -> str:
 def outcome_text(outcome: Any, *, longest: int = LONGEST) -> str:
     if isinstance(outcome, Done):
         obj = _object(outcome.body)
+        if not obj and outcome.body:
+            return f"Done {short(_value_text(outcome.body), longest)}"
         version = (obj.get("metadata") or {}).get("resourceVersion", "")
         return f"Done {obj.get('kind', '')} {key_of(obj)} at {version}"
     return f"{type_name(outcome)} {short(outcome.message, longest)}"
@@ -162,6 +167,35 @@ def short(text: str, longest: int = LONGEST) -> str:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        return decode_object(body)
+        decoded: Any = decode_object(body)
     except ValueError:
         return {}
+    return decoded if isinstance(decoded, dict) else {}  # a call returns other values as well
+
+
+# Calls: their values are packed by the codec.
+
+
+def _arguments_text(call: Call) -> str:
+    try:
+        by_position, by_name = unpack(call.arguments)
+    except (DecodeError, ValueError, TypeError):
+        return "(…)"
+    return f"({', '.join([*map(repr, by_position), *(f'{name}={value!r}' for name, value in by_name.items())])})"
+
+
+def _value_text(body: bytes) -> str:
+    """Of a call outside, packed; of a call into a cloud, JSON, which is several values to who unpacks it."""
+    try:
+        return repr(unpack(body))
+    except DecodeError:
+        return body.decode("utf-8", "replace")
+
+
+def as_json(value: Any) -> Any:
+    """What pack() was given, as JSON has it: bytes and keys that are no text as their repr()."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else repr(key): as_json(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [as_json(one) for one in value]
+    return repr(value) if isinstance(value, bytes) else value

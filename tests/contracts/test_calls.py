@@ -1,24 +1,30 @@
-"""What every way to a cloud does: on threads, and on virtual time, with and without a plan of faults around it."""
+"""What every way outside does: on threads, and on virtual time, with and without a plan of faults around it."""
 
 from __future__ import annotations
 
+import asyncio
 import queue
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
+from actors.reconciliation import outside
+from protocols.codec import pack
 from protocols.messages.cloud import CreateRoute, InstanceExists, ListRoutes
-from protocols.messages.outcomes import Done, Invalid, Outcome, Refused, ServerFailure
+from protocols.messages.outcomes import Done, Invalid, Outcome, Raised, Refused, ServerFailure
 from protocols.routes import Route, encode_route
-from runtime.cloud.calls import CloudCalls
+from runtime.calls.errands import Calls, Errand
+from runtime.calls.pool import NOT_HELD
+from runtime.calls.threads import ThreadedCalls
+from runtime.cloud.calls import cloud_errand
 from runtime.cloud.fake import FakeCloud, FakeRoutes
-from runtime.cloud.pool import NOT_HELD
-from runtime.cloud.threads import ThreadedCalls
-from runtime.faults.cloud import FaultyCalls
+from runtime.faults.calls import FaultyCalls
 from runtime.scheduling.clock import SystemClock
 from runtime.scheduling.permits import ALWAYS, Permit, Tenure
+from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.clock import VirtualClock
-from runtime.simulation.cloud import SimulatedCalls
 
 PATIENCE = 10.0  # seconds
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')
@@ -28,7 +34,7 @@ CREATE = CreateRoute("c", "hint", encode_route(Route(destination="10.0.0.0/24", 
 class Threads:
     def __init__(self) -> None:
         self.cloud, self.clock = FakeCloud(), SystemClock()
-        self.calls: CloudCalls = ThreadedCalls(self.cloud, clock=self.clock)
+        self.calls: Calls = ThreadedCalls(clock=self.clock)
         self.arrived: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
 
     def take(self, outcome: Outcome) -> None:
@@ -37,14 +43,21 @@ class Threads:
     def outcomes(self, count: int) -> list[Outcome]:
         return [self.arrived.get(timeout=PATIENCE) for _ in range(count)]
 
+    def until(self, done: Callable[[], bool]) -> None:
+        deadline = self.clock.monotonic() + PATIENCE
+        while not done():
+            assert self.clock.monotonic() < deadline
+            threading.Event().wait(0.005)
+
     def close(self) -> None:
+        self.calls.close()
         self.clock.close()
 
 
 class Simulated:
     def __init__(self) -> None:
         self.cloud, self.clock = FakeCloud(), VirtualClock()
-        self.calls: CloudCalls = SimulatedCalls(self.cloud, clock=self.clock)
+        self.calls: Calls = SimulatedCalls(clock=self.clock)
         self.arrived: list[Outcome] = []
 
     def take(self, outcome: Outcome) -> None:
@@ -57,6 +70,13 @@ class Simulated:
             self.clock.sound_due()
         taken, self.arrived = self.arrived[:count], self.arrived[count:]
         return taken
+
+    def until(self, done: Callable[[], bool]) -> None:
+        until = self.clock.monotonic() + 1.0
+        while not done() and (alarm := self.clock.next_alarm()) is not None and alarm <= until:
+            self.clock.advance_to(alarm)
+            self.clock.sound_due()
+        assert done()
 
     def close(self) -> None:
         return None
@@ -91,10 +111,10 @@ def side(request: pytest.FixtureRequest) -> Iterator[Threads | Simulated]:
 
 
 def test_a_call_returns_at_once_and_has_one_outcome(side: Threads | Simulated) -> None:
-    side.calls.send(EXISTS, side.take)
-    side.calls.send(ListRoutes("c"), side.take)
+    side.calls.send(cloud_errand(side.cloud, EXISTS), side.take)
+    side.calls.send(cloud_errand(side.cloud, ListRoutes("c")), side.take)
     assert sorted(side.outcomes(2), key=repr) == [Done(b"[]"), Done(b"true")]
-    side.calls.send(CREATE, side.take)
+    side.calls.send(cloud_errand(side.cloud, CREATE), side.take)
     assert side.outcomes(1) == [Done(b"null")]
     assert len(side.cloud.routes.list("c")) == 1
 
@@ -105,10 +125,10 @@ def test_what_the_provider_raises_is_an_outcome(side: Threads | Simulated) -> No
             raise RuntimeError("rain")
 
     side.cloud.routes = Broken()
-    side.calls.send(ListRoutes("c"), side.take)
+    side.calls.send(cloud_errand(side.cloud, ListRoutes("c")), side.take)
     assert side.outcomes(1) == [ServerFailure("rain")]
     side.cloud.routes = None  # type: ignore[assignment]
-    side.calls.send(ListRoutes("c"), side.take)
+    side.calls.send(cloud_errand(side.cloud, ListRoutes("c")), side.take)
     assert [type(outcome) for outcome in side.outcomes(1)] == [Invalid]
 
 
@@ -119,16 +139,98 @@ def test_without_its_permit_a_call_does_not_begin(side: Threads | Simulated, way
     if way == "the tenure ended":
         tenure.end()
     permit = Permit(now) if way == "the time is over" else Permit(tenure=tenure)
-    side.calls.send(CREATE, side.take, permit=permit)
+    side.calls.send(cloud_errand(side.cloud, CREATE), side.take, permit=permit)
     assert side.outcomes(1) == [Refused(NOT_HELD)]
     assert not side.cloud.routes.list("c")
     tenure.extend(now + 100.0)
-    side.calls.send(CREATE, side.take, permit=Permit(tenure=tenure))
+    side.calls.send(cloud_errand(side.cloud, CREATE), side.take, permit=Permit(tenure=tenure))
     assert side.outcomes(1) == [Done(b"null")]
 
 
 def test_more_calls_than_there_are_threads_are_made_one_after_the_other(side: Threads | Simulated) -> None:
     for _ in range(40):
-        side.calls.send(EXISTS, side.take, permit=ALWAYS)
+        side.calls.send(cloud_errand(side.cloud, EXISTS), side.take, permit=ALWAYS)
     assert side.outcomes(40) == [Done(b"true")] * 40
     assert side.calls.hung() == []
+
+
+# Functions of controllers.
+
+
+def errand_of(function: Callable[..., Any], *args: Any, most: int | None = None, incarnation: int = 1) -> Errand:
+    return outside(function, *args, timeout=PATIENCE).errand(sender="c", incarnation=incarnation, most=most)
+
+
+class Ward:
+    """Async calls that last so long. most: under way at a time."""
+
+    def __init__(self) -> None:
+        self.under_way = self.most = self.cancelled = 0
+
+    async def stay(self, seconds: float) -> str:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.under_way -= 1
+        return "well"
+
+
+async def refuse() -> None:
+    raise PermissionError("no")
+
+
+def leave() -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    "function, args, outcome",
+    [
+        (len, (["a", "b"],), Done(pack(2))),
+        (Ward().stay, (0.0,), Done(pack("well"))),
+        (refuse, (), "PermissionError: no"),
+        (leave, (), "SystemExit: 3"),
+    ],
+)
+def test_what_a_function_returns_or_raises_is_its_outcome(
+    side: Threads | Simulated, function: Callable[..., Any], args: tuple[Any, ...], outcome: Outcome | str
+) -> None:
+    side.calls.send(errand_of(function, *args), side.take)
+    (told,) = side.outcomes(1)
+    assert (told.message if isinstance(told, Raised) else told) == outcome
+    side.calls.send(errand_of(len, "abc"), side.take)
+    side.calls.send(errand_of(Ward().stay, 0.0), side.take)
+    assert sorted(side.outcomes(2), key=repr) == [Done(pack(3)), Done(pack("well"))], "others go on"
+
+
+@pytest.mark.parametrize("end", ["its sender was replaced", "the system ends"])
+def test_async_functions_are_cancelled_and_what_waits_is_refused(side: Threads | Simulated, end: str) -> None:
+    ward = Ward()
+    for _ in range(3):
+        side.calls.send(errand_of(ward.stay, 5.0, most=2), side.take)
+    side.until(lambda: ward.under_way == 2)
+    side.calls.cancel("c", 1)
+    side.calls.cancel("another", 9)
+    if end == "the system ends":
+        side.calls.close()
+    else:
+        side.calls.cancel("c", 2)
+    assert sorted(type(outcome).__name__ for outcome in side.outcomes(3)) == ["Refused", "Unknown", "Unknown"]
+    side.until(lambda: ward.cancelled == 2)
+    if end == "the system ends":
+        side.calls.send(errand_of(len, "a"), side.take)
+        side.calls.send(errand_of(ward.stay, 0.0), side.take)
+        assert [type(outcome) for outcome in side.outcomes(2)] == [Refused, Refused]
+
+
+def test_a_sender_has_no_more_calls_under_way_than_it_may(side: Threads | Simulated) -> None:
+    ward = Ward()
+    for _ in range(7):
+        side.calls.send(errand_of(ward.stay, 0.01, most=3), side.take)
+    assert side.outcomes(7) == [Done(pack("well"))] * 7
+    assert ward.most == 3

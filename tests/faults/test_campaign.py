@@ -18,7 +18,7 @@ from actors.simulation.campaign.command import REFERENCES
 from actors.simulation.campaign.explaining import report, small
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
-from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
+from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from runtime.simulation.plan import draw_fault
 
 SEEDS = int(os.environ.get("KCM_SEEDS", "300"))
@@ -40,7 +40,7 @@ def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: 
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_kind_of_fault_strikes_within_a_few_seeds(kind: FaultKind) -> None:
     """A campaign that injects nothing finds nothing."""
-    faults, setting = plan_with(kind), NODES_TOO if kind in IN_A_CLOUD else USUAL
+    faults, setting = plan_with(kind), NODES_TOO if kind in OF_CALLS else USUAL
     assert any(check(seed, faults, setting=setting).struck[kind] for seed in range(4)), faults
 
 

@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 
 from protocols import codec
 from protocols.codec import DecodeError, Decoder, decode, encode
-from protocols.messages import cloud, commands, discovery, eviction, journal, lifecycle, outcomes, recording, watching
+from protocols.messages import (
+    calls,
+    cloud,
+    commands,
+    discovery,
+    eviction,
+    journal,
+    lifecycle,
+    outcomes,
+    recording,
+    watching,
+)
 from protocols.objects import OwnerRef
 
 # Written out: a journal of an older version must be read by a newer one, so a line may be added here, and none changed.
@@ -39,6 +50,7 @@ EXPECTED_TAGS = {
     29: "Unknown",
     30: "Refused",
     31: "Settled",
+    32: "Raised",
     40: "WatchEvent",
     41: "Subscribe",
     42: "Unsubscribe",
@@ -97,6 +109,7 @@ EXPECTED_TAGS = {
     136: "EnsureLoadBalancer",
     137: "UpdateLoadBalancer",
     138: "DeleteLoadBalancer",
+    140: "Call",
 }
 
 MESSAGE_TYPES = [message_type for _, message_type in codec.TAGS]
@@ -180,7 +193,7 @@ def test_tags_are_what_they_always_were() -> None:
 def test_every_message_has_a_tag() -> None:
     defined = {
         value
-        for module in (cloud, commands, discovery, eviction, journal, lifecycle, outcomes, recording, watching)
+        for module in (calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes, recording, watching)
         for value in vars(module).values()
         if isinstance(value, type) and dataclasses.is_dataclass(value) and value.__module__ == module.__name__
     }

@@ -25,14 +25,15 @@ from actors.reconciliation.actor_names import (
     is_informer,
 )
 from actors.reconciliation.specs import ControllerContext, ControllerSpec
-from protocols.codec import decode
+from protocols.codec import decode, unpack
+from protocols.messages.calls import Call
 from protocols.messages.commands import Submit
 from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
 from protocols.messages.lifecycle import Attach
 from protocols.times import parse_time
 from runtime.system.actor_system import ActorSpec
 from runtime.system.journal import JournalError, Record
-from runtime.system.journal_table import described, message_of
+from runtime.system.journal_table import as_json, described, message_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -231,9 +232,12 @@ def command_values(submit: Submit) -> list[dict[str, Any]]:
     values = []
     for command in submit.commands:
         value: dict[str, Any] = {"command": type(command).__name__}
-        for field in command.__slots__:
+        for field in type(command).__slots__:
             one = getattr(command, field)
-            value[field] = orjson.loads(one) if isinstance(one, bytes) and one else one
+            if isinstance(command, Call) and field == "arguments":
+                value[field] = as_json(unpack(one))
+            else:
+                value[field] = orjson.loads(one) if isinstance(one, bytes) and one else one
         values.append(value)
     return values
 

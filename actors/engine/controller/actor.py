@@ -30,6 +30,7 @@ from actors.engine.controller.work import Work
 from actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, description
 from actors.reconciliation import Change, Enqueue, Receiver
 from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of
+from actors.reconciliation.outside import Functions
 from protocols.messages.discovery import RequestTables, TablesChanged
 from protocols.messages.lifecycle import (
     Attach,
@@ -44,6 +45,7 @@ from protocols.messages.lifecycle import (
 )
 from protocols.messages.outcomes import Settled
 from protocols.messages.watching import Subscribe, Synced, WatchEvents
+from runtime.calls.errands import Calls
 from runtime.scheduling.events_first import EventsFirst
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.system.actor import WAKE_FRAME, Actor, Context
@@ -71,17 +73,21 @@ class Controller(Actor):
         all_tables: Mapping[str, Table] | None = None,
         in_hand: InHand | None = None,
         held_back: HeldBack | None = None,
+        functions: Functions | None = None,
+        calls: Calls | None = None,
     ) -> None:
         """tables: by Resource.id, all that the reconciler reads; those of its watches among them.
 
         all_tables: those of the whole system, where discovered ones are found once they are there. in_hand: kept at the
         task that is being worked at, for the reconciler's log. held_back: what hung in earlier incarnations.
+        functions: where the dispatcher finds what is to be called. calls: the way outside, None without one.
         """
         super().__init__(context)
         self._settings, self._static, self._all_tables = settings, tables, all_tables or {}
         self._build, self._vitals = build, vitals
         self._in_hand = in_hand if in_hand is not None else InHand()
         self._held_back = held_back if held_back is not None else HeldBack()
+        self._functions, self._calls = functions, calls
         self._random = random.Random(seed)
         self._reconciler: Any
         self._receiver: Receiver | None = None
@@ -146,6 +152,8 @@ class Controller(Actor):
             in_hand=self._in_hand,
             held_back=held_back,
         )
+        if self._functions is not None:
+            self._functions.lend(self.name, self.context.incarnation, self._work.submitted, most=settings.calls)
         self._timetable = Timetable(now=now, resync=settings.resync)
         for peer in (DISPATCHER, *map(informer_name, self._static)):
             self._meet(peer)
@@ -163,6 +171,13 @@ class Controller(Actor):
             )
             self.tell(self.context.system.supervisor, RequestTables(settings.name))
         self._say_vitals()
+
+    def stopped(self) -> None:
+        incarnation = self.context.incarnation
+        if self._functions is not None:
+            self._functions.withdraw(self.name, incarnation)
+        if self._calls is not None:
+            self._calls.cancel(self.name, incarnation + 1)
 
     def _new_queue(self, settings: QueueSettings, now: float) -> WorkQueue[Any]:
         make: type[WorkQueue[Any]] = EventsFirst if settings.events_first else WorkQueue

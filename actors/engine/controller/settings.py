@@ -51,7 +51,7 @@ class ControllerSettings:
     """name: canonical, as --controllers has it. client: whose API client it uses; component: its events' source.
 
     stale_after: seconds without a sign of life of a table after which nothing is deleted. resync: seconds after which
-    everything is enqueued again; 0 never.
+    everything is enqueued again; 0 never. calls: of functions outside, at a time; None: no bound of its own.
     """
 
     name: str
@@ -62,3 +62,4 @@ class ControllerSettings:
     discovers: Discovered[Any] | None = None
     stale_after: float = 300.0
     resync: float = 0.0
+    calls: int | None = None

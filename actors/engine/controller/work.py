@@ -18,6 +18,7 @@ from actors.engine.vitals import InWork
 from actors.reconciliation import Enqueue, RequeueAfter, Running, Tell, itself
 from actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from actors.reconciliation.failures import Retry
+from actors.reconciliation.outside import Outside
 from protocols.codec import encode
 from protocols.messages.commands import COMMANDS, Command, Submit
 from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
@@ -83,6 +84,11 @@ class Work:
         """What is reconciled at this moment. From any thread."""
         task = self._in_hand.task
         return None if task is None else InWork(queue=task.queue, key=task.key, since=self.moved)
+
+    def submitted(self, ticket: int, index: int) -> Command | None:
+        """A command that waits for its outcome. From any thread."""
+        attempt = self._waiting.get(ticket)
+        return None if attempt is None else attempt.commands[index]
 
     def begin(self, task: Task, now: float) -> None:
         self.moved = now
@@ -178,6 +184,9 @@ class Work:
         context, settings = self._context, self._settings
         check_freshness(self._tables, commands, now=self._clock.monotonic(), stale_after=settings.stale_after)
         check_readable(self._tables, commands)
+        for index, command in enumerate(commands):
+            if type(command) is Outside and not command.key:
+                commands[index] = replace(command, key=attempt.task.key)
         ticket = self.ticket + 1
         task, sender, incarnation = attempt.task, context.name, context.incarnation
         frame = encode(

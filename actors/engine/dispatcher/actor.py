@@ -4,8 +4,8 @@ Takes Submit (returns one Settled a command), Attach (returns Attached), LeaseHe
 
 Each client has a rate limit of its own, as each clientset upstream has (--kube-api-qps, --kube-api-burst). Commands of
 an old incarnation are refused, and while the lease is not held so are all but the elector's. Outcomes go from the
-transport's thread straight to the sender's mailbox (_Replies). Cloud calls go to the cloud's own threads, and take
-nothing of the API client's rate limit.
+transport's thread straight to the sender's mailbox (_Replies). Calls of what is outside (runtime/calls) take nothing of
+the API client's rate limit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Any
 
 from actors.engine.dispatcher.requests import outcome_of, request_for
 from actors.reconciliation.actor_names import ELECTOR
-from protocols.messages.cloud import CLOUD_CALLS, CloudCall
+from actors.reconciliation.outside import Functions
+from protocols.messages.calls import Call
+from protocols.messages.cloud import CLOUD_CALLS
 from protocols.messages.commands import (
     Command,
     Create,
@@ -36,14 +38,17 @@ from protocols.messages.outcomes import (
     Settled,
 )
 from protocols.versions import own_version
+from runtime.calls.errands import Calls
 from runtime.client.api import Response, Transport
-from runtime.cloud.calls import CloudCalls
+from runtime.cloud.calls import cloud_errand
+from runtime.cloud.provider import CloudProvider
 from runtime.scheduling.limiters import TokenBucket
 from runtime.scheduling.permits import ALWAYS, Permit, Tenure
 from runtime.system.actor import Actor, Context
 from runtime.system.actor_system import ActorSystem
 from runtime.system.ledger import Ledger, Passage, Statement
 
+CALLS = frozenset({Call, *CLOUD_CALLS})
 SHOWN = (Create, Update, Patch, Get, Delete)  # what they are answered with is the object as it is, or was at its end
 
 
@@ -85,7 +90,7 @@ class _Job:
 
 class _Replies:
     """Sends outcomes back. The one part of the dispatcher that runs on several threads: on the dispatcher's own, the
-    transport's and the cloud's. It therefore holds nothing of the dispatcher's that changes.
+    transport's and those of calls. It therefore holds nothing of the dispatcher's that changes.
 
     It does not send as the actor does: a command that was sent before this incarnation failed and was fenced has its
     outcome all the same.
@@ -117,17 +122,21 @@ class Dispatcher(Actor):
         limits: DispatchLimits,
         waited: Callable[[str, float], None] = lambda _client, _seconds: None,
         buckets: dict[str, TokenBucket] | None = None,
-        cloud: CloudCalls | None = None,
+        calls: Calls | None = None,
+        functions: Functions | None = None,
+        cloud: CloudProvider | None = None,
         tenure: Tenure | None = None,
     ) -> None:
         """waited: called with a client, and the seconds that a command of it waited for its rate limit.
 
-        buckets: the clients' rate limits; the next incarnation goes on with them. cloud: None where there is none.
-        tenure: what the elector says of the lease; goes along with everything that is sent, and outlives this too.
+        buckets: the clients' rate limits; the next incarnation goes on with them. calls: the way outside, None without
+        one. functions: those of controllers. cloud: None where there is none. tenure: what the elector says of the
+        lease; goes along with everything that is sent, and outlives this too.
         """
         super().__init__(context)
         self._transport, self._ledger, self._limits = transport, ledger, limits
-        self._waited, self._cloud = waited, cloud
+        self._waited, self._calls, self._cloud = waited, calls, cloud
+        self._functions = functions if functions is not None else Functions()
         self._replies = _Replies(context.system, context.name, ledger)
         self._buckets = buckets if buckets is not None else {}
         self._queues: dict[str, deque[_Job]] = {}  # by client: what waits for its rate limit, in order
@@ -176,9 +185,8 @@ class Dispatcher(Actor):
             if refusal is not None:
                 self._replies.settle(queue.popleft(), Refused(refusal))
                 continue
-            command = queue[0].command
-            if isinstance(command, CLOUD_CALLS):
-                self._call(queue.popleft(), command)
+            if type(queue[0].command) in CALLS:
+                self._call(queue.popleft())
                 continue
             if not bucket.try_take(now):
                 return
@@ -220,18 +228,31 @@ class Dispatcher(Actor):
 
         self._transport.send(request, client=job.client, on_response=on_response)
 
-    def _call(self, job: _Job, call: CloudCall) -> None:
-        if self._cloud is None:
-            self._replies.settle(job, Refused("there is no cloud provider"))
+    def _call(self, job: _Job) -> None:
+        calls, command, replies = self._calls, job.command, self._replies
+        if calls is None:
+            replies.settle(job, Refused("there is no way outside"))
             return
-        replies = self._replies
+        if isinstance(command, Call):
+            errand = self._functions.errand(job.sender, job.incarnation, job.ticket, job.index)
+            if errand is None:
+                replies.settle(job, Refused("nobody waits for it any more"))
+                return
+        elif self._cloud is None:
+            replies.settle(job, Refused("there is no cloud provider"))
+            return
+        else:
+            assert isinstance(command, CLOUD_CALLS)
+            errand = cloud_errand(self._cloud, command, sender=job.sender, incarnation=job.incarnation)
         self._ledger.sent(job.sender, job.passage)
-        # It may wait for a thread: for how long, the cloud says; whether it may begin then, the lease.
+        # It may wait for a thread: for how long, the pool says; whether it may begin then, the lease.
         permit = Permit(tenure=self._tenure) if self._limits.needs_lease else ALWAYS
-        self._cloud.send(call, lambda outcome: replies.settle_sent(job, outcome), permit=permit)
+        calls.send(errand, lambda outcome: replies.settle_sent(job, outcome), permit=permit)
 
     def _attach(self, name: str, incarnation: int) -> None:
         self._current[name] = incarnation
+        if self._calls is not None:
+            self._calls.cancel(name, incarnation)
         # Also what waits here: its sender may have sent it before it knew that the dispatcher is a new one.
         waiting = [
             [job.ticket, job.index]

@@ -12,7 +12,7 @@ from actors.options import Options
 from actors.simulation.campaign.setting import Setting
 from actors.simulation.trials.nodes.taints import SOON, tolerations
 from actors.simulation.trials.scenario import Fleet
-from runtime.faults.vocabulary import IN_A_CLOUD, Fault, FaultKind
+from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from runtime.simulation.plan import ON_REQUEST, draw_plan
 
 ACTING = 50.0  # seconds within which users begin to act
@@ -32,7 +32,7 @@ FLAGS = (
 )
 LARGE_ZONES = ("--large-cluster-size-threshold=3", "--large-cluster-size-threshold=50")
 ABOUT_NODES = (FaultKind.NODE_SILENT, FaultKind.NODE_FLAPPING, FaultKind.ZONE_SILENT)
-KINDS = (*(kind for kind in FaultKind if kind not in ON_REQUEST), *ABOUT_NODES, *IN_A_CLOUD)
+KINDS = (*(kind for kind in FaultKind if kind not in ON_REQUEST), *ABOUT_NODES, *OF_CALLS)
 
 
 def fleet_of(scenario: int) -> Fleet:

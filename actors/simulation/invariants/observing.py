@@ -18,6 +18,7 @@ from actors.app.system import ControllerSystem
 from actors.reconciliation.actor_names import DISPATCHER
 from actors.simulation import SimulatedCluster
 from protocols.codec import decode
+from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Command, Submit
 from protocols.messages.lifecycle import Attached, LeaseHeld
@@ -75,10 +76,10 @@ class Sent(NamedTuple):
 
 
 class Called(NamedTuple):
-    """A call of a process into the cloud begins."""
+    """A call of a process into what is outside, or into the cloud, begins."""
 
     process: str
-    call: CloudCall
+    call: Call | CloudCall
 
 
 class Entitled(NamedTuple):
@@ -143,8 +144,7 @@ class InvariantChecker:
         self._latest: tuple[float, Sequence[Change]] = (0.0, ())  # (when, what) of the last commit
         if self._invariants:
             cluster.network.witnesses.append(self)
-            if cluster.cloud is not None:
-                cluster.cloud.witnesses.append(self)
+            cluster.calls.witnesses.append(self)
             cluster.disk.observers.append(self._committed)
             cluster.started.append(self._started)
 
@@ -193,9 +193,9 @@ class InvariantChecker:
         asked = [key for key in self._commands if key[:2] == (process, name) and [*key[2:]] not in attached.under_way]
         return [self._commands.pop(key) for key in asked]
 
-    # The cloud's Witness.
+    # The CallWitness.
 
-    def called(self, process: str, call: CloudCall) -> None:
+    def called(self, process: str, call: Call | CloudCall) -> None:
         self._pass_on(Called(process, call))
 
     # The network's Witness.

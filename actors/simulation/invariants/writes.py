@@ -22,8 +22,9 @@ from actors.simulation.invariants.observing import (
     Sent,
     Submitted,
 )
+from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
-from protocols.messages.commands import Get, List
+from protocols.messages.commands import Get, List, in_words
 from protocols.objects import decode_object, make_key
 from runtime.client.api import Request
 
@@ -47,7 +48,7 @@ class NoWriteByTheReplaced:
                 self._asked = {one: who for one, who in self._asked.items() if one[0] != process}
             case Submitted(process, _, submit):
                 for command in submit.commands:
-                    if not isinstance(command, Get | List | CloudCall):
+                    if not isinstance(command, Get | List | Call | CloudCall):
                         request = request_for(command)
                         asked = (process, request.method, request.path, request.body)
                         self._asked[asked] = (submit.sender, submit.incarnation)
@@ -62,7 +63,7 @@ class NoWriteByTheReplaced:
 
 
 class NoWriteByTheDeposed:
-    """A manager begins no write and no cloud call when its lease is over, or another identity holds it.
+    """A manager begins no write and no call of what is outside when its lease is over, or another identity holds it.
 
     What began in time may arrive late: nobody but the server could prevent that.
     """
@@ -91,7 +92,7 @@ class NoWriteByTheDeposed:
             case Sent(process, client, request, _) if request.method != "GET" and client != CLIENT:
                 self._begins(process, f"{request.method} {request.path}", fail)
             case Called(process, call):
-                self._begins(process, type(call).__name__, fail)
+                self._begins(process, in_words(call), fail)
 
     def _lease_changed(self, holder: str) -> None:
         self._holder, self._renewed_at = holder, self._cluster.clock.monotonic()

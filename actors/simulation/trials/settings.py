@@ -26,7 +26,6 @@ def rates_of(cluster: SimulatedCluster) -> Mapping[str, float]:
 
 def fake_cloud(cluster: SimulatedCluster) -> FakeCloud:
     """The cloud of a run. Raises TypeError where it is another one, or none."""
-    provider = None if cluster.cloud is None else cluster.cloud.provider
-    if not isinstance(provider, FakeCloud):
-        raise TypeError(f"expected a fake cloud, got {provider!r}")
-    return provider
+    if not isinstance(cluster.cloud, FakeCloud):
+        raise TypeError(f"expected a fake cloud, got {cluster.cloud!r}")
+    return cluster.cloud

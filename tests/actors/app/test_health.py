@@ -9,8 +9,8 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from actors.app.health import (
+    calls_check,
     child_trouble,
-    cloud_check,
     controller_check,
     controller_trouble,
     infrastructure_check,
@@ -21,11 +21,10 @@ from actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, I
 from actors.reconciliation.actor_names import ELECTOR, MANAGER
 from actors.simulation import SimulatedCluster
 from protocols.resources import PODS
-from runtime.cloud.calls import HungCall
-from runtime.cloud.fake import FakeCloud
-from runtime.metrics.families import CLOUD_HUNG_CALLS
+from runtime.calls.errands import HungCall
+from runtime.metrics.families import HUNG_CALLS
+from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.clock import VirtualClock
-from runtime.simulation.cloud import SimulatedCalls
 from runtime.system.vitals import Vitals
 from runtime.tables.table import Table
 
@@ -174,22 +173,20 @@ def test_all_is_well_from_the_first_second_of_a_sound_cluster_on(log: FilteringB
         assert {name: check() for name, check in manager.checks().items() if check() is not None} == {}
 
 
-def test_calls_that_hang_in_the_cloud_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_hang_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = VirtualClock()
-    cloud = SimulatedCalls(FakeCloud(), clock=clock)
-    check = cloud_check(cloud, clock=clock)
+    calls = SimulatedCalls(clock=clock)
+    check = calls_check(calls, clock=clock)
     assert check() is None
     clock.advance_to(200.0)
     hung = [HungCall("ListRoutes", 10.0), *(HungCall(f"InstanceExists n{n}", 80.0) for n in range(4))]
-    monkeypatch.setattr(cloud, "hung", lambda: hung)
+    monkeypatch.setattr(calls, "hung", lambda: hung)
     assert check() == (
-        "calls into the cloud hang, each in a thread: ListRoutes for 190 s, InstanceExists n0 for 120 s, "
-        "InstanceExists n1 for 120 s and 2 more"
+        "calls hang: ListRoutes for 190 s, InstanceExists n0 for 120 s, InstanceExists n1 for 120 s and 2 more"
     )
 
 
-def test_a_system_with_a_cloud_has_a_check_of_it_and_counts_what_hangs(log: FilteringBoundLogger) -> None:
-    with_cloud = SimulatedCluster(log=log, cloud=FakeCloud()).manager()
-    assert with_cloud.checks()["cloud"]() is None
-    assert with_cloud.metrics.gauge(CLOUD_HUNG_CALLS).value == 0
-    assert "cloud" not in SimulatedCluster(log=log).manager().checks()
+def test_a_system_has_a_check_of_its_calls_and_counts_what_hangs(log: FilteringBoundLogger) -> None:
+    system = SimulatedCluster(log=log).manager()
+    assert system.checks()["calls"]() is None
+    assert system.metrics.gauge(HUNG_CALLS).value == 0

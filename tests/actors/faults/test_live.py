@@ -14,10 +14,11 @@ from protocols.messages.cloud import ListRoutes
 from protocols.messages.outcomes import Done, Outcome, ServerFailure
 from protocols.objects import annotations_of, name_of
 from protocols.resources import LEASES, NODES
+from runtime.cloud.calls import cloud_errand
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.vocabulary import parse_faults
-from runtime.simulation.cloud import SimulatedCalls
+from runtime.simulation.calls import SimulatedCalls
 
 LEASE = {"metadata": {"name": "manager", "namespace": "kube-system"}, "spec": {"holderIdentity": "we"}}
 
@@ -101,10 +102,10 @@ def test_what_cannot_be_written_is_said(cluster: SimulatedCluster, log: Any, log
 
 
 def test_calls_into_a_cloud_meet_faults_too(cluster: SimulatedCluster, log: Any) -> None:
-    live = begin(cluster, log, "cloud-call-answered status=500 most=1 resource=routes")
-    cloud = live.way_to(SimulatedCalls(FakeCloud(), clock=cluster.clock))
+    live = begin(cluster, log, "call-answered status=500 most=1 resource=routes")
+    calls, cloud = live.way_out(SimulatedCalls(clock=cluster.clock)), FakeCloud()
     outcomes: list[Outcome] = []
     for _ in range(2):
-        cloud.send(ListRoutes("c"), outcomes.append)
+        calls.send(cloud_errand(cloud, ListRoutes("c")), outcomes.append)
         cluster.run_for(1)
     assert outcomes == [ServerFailure("injected: the cloud returned 500"), Done(b"[]")]

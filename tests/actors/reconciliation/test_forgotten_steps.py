@@ -15,6 +15,7 @@ from actors.reconciliation import (
     Reconciliation,
     Step,
     Watch,
+    call,
     delete,
     itself,
     must,
@@ -64,6 +65,7 @@ class Forgetful:
 
     def _own_step(self) -> Step[None]:
         delete(PODS, KEY)  # 8
+        call(len, KEY)  # 10
         yield from together([])
 
     @staticmethod
@@ -98,10 +100,10 @@ def lines_marked(numbers: Iterable[int]) -> list[int]:
 
 def test_each_statement_that_starts_nothing_is_found_with_its_line() -> None:
     found = forgotten_steps(Forgetful())
-    assert [one.line for one in found] == lines_marked(range(1, 9))
+    assert [one.line for one in found] == lines_marked([*range(1, 9), 10])
     assert {one.file for one in found} == {__file__}
     assert {one.missing for one in found if one.line in lines_marked([4, 8])} == {"yield"}
-    assert {one.missing for one in found if one.line in lines_marked([1, 2, 3, 5, 6, 7])} == {"yield from"}
+    assert {one.missing for one in found if one.line in lines_marked([1, 2, 3, 5, 6, 7, 10])} == {"yield from"}
 
 
 def test_what_is_kept_or_started_is_none() -> None:

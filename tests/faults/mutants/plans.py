@@ -29,7 +29,7 @@ def busy_cloud(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """Calls wait for a thread of the cloud while the manager is cut off from the server, until its lease is over."""
     start = 10.0 + seed % 20
     return (
-        Fault(kind=FaultKind.CLOUD_CALL_DELAYED, start=0.0, until=start + 30.0, seconds=12.0, process="manager*"),
+        Fault(kind=FaultKind.CALL_DELAYED, start=0.0, until=start + 30.0, seconds=12.0, process="manager*"),
         Fault(kind=FaultKind.PARTITION, start=start, until=start + 25.0, process="manager*"),
     )
 

@@ -15,7 +15,7 @@ from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import Setting
 from protocols.objects import make_key, name_of, namespace_of
 from protocols.resources import PODS
-from runtime.cloud.pool import CallPool
+from runtime.calls.pool import CallPool
 from runtime.scheduling.permits import ALWAYS, Permit
 from runtime.simulation.clock import ProcessClock
 from runtime.simulation.network import _Exchange

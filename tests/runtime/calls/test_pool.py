@@ -1,4 +1,4 @@
-"""When calls into a cloud begin, on virtual time: who waits, who hangs, and who may not begin any more."""
+"""When calls begin, on virtual time: who waits, who hangs, and who may not begin any more."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import pytest
 from protocols.messages.cloud import CloudCall, CreateRoute, InstanceExists, ListRoutes
 from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
 from protocols.routes import Route, encode_route
-from runtime.cloud.calls import HungCall
-from runtime.cloud.pool import NOT_HELD, CallPool, PoolLimits
+from runtime.calls.errands import HungCall
+from runtime.calls.pool import NOT_HELD, CallPool, PoolLimits
+from runtime.cloud.calls import cloud_errand
+from runtime.cloud.fake import FakeCloud
 from runtime.scheduling.permits import ALWAYS, Permit, Tenure
 from runtime.simulation.clock import VirtualClock
 
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1"}}')
 DONE = Done(b"true")
-UNKNOWN = Unknown("the cloud did not respond within 120 s")
+CLOUD = FakeCloud()
 
 
 class Workers:
@@ -23,15 +25,21 @@ class Workers:
     def __init__(self, **limits: float) -> None:
         self.clock = VirtualClock()
         self.started = 0
-        self.pool = CallPool(clock=self.clock, limits=PoolLimits(**limits), start=self._start)  # type: ignore[arg-type]
+        bounds = PoolLimits(**limits)  # type: ignore[arg-type]
+        self.pool = CallPool(clock=self.clock, limits=bounds, start=self._start, line_up=lambda _number: None)
         self.outcomes: list[tuple[float, Outcome]] = []
 
     def add(self, call: CloudCall = EXISTS, *, permit: Permit = ALWAYS) -> int:
-        return self.pool.add(call, lambda out: self.outcomes.append((self.clock.monotonic(), out)), permit)
+        def take(outcome: Outcome) -> None:
+            self.outcomes.append((self.clock.monotonic(), outcome))
+
+        return self.pool.add(cloud_errand(CLOUD, call), take, permit)
 
     def begun(self, call: CloudCall = EXISTS) -> int:
         number = self.add(call)
-        assert self.pool.begin(number) == call
+        errand = self.pool.begin(number)
+        assert errand is not None
+        assert errand.command == call
         return number
 
     def wait(self, seconds: float) -> None:
@@ -64,7 +72,7 @@ def test_a_call_waits_for_a_worker_no_longer_than_it_may() -> None:
     workers.wait(29.9)
     assert workers.outcomes == []
     workers.wait(0.2)
-    assert workers.outcomes == [(30.0, Refused("the cloud was busy for 30 s"))]
+    assert workers.outcomes == [(30.0, Refused("nobody was free for 30 s"))]
     assert workers.pool.begin(late) is None, "what was refused is not made later"
 
 
@@ -74,10 +82,10 @@ def test_a_call_whose_permit_is_over_does_not_begin() -> None:
     kept = workers.add(permit=Permit(tenure=tenure))
     renewed = workers.add(permit=Permit(tenure=tenure))
     workers.wait(9.9)
-    assert workers.pool.begin(kept) == EXISTS
+    assert workers.pool.begin(kept) is not None
     tenure.extend(15.0)
     workers.wait(0.2)
-    assert workers.pool.begin(renewed) == EXISTS, "the lease was renewed meanwhile"
+    assert workers.pool.begin(renewed) is not None, "the lease was renewed meanwhile"
     late = workers.add(permit=Permit(tenure=tenure))
     workers.wait(10.0)
     assert workers.pool.begin(late) is None
@@ -101,10 +109,11 @@ def test_a_call_that_does_not_return_hangs_and_another_worker_takes_its_place() 
     workers.wait(119.9)
     assert (workers.started, workers.pool.hung()) == (2, [])
     workers.wait(0.2)
-    assert workers.outcomes == [(120.0, UNKNOWN)] * 2
+    late = [Unknown(f"{what} did not return within 120 s") for what in ("ListRoutes", "InstanceExists n1")]
+    assert workers.outcomes == [(120.0, outcome) for outcome in late]
     assert workers.started == 3, "one call waits"
     assert workers.pool.hung() == [HungCall("ListRoutes", 0.0), HungCall("InstanceExists n1", 0.0)]
-    assert workers.pool.begin(waiting) == EXISTS
+    assert workers.pool.begin(waiting) is not None
     assert workers.pool.finish(waiting, DONE)
     assert workers.pool.finish(hung[0], DONE), "one of two may hang on"
     assert len(workers.outcomes) == 3, "the late outcome goes nowhere"
@@ -133,9 +142,7 @@ def test_hung_calls_take_no_more_workers_than_the_bound() -> None:
     workers.add(CreateRoute("c", "hint", route))
     assert workers.started == 3
     workers.wait(30.0)
-    assert [outcome for _, outcome in workers.outcomes] == [
-        Refused("the cloud was busy for 30 s, in which 3 calls hang")
-    ]
+    assert [outcome for _, outcome in workers.outcomes] == [Refused("nobody was free for 30 s, in which 3 calls hang")]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0, 500.0])

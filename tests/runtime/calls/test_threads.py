@@ -1,4 +1,4 @@
-"""Calls into a cloud on real threads."""
+"""Calls on real threads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from protocols.messages.cloud import CreateRoute, InstanceExists, ListRoutes
+from protocols.messages.cloud import CloudCall, CreateRoute, InstanceExists, ListRoutes
 from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
 from protocols.routes import Route, encode_route
+from runtime.calls.pool import NOT_HELD, PoolLimits
+from runtime.calls.threads import ThreadedCalls
+from runtime.cloud.calls import cloud_errand
 from runtime.cloud.fake import FakeCloud, FakeRoutes
-from runtime.cloud.pool import NOT_HELD, PoolLimits
-from runtime.cloud.threads import ThreadedCalls
-from runtime.scheduling.permits import Permit, Tenure
+from runtime.scheduling.permits import ALWAYS, Permit, Tenure
 from runtime.simulation.clock import VirtualClock
 
 PATIENCE = 10.0  # seconds
@@ -41,12 +42,15 @@ class Rig:
     def __init__(self, **limits: float) -> None:
         self.clock, self.cloud = VirtualClock(), FakeCloud()
         self.stuck = self.cloud.routes = StuckRoutes()
-        self.calls = ThreadedCalls(self.cloud, clock=self.clock, limits=PoolLimits(**limits))  # type: ignore[arg-type]
+        self.calls = ThreadedCalls(clock=self.clock, limits=PoolLimits(**limits))  # type: ignore[arg-type]
         self.outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+
+    def send(self, call: CloudCall, *, permit: Permit = ALWAYS) -> None:
+        self.calls.send(cloud_errand(self.cloud, call), self.outcomes.put, permit=permit)
 
     def hang(self, calls: int = 1) -> None:
         for _ in range(calls):
-            self.calls.send(ListRoutes("c"), self.outcomes.put)
+            self.send(ListRoutes("c"))
             assert self.stuck.entered.acquire(timeout=PATIENCE)
 
     def advance(self, seconds: float) -> None:
@@ -69,7 +73,7 @@ def rigs() -> Iterator[list[Rig]]:
 def test_a_call_that_hangs_stalls_no_other(rigs: list[Rig]) -> None:
     rigs.append(rig := Rig(workers=2))
     rig.hang()
-    rig.calls.send(EXISTS, rig.outcomes.put)
+    rig.send(EXISTS)
     assert rig.outcome() == Done(b"true")
     rig.stuck.let_go.set()
     assert rig.outcome() == Done(b"[]")
@@ -79,11 +83,11 @@ def test_sixteen_calls_that_hang_do_not_hold_all_threads_for_good(rigs: list[Rig
     rigs.append(rig := Rig())
     rig.hang(16)
     rig.advance(119.0)
-    rig.calls.send(EXISTS, rig.outcomes.put)
+    rig.send(EXISTS)
     assert rig.outcomes.empty()
     rig.advance(1.0)
     outcomes = [rig.outcome() for _ in range(17)]
-    assert outcomes.count(Unknown("the cloud did not respond within 120 s")) == 16
+    assert outcomes.count(Unknown("ListRoutes did not return within 120 s")) == 16
     assert outcomes.count(Done(b"true")) == 1
     assert [call.what for call in rig.calls.hung()] == ["ListRoutes"] * 16
 
@@ -94,12 +98,12 @@ def test_a_call_that_gets_a_thread_too_late_is_not_made(rigs: list[Rig]) -> None
     tenure = Tenure()
     tenure.extend(10.0)
     rig.hang()
-    rig.calls.send(CREATE, rig.outcomes.put, permit=Permit(tenure=tenure))
+    rig.send(CREATE, permit=Permit(tenure=tenure))
     rig.advance(10.0)
     rig.stuck.let_go.set()
     assert [rig.outcome(), rig.outcome()] == [Done(b"[]"), Refused(NOT_HELD)]
     tenure.extend(100.0)
-    rig.calls.send(CREATE, rig.outcomes.put, permit=Permit(tenure=tenure))
+    rig.send(CREATE, permit=Permit(tenure=tenure))
     assert rig.outcome() == Done(b"null")
     assert len(rig.cloud.routes.list("c")) == 1
 
@@ -107,12 +111,12 @@ def test_a_call_that_gets_a_thread_too_late_is_not_made(rigs: list[Rig]) -> None
 def test_what_was_refused_is_not_done_later(rigs: list[Rig]) -> None:
     rigs.append(rig := Rig(workers=1, wait=30.0))
     rig.hang()
-    rig.calls.send(CREATE, rig.outcomes.put)
+    rig.send(CREATE)
     rig.advance(30.0)
-    assert rig.outcome() == Refused("the cloud was busy for 30 s")
+    assert rig.outcome() == Refused("nobody was free for 30 s")
     rig.stuck.let_go.set()
     assert rig.outcome() == Done(b"[]")
-    rig.calls.send(EXISTS, rig.outcomes.put)
+    rig.send(EXISTS)
     assert rig.outcome() == Done(b"true")
     assert not rig.cloud.routes.list("c")
     assert rig.clock.next_alarm() is None

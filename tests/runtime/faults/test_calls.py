@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.messages.cloud import CreateRoute, DeleteLoadBalancer, InstanceExists, ListRoutes
+from protocols.messages.cloud import CloudCall, CreateRoute, DeleteLoadBalancer, InstanceExists, ListRoutes
 from protocols.messages.outcomes import Conflict, Done, Outcome, ServerFailure, Throttled, Unknown
 from protocols.routes import Route, encode_route
+from runtime.cloud.calls import cloud_errand
 from runtime.cloud.fake import FakeCloud
-from runtime.faults.cloud import scope_of
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import parse_faults
+from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.clock import VirtualClock
-from runtime.simulation.cloud import SimulatedCalls
 
 LATENCY = 2.0  # seconds
 NODE = b'{"metadata":{"name":"n1"}}'
 ROUTE = CreateRoute("c", "uid", encode_route(Route(destination="10.0.0.0/24", node="n1")))
-LOST = Unknown("the cloud did not respond within 120 s (injected)")
+LOST = Unknown("CreateRoute n1 did not return within 120 s (injected)")
 
 
 class Way:
@@ -25,13 +25,14 @@ class Way:
 
     def __init__(self, faults: str) -> None:
         self.clock, self.cloud = VirtualClock(), FakeCloud()
-        calls = SimulatedCalls(self.cloud, clock=self.clock, latency=LATENCY)
+        calls = SimulatedCalls(clock=self.clock, latency=LATENCY)
         calls.injector = Injector(parse_faults(faults), seed=1, clock=self.clock)
         self.way, self.calls = calls.way("manager"), calls
         self.told: list[tuple[float, Outcome]] = []
 
     def create_route(self) -> list[tuple[float, Outcome]]:
-        self.way.send(ROUTE, lambda outcome: self.told.append((self.clock.monotonic(), outcome)))
+        errand = cloud_errand(self.cloud, ROUTE)
+        self.way.send(errand, lambda outcome: self.told.append((self.clock.monotonic(), outcome)))
         while (alarm := self.clock.next_alarm()) is not None:
             self.clock.advance_to(alarm)
             self.clock.sound_due()
@@ -45,21 +46,21 @@ class Way:
     ("faults", "when", "outcome", "routed"),
     [
         ("actor-crashed", LATENCY, Done(b"null"), True),
-        ("cloud-call-lost", 120.0, LOST, False),
-        ("cloud-call-delayed seconds=20", 20.0 + LATENCY, Done(b"null"), True),
-        ("cloud-call-delayed seconds=130", 120.0, LOST, False),
-        ("cloud-call-answered status=500", 0.0, ServerFailure("injected: the cloud returned 500"), False),
-        ("cloud-call-answered status=409", 0.0, Conflict("injected: the cloud returned 409"), False),
+        ("call-lost", 120.0, LOST, False),
+        ("call-delayed seconds=20", 20.0 + LATENCY, Done(b"null"), True),
+        ("call-delayed seconds=130", 120.0, LOST, False),
+        ("call-answered status=500", 0.0, ServerFailure("injected: the cloud returned 500"), False),
+        ("call-answered status=409", 0.0, Conflict("injected: the cloud returned 409"), False),
         (
-            "cloud-call-answered status=429 seconds=5",
+            "call-answered status=429 seconds=5",
             0.0,
             Throttled("injected: the cloud returned 429", retry_after=5.0),
             False,
         ),
-        ("cloud-call-repeated", 2 * LATENCY, Conflict("10.0.0.0/24 is routed to n1"), True),
-        ("cloud-outcome-lost", 120.0, LOST, True),
-        ("cloud-outcome-delayed seconds=20", 20.0 + LATENCY, Done(b"null"), True),
-        ("cloud-outcome-delayed seconds=119", 120.0, LOST, True),
+        ("call-repeated", 2 * LATENCY, Conflict("10.0.0.0/24 is routed to n1"), True),
+        ("answer-lost", 120.0, LOST, True),
+        ("answer-delayed seconds=20", 20.0 + LATENCY, Done(b"null"), True),
+        ("answer-delayed seconds=119", 120.0, LOST, True),
     ],
 )
 def test_messages_and_their_handling_are_recorded(faults: str, when: float, outcome: Outcome, routed: bool) -> None:
@@ -69,13 +70,16 @@ def test_messages_and_their_handling_are_recorded(faults: str, when: float, outc
 
 
 def test_a_fault_strikes_the_calls_that_it_is_about() -> None:
-    assert Way("cloud-call-lost resource=instances").create_route() == [(LATENCY, Done(b"null"))]
-    assert Way("cloud-call-lost object=n2").create_route() == [(LATENCY, Done(b"null"))]
-    assert Way("cloud-call-lost process=manager-2").create_route() == [(LATENCY, Done(b"null"))]
-    assert Way("cloud-call-lost process=manager resource=routes object=n*").create_route() == [(120.0, LOST)]
+    assert Way("call-lost resource=instances").create_route() == [(LATENCY, Done(b"null"))]
+    assert Way("call-lost object=n2").create_route() == [(LATENCY, Done(b"null"))]
+    assert Way("call-lost process=manager-2").create_route() == [(LATENCY, Done(b"null"))]
+    assert Way("call-lost process=manager resource=routes object=n*").create_route() == [(120.0, LOST)]
 
 
 def test_scopes_of_calls() -> None:
+    def scope_of(call: CloudCall) -> tuple[str, str]:
+        return cloud_errand(FakeCloud(), call).scope
+
     assert scope_of(InstanceExists(NODE)) == ("instances", "n1")
     assert scope_of(ListRoutes("c")) == ("routes", "")
     assert scope_of(ROUTE) == ("routes", "n1")

@@ -53,7 +53,7 @@ def test_every_kind_is_drawn_with_what_it_needs_and_read_as_it_is_written(kind: 
         "actor-crashed whom=me",
         "actor-crashed 1..2 nonsense",
         "command-answered status=200",
-        "cloud-call-answered",
+        "call-answered",
     ],
 )
 def test_what_is_no_fault_is_refused_by_name(text: str) -> None:

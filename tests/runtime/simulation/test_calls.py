@@ -1,16 +1,18 @@
-"""Calls into a cloud on virtual time."""
+"""Calls on virtual time."""
 
 from __future__ import annotations
 
 from protocols.messages.cloud import InstanceExists
 from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
+from runtime.cloud.calls import cloud_errand
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import parse_faults
+from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.clock import VirtualClock
-from runtime.simulation.cloud import SimulatedCalls
 
-CALL = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')
+EXISTS = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')
+CALL = cloud_errand(FakeCloud(), EXISTS)
 
 
 def run_until(clock: VirtualClock, when: float) -> None:
@@ -23,19 +25,19 @@ def run_until(clock: VirtualClock, when: float) -> None:
 
 def test_a_call_takes_its_latency_and_is_noted() -> None:
     clock, outcomes = VirtualClock(), list[Outcome]()
-    calls = SimulatedCalls(FakeCloud(), clock=clock, latency=2.0)
+    calls = SimulatedCalls(clock=clock, latency=2.0)
     calls.send(CALL, outcomes.append)
     run_until(clock, 1.9)
     assert outcomes == []
     run_until(clock, 2.0)
     assert outcomes == [Done(b"true")]
-    assert calls.made == [(0.0, CALL)]
+    assert calls.made == [(0.0, EXISTS)]
 
 
 def test_the_faults_of_a_plan_strike_the_calls_of_their_process() -> None:
     clock = VirtualClock()
-    calls = SimulatedCalls(FakeCloud(), clock=clock)
-    calls.injector = Injector(parse_faults("cloud-call-lost process=manager"), seed=1, clock=clock)
+    calls = SimulatedCalls(clock=clock)
+    calls.injector = Injector(parse_faults("call-lost process=manager"), seed=1, clock=clock)
     lost, done = list[Outcome](), list[Outcome]()
     calls.way("manager").send(CALL, lost.append)
     calls.way("manager-2").send(CALL, done.append)
@@ -46,8 +48,8 @@ def test_the_faults_of_a_plan_strike_the_calls_of_their_process() -> None:
 
 def test_a_call_that_hangs_holds_its_thread_and_is_named() -> None:
     clock = VirtualClock()
-    calls = SimulatedCalls(FakeCloud(), clock=clock)
-    calls.injector = Injector(parse_faults("cloud-call-hung seconds=0 most=16"), seed=1, clock=clock)
+    calls = SimulatedCalls(clock=clock)
+    calls.injector = Injector(parse_faults("call-hung seconds=0 most=16"), seed=1, clock=clock)
     outcomes, way = list[Outcome](), calls.way("manager")
     for _ in range(17):
         way.send(CALL, outcomes.append)

@@ -147,8 +147,7 @@ def test_a_cloud_that_does_not_know_whether_a_machine_is_shut_down_taints_nothin
 
 
 def test_an_answer_about_a_node_that_is_ready_again_counts_no_more(cluster: SimulatedCluster, cloud: Cloud) -> None:
-    assert cluster.cloud is not None
-    cluster.cloud.latency = 30.0
+    cluster.calls.latency = 30.0
     cloud.machines.terminate("n1")
     cluster.create(NODES, node(ready="False"))
     cluster.run_for(10.0)
@@ -159,16 +158,15 @@ def test_an_answer_about_a_node_that_is_ready_again_counts_no_more(cluster: Simu
 
 
 def test_a_slow_answer_about_one_node_holds_up_no_other(cluster: SimulatedCluster, cloud: Cloud) -> None:
-    assert cluster.cloud is not None
-    cluster.cloud.latency = 40.0
+    cluster.calls.latency = 40.0
     cluster.create(NODES, node(ready="False"))
     cluster.run_for(2.0)
-    cluster.cloud.latency = 0.1
+    cluster.calls.latency = 0.1
     cloud.machines.terminate("n2")
     cluster.create(NODES, node(ready="False", name="n2"))
     cluster.run_for(2.0)
     assert cluster.get(NODES, "n2") is None
-    asked = [call for _, call in cluster.cloud.made if isinstance(call, InstanceExists)]
+    asked = [call for _, call in cluster.calls.made if isinstance(call, InstanceExists)]
     assert len(asked) == 2, "the first is still under way"
 
 
@@ -210,8 +208,7 @@ def test_whoever_fails_while_the_cloud_thinks_the_node_goes_once(
 ) -> None:
     cluster = make_cluster(cloud=cloud)
     system = cluster.manager(controllers=[SPEC], options=options_of("--cloud-provider=fake"))
-    assert cluster.cloud is not None
-    cluster.cloud.latency = 4.0
+    cluster.calls.latency = 4.0
     cloud.machines.terminate("n1")
     cluster.create(NODES, node(ready="False"))
     cluster.run_for(3.0)
@@ -222,8 +219,7 @@ def test_whoever_fails_while_the_cloud_thinks_the_node_goes_once(
 
 
 def test_a_namesake_that_has_registered_meanwhile_is_another_node(cluster: SimulatedCluster, cloud: Cloud) -> None:
-    assert cluster.cloud is not None
-    cluster.cloud.latency = 30.0
+    cluster.calls.latency = 30.0
     cloud.machines.terminate("n1")
     cluster.create(NODES, node(ready="False"))
     cluster.run_for(10.0)

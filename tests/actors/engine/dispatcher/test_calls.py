@@ -14,9 +14,9 @@ from protocols.messages.cloud import InstanceExists, ListRoutes
 from protocols.messages.commands import Command, Get, Submit
 from protocols.messages.lifecycle import Attach, Attached, LeaseHeld, LeaseLost
 from protocols.messages.outcomes import Done, Outcome, Refused, Settled
+from runtime.calls.pool import NOT_HELD
 from runtime.cloud.fake import FakeCloud
-from runtime.cloud.pool import NOT_HELD
-from runtime.simulation.cloud import SimulatedCalls
+from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.world import World
 from runtime.system.actor_system import ActorSpec
 from runtime.system.ledger import Ledger
@@ -31,7 +31,7 @@ class DispatcherRig:
     def __init__(self, log: FilteringBoundLogger, *, cloud: bool = True, **limits: Any) -> None:
         self.world = World(log=log)
         self.transport = ScriptedTransport()
-        self.calls = SimulatedCalls(FakeCloud(), clock=self.world.clock, latency=10.0)
+        self.calls = SimulatedCalls(clock=self.world.clock, latency=10.0)
         self.system = self.world.system()
         self.kept: list[Any] = []
         self.system.spawn(ActorSpec(name="me", build=partial(Probe, kept=self.kept)))
@@ -42,7 +42,8 @@ class DispatcherRig:
                 transport=self.transport,
                 ledger=Ledger(),
                 limits=DispatchLimits(**{"needs_lease": False, **limits}),
-                cloud=self.calls if cloud else None,
+                calls=self.calls,
+                cloud=FakeCloud() if cloud else None,
             ),
         )
         self.system.spawn(self.spec)

@@ -63,8 +63,7 @@ def test_each_nodes_range_is_routed_and_follows_the_node(make_cluster: Callable[
     assert routes(cloud) == {("n1", "10.120.0.0/24"), ("n2", "10.120.1.0/24")}
     assert condition(cluster, "n1") == ("False", "RouteCreated", "RouteController created a route")
     assert condition(cluster, "n3") is None
-    assert cluster.cloud is not None
-    hints = [call.hint for _, call in cluster.cloud.made if isinstance(call, CreateRoute)]
+    hints = [call.hint for _, call in cluster.calls.made if isinstance(call, CreateRoute)]
     assert uid_of(first) in hints
     cluster.delete(NODES, "n2")
     cluster.run_for(11.0)
@@ -127,20 +126,18 @@ def test_addresses_that_change_are_routed_anew(make_cluster: Callable[..., Simul
     cluster.run_for(11.0)
     (route,) = cloud.routes.list(CLUSTER)
     assert route.addresses == frozenset([("InternalIP", "192.0.2.77")])
-    assert cluster.cloud is not None
-    times = {type(call): when for when, call in cluster.cloud.made}
-    assert times[CreateRoute] >= times[DeleteRoute] + cluster.cloud.latency, "the old one goes first"
+    times = {type(call): when for when, call in cluster.calls.made}
+    assert times[CreateRoute] >= times[DeleteRoute] + cluster.calls.latency, "the old one goes first"
 
 
 def test_a_namesake_of_a_routed_node_waits_for_its_own_route(make_cluster: Callable[..., SimulatedCluster]) -> None:
     cloud = FakeCloud()
     cluster = start(make_cluster, cloud)
     cluster.run_for(1.0)
-    assert cluster.cloud is not None
-    cluster.cloud.latency = 8.0
+    cluster.calls.latency = 8.0
     cluster.create(NODES, TWO[0])
     cluster.run_for(20.0)
-    assert any(isinstance(call, CreateRoute) for _, call in cluster.cloud.made)
+    assert any(isinstance(call, CreateRoute) for _, call in cluster.calls.made)
     cluster.delete(NODES, "n1")
     cluster.create(NODES, routed_node("n1", "10.120.7.0/24"))
     cluster.run_for(8.0)
@@ -164,8 +161,7 @@ def test_a_table_that_shows_the_past_costs_no_living_node_its_route(
     cluster.delete(NODES, "n2")
     cluster.run_for(12.0)
     assert routes(cloud) == {("n1", "10.120.0.0/24")}
-    assert cluster.cloud is not None
-    deleted = [decode_route(call.route).node for _, call in cluster.cloud.made if isinstance(call, DeleteRoute)]
+    deleted = [decode_route(call.route).node for _, call in cluster.calls.made if isinstance(call, DeleteRoute)]
     assert deleted == ["n2"]
 
 
@@ -188,8 +184,7 @@ def test_a_cloud_without_routes_is_asked_once(make_cluster: Callable[..., Simula
     cloud.routes = None  # type: ignore[assignment]
     cluster = start(make_cluster, cloud)
     cluster.run_for(60.0)
-    assert cluster.cloud is not None
-    assert len(cluster.cloud.made) == 1
+    assert len(cluster.calls.made) == 1
 
 
 def test_passes_are_counted_from_their_start(make_cluster: Callable[..., SimulatedCluster]) -> None:
@@ -197,9 +192,8 @@ def test_passes_are_counted_from_their_start(make_cluster: Callable[..., Simulat
     cluster = make_cluster(cloud=cloud)
     options = options_of("--cloud-provider=fake", "--cluster-cidr=10.120.0.0/16", "--route-reconciliation-period=10s")
     system = cluster.manager(controllers=[SPEC], options=options)
-    assert cluster.cloud is not None
-    cluster.cloud.latency = 4.0
+    cluster.calls.latency = 4.0
     cluster.run_for(65.0)
-    began = [when for when, _ in cluster.cloud.made]
+    began = [when for when, _ in cluster.calls.made]
     assert [round(later - first) for first, later in pairwise(began)] == [10] * 6
     assert system.metrics.counter(ROUTE_SYNCS).value == len(began)

@@ -1,0 +1,181 @@
+"""Calls of the world outside: of what is neither the API server's nor decided in a function.
+
+    answer = yield from call(self._directory.remove, uid, timeout=10)  # `await` in a coroutine
+
+The function is called apart from the actors: a plain one in a thread, an async one on an event loop. Only the key that
+called it waits. It may be called again with the same arguments, as every step of a reconciliation: after a crash, or if
+its answer was lost.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar, overload
+
+from actors.reconciliation.reconciler import Step, Word, step
+from protocols.codec import pack, unpack
+from protocols.messages.calls import Call
+from protocols.messages.outcomes import CommandFailed, Done, Outcome, Raised
+from runtime.calls.errands import Errand, carry_out, carry_out_async
+
+T = TypeVar("T")
+But = type[Exception] | type[Outcome]  # an exception that the function raises, or an outcome of the call
+
+
+@dataclass(frozen=True, slots=True)
+class Outside(Call):
+    """A Call with the function that it calls, which no message carries: on the wire it is a Call."""
+
+    target: Callable[[], Any] = field(kw_only=True, compare=False, repr=False)
+    is_async: bool = field(kw_only=True, compare=False, repr=False)
+
+    def errand(self, *, sender: str, incarnation: int, most: int | None) -> Errand:
+        make = carry_out_async if self.is_async else carry_out
+        return Errand(
+            command=Call(self.function, self.arguments, self.timeout, self.key),
+            what=f"{self.function} {self.key}".rstrip(),
+            scope=(self.function, self.key),
+            run=partial(make, self.target, self.function),
+            timeout=self.timeout,
+            is_async=self.is_async,
+            sender=sender,
+            incarnation=incarnation,
+            most=most,
+        )
+
+
+def outside(
+    function: Callable[..., Any], /, *args: Any, timeout: float = 30.0, key: str = "", **kwargs: Any
+) -> Outside:
+    """The command that calls function(*args, **kwargs) outside; it may stand in a list with others, which go together.
+
+    Its outcomes: Done, whose body `answer_of` reads; Raised; Unknown: it did not return in time, was cancelled or lost,
+    and may have done what it does; Refused: it was not made. For what to pass and the rest, see `call`.
+    """
+    if not callable(function):
+        raise TypeError(
+            f"call takes a function and its arguments apart, call(f, x), not what it returned: {function!r:.80}"
+        )
+    if not timeout > 0:
+        raise ValueError(f"the time-out of a call is more than 0 seconds, got {timeout!r}")
+    name = _name_of(function)
+    for what, value in [*((f"argument {n}", one) for n, one in enumerate(args, start=1)), *kwargs.items()]:
+        try:
+            pack(value)
+        except (TypeError, ValueError) as err:
+            hint = "; a function may bring it along, as a method or by functools.partial"
+            raise type(err)(f"{what} of {name}: {err}{hint}") from err
+    return Outside(
+        name,
+        pack([args, kwargs]),
+        float(timeout),
+        key,
+        target=partial(function, *args, **kwargs),
+        is_async=_is_async(function),
+    )
+
+
+@overload
+def call(
+    function: Callable[..., Awaitable[T]], /, *args: Any, timeout: float = ..., key: str = ..., **kwargs: Any
+) -> Word[T]: ...
+@overload
+def call(function: Callable[..., T], /, *args: Any, timeout: float = ..., key: str = ..., **kwargs: Any) -> Word[T]: ...
+@overload
+def call(
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    but: tuple[But, ...],
+    timeout: float = ...,
+    key: str = ...,
+    **kwargs: Any,
+) -> Word[Any]: ...
+def call(
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    timeout: float = 30.0,
+    key: str = "",
+    but: tuple[But, ...] = (),
+    **kwargs: Any,
+) -> Word[Any]:
+    """What function(*args, **kwargs) returns, called outside of the actor.
+
+    Arguments and what it returns are plain values: None, numbers, text, bytes, and lists and maps of them, since they
+    go into the journal, from which a replay takes them in place of the call. A tuple comes back as a list.
+
+    timeout: seconds from its begin; before that it waits for a thread 30 s at most, and without a bound for other calls
+    of its controller (ControllerSpec.calls). An async function is cancelled then, and when its controller is replaced
+    or ends; a thread cannot be, and what it does it does. key: what it is about, for journals, health checks and the
+    scopes of faults; empty: the key that is reconciled.
+
+    Raises CommandFailed, with failure Raised, Unknown or Refused (see `outside`). but: exceptions of the function and
+    types of outcomes that are returned instead; `Raised.is_a(KeyError)` tells which it was.
+    Raises TypeError and ValueError at once on what cannot be called or passed.
+    """
+    return _called(outside(function, *args, timeout=timeout, key=key, **kwargs), but)
+
+
+@step
+def _called(command: Outside, but: tuple[But, ...]) -> Step[Any]:
+    outcome: Outcome = yield command
+    if isinstance(outcome, Done):
+        return unpack(outcome.body)
+    for one in but:
+        if isinstance(outcome, one) or (
+            isinstance(outcome, Raised) and issubclass(one, Exception) and outcome.is_a(one)
+        ):
+            return outcome
+    raise CommandFailed(command, outcome)
+
+
+def answer_of(outcome: Done) -> Any:
+    """What the function of an `outside` command returned."""
+    return unpack(outcome.body)
+
+
+def _bare(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _name_of(function: Any) -> str:
+    function = _bare(function)
+    name: str = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return name.rpartition("<locals>.")[2]
+
+
+def _is_async(function: Any) -> bool:
+    function = _bare(function)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+class Functions:
+    """Where the dispatcher finds the functions of the calls that were submitted to it. For any thread."""
+
+    def __init__(self) -> None:
+        self._lent: dict[tuple[str, int], tuple[Callable[[int, int], object], int | None]] = {}
+
+    def lend(self, sender: str, incarnation: int, find: Callable[[int, int], object], *, most: int | None) -> None:
+        """find: returns the command of a ticket and index that waits for its outcome, None without one.
+
+        most: calls of this sender at a time; None: as many as there are.
+        """
+        self._lent[sender, incarnation] = find, most
+
+    def withdraw(self, sender: str, incarnation: int) -> None:
+        self._lent.pop((sender, incarnation), None)
+
+    def errand(self, sender: str, incarnation: int, ticket: int, index: int) -> Errand | None:
+        """None if nobody waits for it any more."""
+        find, most = self._lent.get((sender, incarnation), (None, None))
+        command = None if find is None else find(ticket, index)
+        if not isinstance(command, Outside):
+            return None
+        return command.errand(sender=sender, incarnation=incarnation, most=most)

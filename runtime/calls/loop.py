@@ -1,0 +1,90 @@
+"""Calls of async functions, as tasks of an event loop in a daemon thread, which is started with the first of them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+from protocols.messages.outcomes import Outcome, Unknown
+from runtime.calls.errands import Errand, HungCall, OnOutcome, raised
+from runtime.calls.pool import Line, PoolLimits
+from runtime.process.event_loop import new_event_loop
+from runtime.scheduling.clock import Clock
+from runtime.scheduling.permits import ALWAYS, Permit
+
+LIMITS = PoolLimits(workers=128, most=256)  # a task holds no thread
+CANCELLED = Unknown("cancelled")
+
+
+class LoopCalls:
+    """A call whose time is over is cancelled; if it goes on all the same, it counts as hung until it ends."""
+
+    def __init__(self, *, clock: Clock, limits: PoolLimits = LIMITS) -> None:
+        self._line = Line(
+            clock=clock, limits=limits, do=self._do, make=self._make, interrupt=lambda number: self._interrupt(number)
+        )
+        self._tasks: dict[int, asyncio.Task[Outcome]] = {}
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        self._line.pool.add(errand, on_outcome, permit)
+
+    def cancel(self, sender: str, before: int) -> None:
+        self._line.pool.cancel(sender, before)
+
+    def hung(self) -> Sequence[HungCall]:
+        return self._line.pool.hung()
+
+    def close(self) -> None:
+        self._line.pool.close()
+        with self._lock:
+            loop = None if self._closed else self._loop
+            self._closed = True
+        if loop is not None:
+            loop.call_soon_threadsafe(self._stop_once_idle, loop)
+
+    def _do(self, what: Callable[[], None]) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            if self._loop is None:
+                self._loop = new_event_loop()
+                threading.Thread(target=self._run, args=(self._loop,), name="calls-loop", daemon=True).start()
+            self._loop.call_soon_threadsafe(what)
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()
+
+    # On the loop's thread.
+
+    def _make(self, number: int, errand: Errand) -> None:
+        task = self._tasks[number] = asyncio.get_running_loop().create_task(errand.run(), name=errand.what)
+        task.add_done_callback(lambda done: self._done(number, done))
+
+    def _done(self, number: int, task: asyncio.Task[Outcome]) -> None:
+        del self._tasks[number]
+        if task.cancelled():
+            outcome: Outcome = CANCELLED
+        elif (err := task.exception()) is not None:
+            outcome = raised(err)
+        else:
+            outcome = task.result()
+        self._line.returned(number, outcome)
+        if self._closed:
+            self._stop_once_idle(task.get_loop())
+
+    def _interrupt(self, number: int) -> None:
+        task = self._tasks.get(number)
+        if task is not None:
+            task.cancel()
+
+    def _stop_once_idle(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._tasks:
+            loop.stop()

@@ -1,0 +1,153 @@
+"""An asyncio event loop on virtual time: coroutines run in the simulator's thread, and their waits take virtual time.
+
+asyncio's own tasks, futures, locks, queues and time-outs work on it, as they need no more of a loop than callbacks and
+a clock. What waits for sockets, threads or processes raises: in a simulation nothing outside moves on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from runtime.simulation.blocking import BlockingCallError, guarded
+from runtime.simulation.clock import VirtualClock
+from runtime.simulation.side_threads import SideThread
+
+T = TypeVar("T")
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """thread: that which its callbacks run in; they stop with it."""
+
+    def __init__(self, clock: VirtualClock, thread: SideThread) -> None:
+        self._clock, self._thread = clock, thread
+        self._due: deque[asyncio.Handle] = deque()
+        self._running = False
+        self._broken: BaseException | None = None
+
+    def start(self, coroutine: Coroutine[Any, Any, T], ended: Callable[[T | None], None]) -> Callable[[], None]:
+        """Run it up to its first wait, and on from there as time goes on. ended: called with what it returned, None if
+        it was cancelled. Returns how to cancel it.
+        """
+        task: asyncio.Task[T] = asyncio.Task(coroutine, loop=self)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # of a process that crashes, no task ends
+
+        def done(task: asyncio.Task[T]) -> None:
+            ended(None if task.cancelled() else task.result())
+
+        task.add_done_callback(done)
+        self._run()
+
+        def cancel() -> None:
+            task.cancel()
+            self._run()
+
+        return cancel
+
+    def _run(self) -> None:
+        """All that can be done now."""
+        if self._running:
+            return
+        before = events._get_running_loop()
+        self._running = True
+        events._set_running_loop(self)
+        try:
+            with guarded():
+                while self._due:
+                    handle = self._due.popleft()
+                    if not handle.cancelled():
+                        handle._run()
+        finally:
+            events._set_running_loop(before)
+            self._running = False
+        if self._broken is not None:
+            err, self._broken = self._broken, None
+            raise err
+
+    # What asyncio asks of a loop.
+
+    def time(self) -> float:
+        return self._clock.monotonic()
+
+    def call_soon(  # type: ignore[override]  # without its type variables, which only its callers need
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._due.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_at(  # type: ignore[override]  # without its type variables, which only its callers need
+        self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+
+        def sound() -> None:
+            self._due.append(handle)
+            self._run()
+
+        self._clock.call_once(when, lambda: self._thread.do(sound))
+        return handle
+
+    def call_later(  # type: ignore[override]  # without its type variables, which only its callers need
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + max(0.0, delay), callback, *args, context=context)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, **options)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        return task
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return False
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """What a callback raises ends the run of the simulation: it is a bug of ours, or of what is called."""
+        self._broken = context.get("exception") or RuntimeError(context["message"])
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Its alarm finds it cancelled."""
+
+
+_OUTSIDE = (
+    "sock_",
+    "create_",
+    "getaddr",
+    "getname",
+    "connect_",
+    "add_",
+    "subprocess_",
+    "start_tls",
+    "sendfile",
+    "run_in_",
+)
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise BlockingCallError(
+            f"the event loop's {name}: what is called in a simulation waits for no socket, thread or process; give the "
+            "controller a fake there, which may await asyncio.sleep"
+        )
+
+    return refuse
+
+
+for _name in vars(asyncio.AbstractEventLoop):
+    if _name.startswith(_OUTSIDE) and _name not in vars(VirtualLoop):
+        setattr(VirtualLoop, _name, _refusing(_name))
