@@ -2,6 +2,7 @@
 
 scheduling/ process/         clock, work queue, backoff, rate limits; child processes, signals, files, event loop
 flags/ logs/ metrics/        how flags are declared and read, log lines written, figures counted
+calls/                       what is done outside of the actors: threads, an event loop
 system/ tables/ cloud/       actors: names, incarnations, supervision, journal; what informers see; clouds
 client/                      HTTP to an API server: configuration, credentials, connections, watches
 apiserver/ serving/ faults/  an API server of our own; health and metrics over HTTP; faults and when they strike
