@@ -60,6 +60,23 @@ def next_condition(
     return condition
 
 
+def changed_condition(
+    conditions: Conditions,
+    type: str,
+    status: ConditionStatus | bool,
+    reason: str,
+    message: str = "",
+    *,
+    now: float,
+    observed_generation: int | None = None,
+) -> Object | None:
+    """The condition alone, for a patch that merges by type; None if it is there like this. See set_condition."""
+    current = find_condition(conditions, type)
+    new = next_condition(current, type, status, reason, message, now=now, observed_generation=observed_generation)
+    is_there = current is not None and all(current.get(field) == value for field, value in new.items())
+    return None if is_there else new
+
+
 def set_condition(
     conditions: Conditions,
     type: str,

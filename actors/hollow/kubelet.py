@@ -16,7 +16,7 @@ from actors.hollow import behaviour, pod_status
 from actors.hollow.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from actors.hollow.fleet import HollowNode
 from actors.hollow.images import Said
-from actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, status_patch
+from actors.hollow.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
 from actors.hollow.timing import MANY, look_again
 from actors.reconciliation import (
     Change,
@@ -26,13 +26,12 @@ from actors.reconciliation import (
     Step,
     Watch,
     delete,
+    merge_status,
     must,
-    patch,
     record,
 )
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.messages.commands import PatchType
 from protocols.messages.outcomes import Conflict, NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, metadata, name_of
@@ -132,7 +131,7 @@ class HollowKubelet:
         for said in plan.said:
             path = _field_path(pod, said)
             yield record(PODS, pod, said.type, said.reason, said.message, field_path=path)
-        yield from self._write(key, pod, plan)
+        yield from self._write(pod, plan)
         return None if plan.due is None else look_again(due=plan.due, now=now)
 
     def _running(self, entry: Entry, pod: Object, node: Object, *, now: float) -> PodPlan:
@@ -151,11 +150,10 @@ class HollowKubelet:
             self._remembered.pop(entry.key, None)
         return plan
 
-    def _write(self, key: Key, pod: Object, plan: PodPlan) -> Step[None]:
-        changes = status_patch(pod, plan.status)
-        if changes is not None:
-            command = patch(PODS, key, changes, patch_type=PatchType.STRATEGIC, subresource="status")
-            yield from must(command, but=(NotFound,))
+    def _write(self, pod: Object, plan: PodPlan) -> Step[None]:
+        changes = status_changes(pod, plan.status)
+        if changes:
+            yield from must(merge_status(PODS, pod, changes), but=(NotFound,))
 
     def _stop(self, entry: Entry, pod: Object, node: Object) -> Step[RequeueAfter | None]:
         key, uid = entry.key, entry.uid
@@ -169,12 +167,11 @@ class HollowKubelet:
             due = stopping.since + min(needed, grace)
             if now < due:
                 return look_again(due=due, now=now)
-            yield from self._write(key, pod, pod_status.ended(pod, killed=needed > grace, now=self._clock.now()))
+            yield from self._write(pod, pod_status.ended(pod, killed=needed > grace, now=self._clock.now()))
         self._forget(key)
         if grace == 0 and metadata(pod).get("finalizers"):
             return None  # as good as deleted: only its finalizers hold it
-        command = delete(PODS, key, uid=uid, grace_seconds=0, depends_on=((PODS, key),))
-        yield from must(command, but=(NotFound, Conflict))
+        yield from must(delete(PODS, entry, grace_seconds=0, depends_on=((PODS, key),)), but=(NotFound, Conflict))
         return None
 
     def _pod_ips(self, entry: Entry, pod: Object, node: Object) -> list[str]:

@@ -109,9 +109,7 @@ class HollowNodes:
         node = self._nodes.get(key)
         if hollow is None:
             if node is not None and is_hollow(node):
-                yield from must(
-                    delete(NODES, key, uid=uid_of(node), depends_on=((NODES, key),)), but=(NotFound, Conflict)
-                )
+                yield from must(delete(NODES, node, depends_on=((NODES, key),)), but=(NotFound, Conflict))
             return None
         quiet = Silence(False, None) if node is None else silence(node, now=self._clock.now())
         if quiet.silent:  # its next change brings us back

@@ -25,7 +25,7 @@ from actors.hollow.containers import (
 from actors.hollow.images import Said
 from actors.hollow.scripts import scripts_of
 from protocols.conditions import find_condition
-from protocols.objects import Object, metadata, uid_of
+from protocols.objects import Object, metadata
 from protocols.times import format_time, parse_time
 
 INITIALIZED, READY, CONTAINERS_READY = "Initialized", "Ready", "ContainersReady"
@@ -232,8 +232,8 @@ def _plan(pod: Object, init: Sequence[Object], containers: Sequence[Object], pha
     return {**plan, "observedGeneration": generation} if generation else plan
 
 
-def status_patch(pod: Object, desired: Mapping[str, Any]) -> Object | None:
-    """The strategic merge patch that makes it so, for this very pod; None if it is so already.
+def status_changes(pod: Object, desired: Mapping[str, Any]) -> Object:
+    """What merge_status has to write to make it so; empty if it is so already.
 
     Conditions are those that differ; the server merges them by type.
     """
@@ -243,7 +243,7 @@ def status_patch(pod: Object, desired: Mapping[str, Any]) -> Object | None:
         changes["conditions"] = _differing(status.get("conditions"), desired["conditions"])
         if not changes["conditions"]:
             del changes["conditions"]
-    return {"metadata": {"uid": uid_of(pod)}, "status": changes} if changes else None
+    return changes
 
 
 def _differing(current: Any, desired: Sequence[Object]) -> list[Object]:

@@ -28,17 +28,26 @@ from actors.hollow.fitting import (
 )
 from actors.hollow.placements import Placement, Placements
 from actors.hollow.timing import MANY, look_again
-from actors.reconciliation import Change, Interest, Reconciliation, RequeueAfter, Step, Watch, must, patch, record
+from actors.reconciliation import (
+    Change,
+    Interest,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    merge_status,
+    must,
+    record,
+)
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerSpec, Queue
-from protocols.conditions import find_condition
-from protocols.messages.commands import Create, PatchType
+from protocols.conditions import changed_condition
+from protocols.messages.commands import Create
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
 from protocols.messages.watching import EventType
 from protocols.objects import Key, Object, encode_object, split_key
 from protocols.pods import is_terminal
 from protocols.resources import NODES, PODS
-from protocols.times import format_time
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -226,11 +235,12 @@ class HollowScheduler:
         wait.until = self._clock.monotonic() + backoff
         message = failure_message(len(self._order), reasons)
         yield record(PODS, pod, "Warning", "FailedScheduling", message)
-        condition = _unschedulable(pod, message, now=self._clock.now())
+        conditions = (pod.get("status") or {}).get("conditions")
+        condition = changed_condition(
+            conditions, "PodScheduled", False, "Unschedulable", message, now=self._clock.now()
+        )
         if condition is not None:
-            changes = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [condition]}}
-            command = patch(PODS, key, changes, patch_type=PatchType.STRATEGIC, subresource="status")
-            yield from must(command, but=(NotFound, Conflict))
+            yield from must(merge_status(PODS, pod, {"conditions": [condition]}), but=(NotFound, Conflict))
         return RequeueAfter(backoff)
 
 
@@ -242,18 +252,6 @@ def _is_unassigned(entry: Entry) -> bool:
 def _is_ours(pod: Object) -> bool:
     spec = pod["spec"]
     return (spec.get("schedulerName") or SCHEDULER_NAME) == SCHEDULER_NAME and not spec.get("schedulingGates")
-
-
-def _unschedulable(pod: Object, message: str, *, now: float) -> Object | None:
-    """The condition to write; None if the pod has it."""
-    known = find_condition((pod.get("status") or {}).get("conditions"), "PodScheduled")
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    if known is not None and known.get("status") == "False":
-        if known.get("reason") == "Unschedulable" and known.get("message") == message:
-            return None
-        if known.get("lastTransitionTime"):
-            return {**condition, "lastTransitionTime": known["lastTransitionTime"]}
-    return {**condition, "lastTransitionTime": format_time(now)}
 
 
 SPEC = ControllerSpec(

@@ -20,7 +20,17 @@ the key retried with backoff.
 `async def reconcile` is the same with `await` in the place of `yield` and `yield from`.
 """
 
-from actors.reconciliation.commands import apply, create, delete, get_live, list_live, patch, record, update
+from actors.reconciliation.commands import (
+    apply,
+    create,
+    delete,
+    get_live,
+    list_live,
+    merge_status,
+    patch,
+    record,
+    update,
+)
 from actors.reconciliation.ensuring import ensure
 from actors.reconciliation.failures import Retry, TerminalError
 from actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
@@ -76,6 +86,7 @@ __all__ = [
     "its_controller",
     "itself",
     "list_live",
+    "merge_status",
     "must",
     "must_all",
     "must_object",

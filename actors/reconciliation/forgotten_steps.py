@@ -33,6 +33,7 @@ WORDS = frozenset(
         commands.delete,
         commands.get_live,
         commands.list_live,
+        commands.merge_status,
         commands.record,
         outside,
     }

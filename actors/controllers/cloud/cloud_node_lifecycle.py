@@ -95,7 +95,7 @@ class CloudNodeLifecycleReconciler:
         self._log.info("deleting node, it is not in the cloud", node=name, uid=entry.uid)
         message = f"Deleting node {name} because it does not exist in the cloud provider"
         yield record(NODES, node, "Normal", "DeletingNode", message)
-        outcome = yield delete(NODES, name, uid=entry.uid, depends_on=((NODES, name),))
+        outcome = yield delete(NODES, entry, depends_on=((NODES, name),))
         if not isinstance(outcome, Done | NotFound | Conflict):
             yield record(
                 NODES, node, "Warning", "DeletingNodeFailed", f"Failed deleting node {name}: {outcome.message}"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from actors.controllers.shared.pod_disruption import disruption_condition, observed_generation, patch_status
+from actors.controllers.shared.pod_disruption import disruption_condition, observed_generation
 from actors.options import ControllerOptions
 from actors.reconciliation import (
     Reconciliation,
@@ -26,6 +26,7 @@ from actors.reconciliation import (
     batches,
     delete,
     get_live,
+    merge_status,
     together,
 )
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
@@ -210,7 +211,7 @@ class PodGarbageCollector:
             )
             if condition is not None:
                 changes["conditions"] = [condition]
-        return patch_status(pod.key, obj, changes)
+        return merge_status(PODS, obj, changes)
 
     def _together(self, pods: Sequence[Entry], commands: Sequence[Command], reason: Reason) -> Step[set[Key]]:
         """One command for each pod. Returns the keys of those whose command failed."""
@@ -233,7 +234,7 @@ class PodGarbageCollector:
 def _deletion(pod: Entry) -> Command:
     node = pod.facts.node
     on_node = ((NODES, node),) if node else ()
-    return delete(PODS, pod.key, uid=pod.uid, grace_seconds=0, depends_on=((PODS, pod.key), *on_node))
+    return delete(PODS, pod, grace_seconds=0, depends_on=((PODS, pod.key), *on_node))
 
 
 def deletion_meter(metrics: Metrics) -> DeletionMeter:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
-from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition, patch_status
+from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition
 from actors.reconciliation import (
     Change,
     Interest,
@@ -32,6 +32,7 @@ from actors.reconciliation import (
     Watch,
     delete,
     get_live,
+    merge_status,
     must,
 )
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
@@ -251,10 +252,10 @@ class TaintEvictionReconciler:
     def _delete(self, key: Key, pod: Object, eviction: _Eviction) -> Step[None]:
         condition = disruption_condition(pod, reason=REASON, message=MESSAGE, now=self._clock.now())
         if condition is not None:
-            outcome = yield from must(patch_status(key, pod, {"conditions": [condition]}), but=(NotFound,))
+            outcome = yield from must(merge_status(PODS, pod, {"conditions": [condition]}), but=(NotFound,))
             if isinstance(outcome, NotFound) or not (yield from self._stands(key, eviction)):
                 return
-        command = delete(PODS, key, uid=eviction.uid, depends_on=((PODS, key), (NODES, eviction.node)))
+        command = delete(PODS, pod, depends_on=((PODS, key), (NODES, eviction.node)))
         outcome = yield from must(command, but=(NotFound,))
         if isinstance(outcome, Done):
             self._evicted(self._clock.monotonic() - eviction.due)

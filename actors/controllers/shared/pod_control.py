@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from actors.controllers.shared.generated_names import as_if_generated, generate_name
-from actors.reconciliation import Step, delete, record, slow_start, together
+from actors.reconciliation import Step, delete, own, record, slow_start, together
 from protocols.messages.commands import Command, Create
 from protocols.messages.outcomes import (
     AlreadyExists,
@@ -38,9 +38,9 @@ from protocols.objects import (
     encode_object,
     key_of,
     make_key,
+    metadata,
     name_of,
     namespace_of,
-    owner_reference,
     split_key,
 )
 from protocols.resources import PODS, Resource
@@ -63,9 +63,8 @@ class PodForm:
         self.namespace, self.base = namespace_of(owner), generate_name(name_of(owner))
         pod_meta: dict[str, Any] = {"generateName": self.base, "namespace": self.namespace}
         pod_meta.update({name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)})
-        reference = owner_reference(owner, api_version=owners.api_version, kind=owners.kind)
-        pod_meta["ownerReferences"] = [reference]
-        self._after_name = b"," + encode_object(pod_meta)[1:] + b',"spec":' + encode_object(spec) + b"}"
+        owned = metadata(own({"metadata": pod_meta}, by=owner, of=owners))
+        self._after_name = b"," + encode_object(owned)[1:] + b',"spec":' + encode_object(spec) + b"}"
 
     def create(self, name: str) -> Create:
         """The command that creates the pod of this name."""
@@ -140,7 +139,7 @@ def delete_pods(pods: Iterable[Entry], *, owner: Object, owners: Resource) -> St
     """
     result = Deletions()
     grounds = (PODS, (owners, key_of(owner)))
-    commands = [delete(PODS, pod.key, uid=pod.uid, depends_on=grounds) for pod in pods]
+    commands = [delete(PODS, pod, depends_on=grounds) for pod in pods]
     outcomes = yield from together(commands)
     for command, outcome in zip(commands, outcomes, strict=True):
         match outcome:

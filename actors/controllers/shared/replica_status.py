@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from actors.controllers.shared.status import without_zeros
-from protocols.conditions import find_condition, with_condition, without_condition
+from protocols.conditions import find_condition, set_condition, without_condition
 from protocols.objects import Object
 from protocols.pods import PodFacts
-from protocols.times import format_time
 
 REPLICA_FAILURE = "ReplicaFailure"
 
@@ -70,9 +69,7 @@ def next_status(
     if failure is None and known is not None:
         conditions = without_condition(before, REPLICA_FAILURE)
     elif failure is not None and known is None:
-        reason, message = failure
-        condition = {"type": REPLICA_FAILURE, "status": "True", "lastTransitionTime": format_time(now)}
-        conditions = with_condition(before, condition | {"reason": reason, "message": message})
+        conditions = set_condition(before, REPLICA_FAILURE, "True", *failure, now=now)
     numbers = {
         "replicas": counts.replicas,
         "fullyLabeledReplicas": counts.fully_labeled,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 from actors.controllers.shared.cluster_ranges import Network, pod_cidrs
-from protocols.conditions import find_condition
+from protocols.conditions import find_condition, next_condition
 from protocols.objects import Object, name_of
 from protocols.routes import Route
 from protocols.times import format_time
@@ -93,12 +93,5 @@ def network_condition(node: Object, *, routed: bool, now: float) -> Object | Non
     known = find_condition((node.get("status") or {}).get("conditions"), NETWORK_UNAVAILABLE)
     if known is not None and known.get("status") == status and known.get("reason") == reason:
         return None
-    stamp = format_time(now)
-    return {
-        "type": NETWORK_UNAVAILABLE,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": stamp,
-        "lastHeartbeatTime": stamp,
-    }
+    written = next_condition(None, NETWORK_UNAVAILABLE, not routed, reason, message, now=now)
+    return {**written, "lastHeartbeatTime": format_time(now)}

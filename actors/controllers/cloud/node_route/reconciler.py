@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from actors.controllers.cloud.node_route.plan import RoutePlan, is_ours, network_condition, plan_routes
 from actors.controllers.shared.cluster_ranges import Network, pod_cidrs
-from actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, in_batches, patch, record
+from actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, in_batches, merge_status, record
 from protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
-from protocols.messages.commands import Command, PatchType
+from protocols.messages.commands import Command
 from protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
 from protocols.objects import Object, uid_of
 from protocols.resources import NODES
@@ -154,8 +154,7 @@ class NodeRouteReconciler:
             routed = bool(wanted) and all(one in kept or (name, one) in made for one in wanted)
             condition = network_condition(node, routed=routed, now=self._clock.now())
             if condition is not None:
-                body = {"status": {"conditions": [condition]}}
-                patches.append(patch(NODES, name, body, patch_type=PatchType.STRATEGIC, subresource="status"))
+                patches.append(merge_status(NODES, node, {"conditions": [condition]}))
         for command, outcome in zip(patches, (yield from in_batches(patches, BATCH)), strict=True):
             if isinstance(outcome, Done):
                 self._log.info("network condition written", node=command.key)

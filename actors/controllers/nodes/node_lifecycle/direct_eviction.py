@@ -109,7 +109,7 @@ class DirectEviction:
         for pod in doomed:
             message = f"Marking for deletion Pod {name_of(pod)} from Node {name}"
             yield record(PODS, pod, "Normal", "NodeControllerEviction", message)
-        commands = [delete(PODS, key_of(pod), uid=uid_of(pod), depends_on=grounds(pod)) for pod in doomed]
+        commands = [delete(PODS, pod, depends_on=grounds(pod)) for pod in doomed]
         yield from must_all(commands, but=GONE)
         self._log.info("pods of node deleted", node=name, pods=len(doomed))
         if name not in self._since or self._since[name][0] != uid:
@@ -151,9 +151,7 @@ class DirectEviction:
 
     def force(self, pods: Sequence[Object]) -> Step[None]:
         """Delete these pods with grace period 0."""
-        commands = [
-            delete(PODS, key_of(pod), uid=uid_of(pod), grace_seconds=0, depends_on=grounds(pod)) for pod in pods
-        ]
+        commands = [delete(PODS, pod, grace_seconds=0, depends_on=grounds(pod)) for pod in pods]
         for pod in pods:
             self._log.info("pod deleted by force", pod=key_of(pod))
         yield from must_all(commands, but=GONE)

@@ -24,7 +24,7 @@ from actors.controllers.nodes.node_lifecycle.taints import NOTHING, taint_patch,
 from actors.controllers.nodes.node_lifecycle.zone_queues import Waiting, ZoneQueues
 from actors.controllers.nodes.node_lifecycle.zone_states import ZoneStates
 from actors.controllers.nodes.node_lifecycle.zones import Mode
-from actors.reconciliation import Step, batches, patch, together
+from actors.reconciliation import Step, in_batches, patch
 from protocols.messages.outcomes import Done
 from protocols.messages.recording import Record
 from protocols.nodes import NodeFacts
@@ -133,19 +133,15 @@ class NodeMonitor:
     def _remove_taints(self, entries: Iterable[Entry]) -> Step[None]:
         """Remove NoExecute taints from the nodes of spared zones. The next pass tries again what failed."""
         tainted = [entry for entry in entries if entry.facts.no_execute and entry.facts.zone in self.spared]
-        wall = self._clock.now()
-        for batch in batches(tainted, BATCH):
-            outcomes = yield from together(
-                [
-                    patch(NODES, entry.key, taint_patch(self._nodes.object_of(entry), entry.facts, NOTHING, wall))
-                    for entry in batch
-                ]
-            )
-            for entry, outcome in zip(batch, outcomes, strict=True):
-                if isinstance(outcome, Done):
-                    self._log.info("taints taken back", node=entry.key, zone=entry.facts.zone)
-                else:
-                    self._log.warning("taints not taken back", node=entry.key, error=describe(outcome))
+        wall, nodes = self._clock.now(), self._nodes
+        patches = [
+            patch(NODES, one.key, taint_patch(nodes.object_of(one), one.facts, NOTHING, wall)) for one in tainted
+        ]
+        for entry, outcome in zip(tainted, (yield from in_batches(patches, BATCH)), strict=True):
+            if isinstance(outcome, Done):
+                self._log.info("taints taken back", node=entry.key, zone=entry.facts.zone)
+            else:
+                self._log.warning("taints not taken back", node=entry.key, error=describe(outcome))
 
 
 def last_evictions(entries: Iterable[Entry], now: float) -> dict[str, float | None]:

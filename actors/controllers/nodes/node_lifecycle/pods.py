@@ -8,19 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.reconciliation import Step, batches, record, together, update
+from protocols.conditions import is_true
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
 from protocols.objects import Object
 from protocols.resources import PODS
 from protocols.times import format_time
 
 BATCH = 50  # updates sent together
-
-
-def is_ready(pod: Object) -> bool:
-    return any(
-        condition.get("type") == "Ready" and condition.get("status") == "True"
-        for condition in (pod.get("status") or {}).get("conditions") or ()
-    )
 
 
 def not_ready_pod(pod: Object, now: float) -> Object:
@@ -34,7 +28,7 @@ def not_ready_pod(pod: Object, now: float) -> Object:
 def mark_not_ready(pods: Iterable[Object], now: float) -> Step[None]:
     """Set condition Ready of the ready ones to False, each with an event. Raises CommandFailed if an update failed."""
     failed: CommandFailed | None = None
-    for batch in batches([pod for pod in pods if is_ready(pod)], BATCH):
+    for batch in batches([pod for pod in pods if is_true((pod.get("status") or {}).get("conditions"), "Ready")], BATCH):
         commands = [update(PODS, not_ready_pod(pod, now), subresource="status") for pod in batch]
         outcomes = yield from together(commands)
         for pod, command, outcome in zip(batch, commands, outcomes, strict=True):

@@ -13,17 +13,16 @@ from actors.controllers.workloads.deployment.annotations import REVISION, REVISI
 from actors.controllers.workloads.deployment.arithmetic import new_replica_set_size
 from actors.controllers.workloads.deployment.fields import number, oldest_first, section, template, total_replicas
 from actors.controllers.workloads.deployment.scaling import size_annotations
+from actors.reconciliation import controlled_by, own
 from protocols.hashing import POD_TEMPLATE_HASH_LABEL, template_hash
 from protocols.integers import parse_int, wrapped_int64
 from protocols.objects import (
     Object,
     annotations_of,
-    controller_of,
     decode_object,
     encode_object,
     name_of,
     namespace_of,
-    owner_reference,
     uid_of,
 )
 from protocols.resources import DEPLOYMENTS
@@ -169,22 +168,14 @@ def new_replica_set(deployment: Object, old: Sequence[Object]) -> Object:
     min_ready = number(deployment, "spec", "minReadySeconds")
     if min_ready:
         spec["minReadySeconds"] = min_ready
-    return {
-        "metadata": {
-            "name": replica_set_name(name_of(deployment), hash),
-            "namespace": namespace_of(deployment),
-            "labels": labels,
-            "annotations": {
-                **copyable(annotations_of(deployment)),
-                **size_annotations(deployment),
-                REVISION: str(next_revision(old)),
-            },
-            "ownerReferences": [
-                owner_reference(deployment, api_version=DEPLOYMENTS.api_version, kind=DEPLOYMENTS.kind)
-            ],
-        },
-        "spec": spec,
+    annotations = {
+        **copyable(annotations_of(deployment)),
+        **size_annotations(deployment),
+        REVISION: str(next_revision(old)),
     }
+    name = replica_set_name(name_of(deployment), hash)
+    meta = {"name": name, "namespace": namespace_of(deployment), "labels": labels, "annotations": annotations}
+    return own({"metadata": meta, "spec": spec}, by=deployment, of=DEPLOYMENTS)
 
 
 def replica_set_name(deployment_name: str, hash: str) -> str:
@@ -194,5 +185,4 @@ def replica_set_name(deployment_name: str, hash: str) -> str:
 
 def is_ours(deployment: Mapping[str, Any], replica_set: Mapping[str, Any]) -> bool:
     """Whether a ReplicaSet that bears the name of our new one is it: owned by us, with our template."""
-    owner = controller_of(replica_set)
-    return owner is not None and owner.uid == uid_of(deployment) and same_template(deployment, replica_set)
+    return controlled_by(replica_set, deployment) and same_template(deployment, replica_set)

@@ -190,8 +190,8 @@ class Rollout:
     def clean_up(self) -> Step[None]:
         """Delete the ReplicaSets that are beyond the history limit."""
         for replica_set in history_to_delete(self.deployment, self.old):
-            key, grounds = key_of(replica_set), (REPLICASETS, (DEPLOYMENTS, key_of(self.deployment)))
-            yield from must(delete(REPLICASETS, key, uid=uid_of(replica_set), depends_on=grounds), but=(NotFound,))
+            grounds = (REPLICASETS, (DEPLOYMENTS, key_of(self.deployment)))
+            yield from must(delete(REPLICASETS, replica_set, depends_on=grounds), but=(NotFound,))
 
     # The Deployment itself.
 
