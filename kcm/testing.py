@@ -9,6 +9,7 @@ from kcm._lazy import lazily
 
 if TYPE_CHECKING:
     from actors.simulation import SimulatedCluster
+    from actors.simulation.campaign.coverage import Coverage
     from actors.simulation.campaign.explaining import must_hold
     from actors.simulation.campaign.many import Campaign, Tried, run_campaign
     from actors.simulation.campaign.setting import Setting
@@ -86,6 +87,7 @@ else:
             "drive": "actors.simulation.driving:drive",
             "drive_steps": "actors.simulation.driving:drive_steps",
             "failing": "actors.simulation.driving:failing",
+            "Coverage": "actors.simulation.campaign.coverage:Coverage",
             "Committed": "actors.simulation.invariants.observing:Committed",
             "draw_plan": "runtime.simulation.plan:draw_plan",
             "Fault": "runtime.faults.vocabulary:Fault",
@@ -136,6 +138,7 @@ __all__ = [
     "Called",
     "Campaign",
     "Committed",
+    "Coverage",
     "Driven",
     "Entitled",
     "Fail",

@@ -43,7 +43,7 @@ class Calendar:
         def happen() -> None:
             self._processes.note("", f"{fault} {what}")
             if what == "begins":
-                self._injector.struck[fault.kind] += 1
+                self._injector.happened(fault)
             act()
 
         self._clock.call_after(when - self._clock.monotonic(), happen)

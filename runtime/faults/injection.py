@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from runtime.faults.vocabulary import Fault, FaultKind
@@ -17,6 +17,9 @@ class Elapsed(Protocol):
         """Seconds since the start of the run."""
 
 
+Told = Callable[[Fault, str, str, object], None]  # the fault that strikes, the process, the actor, `at` of `strike`
+
+
 class _Armed:
     __slots__ = ("fault", "left", "random")
 
@@ -27,11 +30,12 @@ class _Armed:
 
 
 class Injector:
-    """The faults of one run. struck: how often each kind has struck."""
+    """The faults of one run. struck: how often each kind has struck. told: called with each strike, if it is set."""
 
     def __init__(self, faults: Iterable[Fault], *, seed: int, clock: Elapsed) -> None:
         self.faults = tuple(faults)
         self.struck: Counter[FaultKind] = Counter()
+        self.told: Told | None = None
         self._clock = clock
         self._armed: dict[FaultKind, list[_Armed]] = {}
         for fault in self.faults:
@@ -42,9 +46,16 @@ class Injector:
         return kind in self._armed
 
     def strike(
-        self, kind: FaultKind, *, process: str = "", actor: str = "", resource: str = "", key: str = ""
+        self,
+        kind: FaultKind,
+        *,
+        process: str = "",
+        actor: str = "",
+        resource: str = "",
+        key: str = "",
+        at: object = None,
     ) -> Fault | None:
-        """The fault that strikes at this opportunity; None if none does."""
+        """The fault that strikes at this opportunity; None if none does. at: the message, request, … for `told`."""
         armed = self._armed.get(kind)
         if armed is None:
             return None
@@ -59,9 +70,15 @@ class Injector:
                 continue
             if one.left is not None:
                 one.left -= 1
-            self.struck[kind] += 1
+            self.happened(fault, process=process, actor=actor, at=at)
             return fault
         return None
+
+    def happened(self, fault: Fault, *, process: str = "", actor: str = "", at: object = None) -> None:
+        """It strikes; called for a fault that lasts for a time when it begins."""
+        self.struck[fault.kind] += 1
+        if self.told is not None:
+            self.told(fault, process, actor, at)
 
     def share(self, fault: Fault) -> float:
         """A number in [0, 1) that belongs to this fault, another each time."""

@@ -52,4 +52,4 @@ class Strikes:
     def happened(self, fault: Fault) -> None:
         """Count a fault that lasts for a time, when it begins."""
         with self._lock:
-            self._injector.struck[fault.kind] += 1
+            self._injector.happened(fault)

@@ -40,12 +40,16 @@ class Witness(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
-    """What a request is about, for the scopes of faults."""
+class Scope:
+    """What a request is about, for the scopes of faults. method: WATCH of a watch. has_name: not a whole collection."""
 
     process: str
     resource: str = ""
     key: str = ""
+    subresource: str = ""
+    client: str = ""
+    method: str = ""
+    has_name: bool = False
 
 
 class SimulatedNetwork:
@@ -97,12 +101,12 @@ class SimulatedNetwork:
         known = [revision for at, revision in self._revisions if at <= wanted]
         return known[-1] if known else None
 
-    def strike(self, kind: FaultKind, scope: _Scope) -> Fault | None:
+    def strike(self, kind: FaultKind, scope: Scope) -> Fault | None:
         if self.injector is None:
             return None
-        return self.injector.strike(kind, process=scope.process, resource=scope.resource, key=scope.key)
+        return self.injector.strike(kind, process=scope.process, resource=scope.resource, key=scope.key, at=scope)
 
-    def partition(self, scope: _Scope) -> Fault | None:
+    def partition(self, scope: Scope) -> Fault | None:
         return self.strike(FaultKind.PARTITION, scope)
 
     def opened(self, stream: SimulatedStream) -> None:
@@ -111,14 +115,15 @@ class SimulatedNetwork:
     def closed(self, stream: SimulatedStream) -> None:
         self._streams.pop(stream, None)
 
-    def scope(self, process: str, request: Request) -> _Scope:
+    def scope(self, process: str, client: str, method: str, request: Request) -> Scope:
         if self.injector is None:
-            return _Scope(process)
+            return Scope(process)
         found = self.server.route(request.path)
         if found is None:
-            return _Scope(process)
+            return Scope(process)
         name = found.name or _name_in(request)
-        return _Scope(process, found.definition.plural, make_key(found.namespace, name))
+        key, has_name = make_key(found.namespace, name), bool(found.name)
+        return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name)
 
     def serve(self, request: Request) -> Response:
         """What the server responds, with its HTTP side's discovery documents."""
@@ -183,7 +188,9 @@ class SimulatedTransport:
     ) -> SimulatedStream:
         network = self._network
         network.requests.append((network.clock.monotonic(), client, request))
-        stream = SimulatedStream(network, network.scope(self._process, request), self._http, on_lines, on_end)
+        stream = SimulatedStream(
+            network, network.scope(self._process, client, "WATCH", request), self._http, on_lines, on_end
+        )
         network.clock.call_after(network.delay(), lambda: stream.open(request))
         return stream
 
@@ -201,7 +208,7 @@ class _Exchange:
         permit: Permit,
         on_response: Callable[[Response], None],
     ) -> None:
-        self.scope = network.scope(process, request)
+        self.scope = network.scope(process, client, request.method, request)
         self._network, self._clock = network, network.clock
         self._process, self._http, self._client = process, http, client
         self._request, self._permit, self._on_response = request, permit, on_response
@@ -307,7 +314,7 @@ class SimulatedStream:
     def __init__(
         self,
         network: SimulatedNetwork,
-        scope: _Scope,
+        scope: Scope,
         http: SideThread,
         on_lines: Callable[[bytes], None],
         on_end: Callable[[Response], None],

@@ -64,13 +64,13 @@ class Process:
         """
         injector = self.world.injector
         if injector is not None:
-            self.world.break_sender(self, sender)
+            self.world.break_sender(self, sender, frame)
             held = self._held.get((sender, actor))
             if held is not None:
                 held.append(frame)
                 return
             if injector.plans(FaultKind.MESSAGE_DELAYED):
-                fault = injector.strike(FaultKind.MESSAGE_DELAYED, process=self.name, actor=actor.name)
+                fault = injector.strike(FaultKind.MESSAGE_DELAYED, process=self.name, actor=actor.name, at=frame)
                 if fault is not None:
                     self._hold(actor, frame, sender, fault.seconds * injector.share(fault))
                     return
@@ -213,12 +213,12 @@ class World:
         for actor in [actor for actor, home in self._actors.items() if home is process]:
             self._end(actor)
 
-    def break_sender(self, process: Process, sender: str) -> None:
-        """Raises InjectedError if the actor that is sending a message right now is to break."""
+    def break_sender(self, process: Process, sender: str, frame: bytes) -> None:
+        """Raises InjectedError if the actor that is sending this message right now is to break."""
         actor, injector = self.current, self.injector
         if actor is None or injector is None or actor.name != sender or not injector.plans(FaultKind.ACTOR_BROKEN):
             return
-        fault = injector.strike(FaultKind.ACTOR_BROKEN, process=process.name, actor=sender)
+        fault = injector.strike(FaultKind.ACTOR_BROKEN, process=process.name, actor=sender, at=frame)
         if fault is not None:
             raise InjectedError(str(fault))
 
@@ -357,7 +357,7 @@ class World:
         injector = self.injector
         if injector is None or actor in self._unstarted:
             return False
-        where = {"process": process.name, "actor": actor.name}
+        where: dict[str, Any] = {"process": process.name, "actor": actor.name, "at": actor}
         if injector.strike(FaultKind.ACTOR_CRASHED, **where) is not None:
             error = InjectedError("crashed")
             self._end(actor)
@@ -445,6 +445,16 @@ class World:
             running = self.current, guard.thread  # whose handler ends it, if one does
             lane.abandon()
             self.current, guard.thread = running
+
+
+def next_frame(actor: Actor) -> bytes | None:
+    """Of the message that it would handle next; None if there is none."""
+    inbox: Any = actor.actor_inbox
+    waiting = [inbox.get() for _ in range(inbox.qsize())]  # it cannot be looked into
+    for item in waiting:
+        inbox.put(item)
+    first = waiting[0] if waiting else None
+    return first if first is None or isinstance(first, bytes) else getattr(first, "message", None)
 
 
 def _is_set(future: pykka.Future[Any]) -> bool:

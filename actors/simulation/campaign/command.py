@@ -70,6 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="seeds that failed: those in FILE are tried first, and leave it once they hold; those that fail join it",
     )
+    parser.add_argument(
+        "--coverage",
+        action="store_true",
+        help="also print which fault struck at which step of which controller, and which never did",
+    )
     arguments = parser.parse_args(argv)
     try:
         faults = None if arguments.faults is None else parse_faults(arguments.faults)
@@ -106,6 +111,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
     except (JournalError, KeptSeedsError) as err:
         parser.error(str(err))
+    if arguments.coverage:
+        print(*campaign.coverage.lines(), sep="\n")
+    if arguments.coverage or campaign.runs > 1:
+        print(campaign.coverage.summary())
     print(campaign.summary())
     return 1 if campaign.failed else 0
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.coverage import Coverage
 from actors.simulation.campaign.explaining import explained, report, small
 from actors.simulation.campaign.kept_seeds import KeptSeeds
 from actors.simulation.campaign.named import name_for_others, setting_named
@@ -59,6 +60,7 @@ class Attempt:
             wishes=len(first.wishes),
             faults=len(first.faults),
             struck=first.struck,
+            coverage=first.coverage,
             checks=first.checked.total(),
             seconds=first.seconds,
             violations=tuple(first.violations),
@@ -79,14 +81,16 @@ def _attempt(name: str, *rest: Any) -> Attempt:
 class Tried:
     """What came of one seed.
 
-    wishes, faults: how many there were. struck: how often each kind of fault struck. checks: of all invariants.
-    seconds: virtual. report: all about the violations; "" where there are none. spent: seconds of the processor's time.
+    wishes, faults: how many there were. struck: how often each kind of fault struck; coverage: at which step.
+    checks: of all invariants. seconds: virtual. report: all about the violations; "" where there are none.
+    spent: seconds of the processor's time.
     """
 
     seed: int
     wishes: int
     faults: int
     struck: Counter[FaultKind]
+    coverage: Coverage
     checks: int
     seconds: float
     violations: tuple[Violation, ...]
@@ -106,6 +110,7 @@ class Campaign:
     seconds: float = 0.0
     spent: float = 0.0
     struck: Counter[FaultKind] = field(default_factory=Counter)
+    coverage: Coverage = field(default_factory=Coverage)
     failed: list[Tried] = field(default_factory=list)
 
     def add(self, one: Tried) -> None:
@@ -116,6 +121,7 @@ class Campaign:
         self.seconds += one.seconds
         self.spent += one.spent
         self.struck += one.struck
+        self.coverage.add(one.coverage)
         if one.violations:
             self.failed.append(one)
 

@@ -15,6 +15,7 @@ from actors.engine.vitals import ManagerVitals
 from actors.reconciliation.actor_names import MANAGER
 from actors.simulation import SimulatedCluster
 from actors.simulation.calendar import LEASE
+from actors.simulation.campaign.coverage import Coverage, StepsOfRun
 from actors.simulation.campaign.recording import Recording
 from actors.simulation.campaign.setting import USUAL, Composition, Setting
 from actors.simulation.invariants.mishaps import Mishaps
@@ -54,9 +55,9 @@ class Run:
     """What came of one run.
 
     setting: its name. wishes: those that it was to have. chosen: their numbers, None for all that the seed draws.
-    struck: how often each kind of fault struck. checked: how often each invariant was checked. seconds: virtual.
-    settled: when all was as the specs say, None if never. mishaps: of a run with violations, see Mishaps.lines.
-    digest, notes: of a traced run.
+    struck: how often each kind of fault struck; coverage: at which step. checked: how often each invariant was checked.
+    seconds: virtual. settled: when all was as the specs say, None if never.
+    mishaps: of a run with violations, see Mishaps.lines. digest, notes: of a traced run.
     """
 
     setting: str
@@ -66,6 +67,7 @@ class Run:
     wishes: list[Wish]
     violations: list[Violation]
     struck: Counter[FaultKind]
+    coverage: Coverage
     checked: Counter[str]
     seconds: float
     steps: int
@@ -140,6 +142,7 @@ class _Run:
         further = self.composed.invariants(self.cluster, self._scenario)
         self._checker = InvariantChecker(self.cluster, () if brief else [*invariants, self._quiet, *further])
         self._fail = self._checker.fail
+        self._steps = StepsOfRun(self.cluster, self._checker, plan)
         self._mishaps = Mishaps(
             self.cluster,
             allowed={trial.controller: trial.raises for trial in self.composed.trials},
@@ -172,6 +175,7 @@ class _Run:
             wishes=[Wish(number, each.at, each.text, self._done.get(number)) for number, each in self._actions],
             violations=checker.violations,
             struck=cluster.injector.struck,
+            coverage=self._steps.coverage,
             checked=checker.checked,
             seconds=cluster.clock.monotonic(),
             steps=cluster.world.steps,

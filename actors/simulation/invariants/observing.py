@@ -9,7 +9,7 @@ An invariant is an object with a name and `observe`. It keeps its state in itsel
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -132,12 +132,16 @@ class Violation:
 
 
 class InvariantChecker:
-    """Passes observations to invariants, and keeps their violations. checked: observations passed, by invariant."""
+    """Passes observations to invariants, and keeps their violations.
+
+    checked: observations passed, by invariant. watching: called with each observation, after the invariants.
+    """
 
     def __init__(self, cluster: SimulatedCluster, invariants: Iterable[Invariant]) -> None:
         """To be made before any process starts."""
         self.violations: list[Violation] = []
         self.checked: Counter[str] = Counter()
+        self.watching: list[Callable[[Observation], None]] = []
         self._cluster = cluster
         self._invariants = [(each.name, each.observe, partial(self.fail, each.name)) for each in invariants]
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
@@ -152,6 +156,13 @@ class InvariantChecker:
         for name, observe, fail in self._invariants:
             self.checked[name] += 1
             observe(observation, fail)
+        for watch in self.watching:
+            watch(observation)
+
+    def under_way(self) -> Iterator[tuple[str, str, int, Command]]:
+        """(process, sender, ticket, command) of all that were submitted and have no outcome yet."""
+        for (process, sender, ticket, _), command in self._commands.items():
+            yield process, sender, ticket, command
 
     def _committed(self, changes: Sequence[Change]) -> None:
         self._latest = (self._cluster.clock.monotonic(), changes)

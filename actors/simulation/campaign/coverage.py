@@ -1,0 +1,265 @@
+"""Which fault struck at which step of which controller: what a campaign has tried, and what it has not.
+
+A step is a command that a controller gives ("create pods", "update deployments/status", a call), or a message that an
+actor handles. A fault strikes at it before it is sent, on its way, as its outcome comes back, or while it is under way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from actors.reconciliation.actor_names import controller_of
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import InvariantChecker, Observation, ProcessStarted, Submitted
+from protocols.codec import DecodeError, decode
+from protocols.messages.commands import (
+    COMMANDS,
+    Command,
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    Submit,
+    Update,
+)
+from protocols.messages.outcomes import Settled
+from runtime.faults.vocabulary import Fault, FaultKind
+from runtime.simulation.network import Scope
+from runtime.simulation.world import next_frame
+from runtime.system.actor import Actor
+
+Step = tuple[str, str]  # who: a controller's name, or an actor's; what it does
+
+HOLLOW = "hollow"  # the process of the hollow nodes: no controllers of the setting's
+VERBS: dict[type[Any], str] = {
+    Create: "create",
+    Update: "update",
+    Patch: "patch",
+    Delete: "delete",
+    DeleteCollection: "delete all",
+    Get: "get",
+    List: "list",
+}
+CALLS = tuple(kind for kind in COMMANDS if kind not in VERBS)  # what is no request to the API server
+METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "WATCH": "watch"}
+AT_MESSAGES = frozenset(
+    (
+        FaultKind.ACTOR_CRASHED,
+        FaultKind.ACTOR_BROKEN,
+        FaultKind.ACTOR_VANISHED,
+        FaultKind.ACTOR_HUNG,
+        FaultKind.MESSAGE_DELAYED,
+    )
+)
+AT_REQUESTS = frozenset(
+    (
+        FaultKind.REQUEST_HELD,
+        FaultKind.COMMAND_LOST,
+        FaultKind.COMMAND_REFUSED,
+        FaultKind.COMMAND_DELAYED,
+        FaultKind.COMMAND_REPEATED,
+        FaultKind.COMMAND_ANSWERED,
+        FaultKind.OUTCOME_LOST,
+        FaultKind.OUTCOME_REPEATED,
+        FaultKind.PARTITION,
+    )
+)
+AT_WATCHES = frozenset(
+    (
+        FaultKind.WATCH_REWOUND,
+        FaultKind.LIST_STALE,
+        FaultKind.WATCH_DROPPED,
+        FaultKind.WATCH_STALLED,
+        FaultKind.WATCH_LAGGING,
+        FaultKind.BOOKMARKS_WITHHELD,
+    )
+)
+# What meets all that is under way in a process, or at the server.
+AT_WHAT_IS_UNDER_WAY = frozenset(
+    (
+        FaultKind.SERVER_RESTARTED,
+        FaultKind.SERVER_AWAY,
+        FaultKind.PROCESS_CRASHED,
+        FaultKind.PROCESS_PAUSED,
+        FaultKind.HTTP_HELD,
+    )
+)
+# What meets no step: time, the lease, nodes. And the beginning of a reconciliation.
+AT_NO_STEP = frozenset(
+    (
+        FaultKind.CLOCK_JUMPED,
+        FaultKind.LEASE_STOLEN,
+        FaultKind.NODE_SILENT,
+        FaultKind.NODE_FLAPPING,
+        FaultKind.ZONE_SILENT,
+        FaultKind.RECONCILER_BLOCKED,
+    )
+)
+AT_CALLS = frozenset(FaultKind) - AT_MESSAGES - AT_REQUESTS - AT_WATCHES - AT_WHAT_IS_UNDER_WAY - AT_NO_STEP
+AT_REST = "nothing under way"
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Of one run or of many. taken: how often each step of a controller was. struck: how often at which step; the step
+    ("", "") stands for none. planned: kinds that were planned at least once.
+    """
+
+    taken: Counter[Step] = field(default_factory=Counter)
+    struck: Counter[tuple[FaultKind, Step]] = field(default_factory=Counter)
+    planned: set[FaultKind] = field(default_factory=set)
+
+    def add(self, other: Coverage) -> None:
+        self.taken += other.taken
+        self.struck += other.struck
+        self.planned |= other.planned
+
+    @property
+    def kinds(self) -> set[FaultKind]:
+        """Those that struck."""
+        return {kind for kind, _ in self.struck}
+
+    def at(self, step: Step) -> Counter[FaultKind]:
+        """What struck there."""
+        return Counter({kind: count for (kind, where), count in self.struck.items() if where == step})
+
+    def missed(self, step: Step) -> list[FaultKind]:
+        """What was planned, might have struck at this step of a controller, and never did."""
+        there = self.at(step)
+        return [kind for kind in FaultKind if kind in _possible(step) & self.planned and kind not in there]
+
+    def summary(self) -> str:
+        """In one line."""
+        possible = {(kind, step) for step in self.taken for kind in _possible(step) & self.planned}
+        hit = len(possible & self.struck.keys())
+        return (
+            f"coverage: {len(self.kinds)} of {len(self.planned)} planned kinds of faults struck, "
+            f"{hit} of {len(possible)} pairs of a kind and a controller's step"
+        )
+
+    def lines(self) -> Iterator[str]:
+        """For people: each step of each controller, with what struck there and what did not; then all else."""
+        for who in sorted({who for who, _ in self.taken}):
+            yield f"{who}:"
+            for step in sorted(step for step in self.taken if step[0] == who):
+                yield f"  {step[1]}, {_times(self.taken[step])}: {_counts(self.at(step))}"
+                if missed := self.missed(step):
+                    yield f"    never: {', '.join(missed)}"
+        others = sorted({step for _, step in self.struck} - self.taken.keys())
+        yield "elsewhere:"
+        for who, what in others:
+            yield f"  {' '.join(filter(None, (who, what))) or 'at no step'}: {_counts(self.at((who, what)))}"
+        if silent := [kind for kind in FaultKind if kind in self.planned - self.kinds]:
+            yield f"planned, and never struck: {', '.join(silent)}"
+        if never := [kind for kind in FaultKind if kind not in self.planned]:
+            yield f"never planned: {', '.join(never)}"
+
+
+def _possible(step: Step) -> frozenset[FaultKind]:
+    """Kinds that may strike at a controller's step."""
+    what = step[1]
+    if what.startswith("handle "):
+        return AT_MESSAGES
+    if what.startswith("call "):
+        return AT_MESSAGES | AT_CALLS | AT_WHAT_IS_UNDER_WAY
+    return AT_MESSAGES | AT_REQUESTS | AT_WHAT_IS_UNDER_WAY
+
+
+def _counts(counts: Counter[FaultKind]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in counts.most_common()) or "nothing"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def step_of(command: Command) -> str:
+    """What a command does, without the object: "create pods", "update deployments/status"."""
+    verb = VERBS.get(type(command))
+    if verb is None:
+        return f"call {getattr(command, 'function', type(command).__name__)}"
+    plural, subresource = command.resource.rpartition("/")[2], getattr(command, "subresource", "")
+    return f"{verb} {plural}/{subresource}" if subresource else f"{verb} {plural}"
+
+
+class StepsOfRun:
+    """Follows one run: to be made before any process starts."""
+
+    def __init__(self, cluster: SimulatedCluster, checker: InvariantChecker, plan: Collection[Fault]) -> None:
+        self.coverage = Coverage(planned={fault.kind for fault in plan})
+        self._cluster, self._checker = cluster, checker
+        self._controllers: set[str] = set()
+        self._clients: dict[str, str] = {}  # who writes in their name: controllers, and what works for them
+        self._submitted: dict[tuple[str, str, int], tuple[str, tuple[Command, ...]]] = {}  # by process, sender, ticket
+        cluster.injector.told = self._struck
+        checker.watching.append(self._observe)
+
+    def _observe(self, observation: Observation) -> None:
+        if isinstance(observation, Submitted) and observation.process != HOLLOW:
+            submit = observation.submit
+            who = self._clients.setdefault(submit.client, _named(submit.sender))
+            self._submitted[observation.process, submit.sender, submit.ticket] = who, submit.commands
+            if who in self._controllers:
+                self.coverage.taken.update((who, step_of(command)) for command in submit.commands)
+        elif isinstance(observation, ProcessStarted) and observation.process != HOLLOW:
+            specs = observation.system.controllers
+            self._controllers |= {spec.name for spec in specs}
+            self._clients |= {spec.client or spec.name: spec.name for spec in specs}
+
+    def _struck(self, fault: Fault, process: str, actor: str, at: object) -> None:
+        if process == HOLLOW:
+            return
+        for step in dict.fromkeys(self._steps(fault, process, actor, at)) or (("", ""),):
+            self.coverage.struck[fault.kind, step] += 1
+
+    def _steps(self, fault: Fault, process: str, actor: str, at: object) -> Iterable[Step]:
+        match at:
+            case Scope(client=client):
+                return [(self._clients.get(client, client), _step_of_request(at))]
+            case Actor():
+                return self._steps_of_message(process, actor, next_frame(at))
+            case bytes():
+                return self._steps_of_message(process, actor, at)
+        if fault.kind in AT_WHAT_IS_UNDER_WAY:
+            under_way = self._under_way(fault.process, [*VERBS, *CALLS])
+            return list(under_way) or [("", AT_REST)]
+        if fault.kind in AT_CALLS:
+            return self._under_way(process, CALLS)
+        return [(_named(actor), "begin a reconciliation")] if actor else []
+
+    def _under_way(self, process: str, types: Collection[type[Any]]) -> Iterator[Step]:
+        for where, sender, ticket, command in self._checker.under_way():
+            if where != HOLLOW and fnmatchcase(where, process) and type(command) in types:
+                yield self._submitted[where, sender, ticket][0], step_of(command)
+
+    def _steps_of_message(self, process: str, receiver: str, frame: bytes | None) -> Iterable[Step]:
+        """Of the commands that it carries or whose outcome it is; else what its receiver does with it."""
+        try:
+            message = None if frame is None else decode(frame)
+        except DecodeError:
+            message = None
+        if isinstance(message, Submit):
+            who = self._clients.get(message.client, _named(message.sender))
+            return [(who, step_of(command)) for command in message.commands]
+        if isinstance(message, Settled):
+            who, commands = self._submitted.get((process, receiver, message.ticket), ("", ()))
+            if message.index < len(commands):
+                return [(who, step_of(commands[message.index]))]
+        return [(_named(receiver), f"handle {type(message).__name__}" if message is not None else "start")]
+
+
+def _named(actor: str) -> str:
+    return controller_of(actor) or actor
+
+
+def _step_of_request(scope: Scope) -> str:
+    verb = METHODS.get(scope.method, scope.method.lower())
+    if verb in ("get", "delete") and not scope.has_name:
+        verb = {"get": "list", "delete": "delete all"}[verb]
+    return f"{verb} {scope.resource}/{scope.subresource}" if scope.subresource else f"{verb} {scope.resource}"

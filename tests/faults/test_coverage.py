@@ -1,0 +1,94 @@
+"""A campaign says which fault struck at which step of which controller, and what it never tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.simulation.campaign.command import main
+from actors.simulation.campaign.coverage import AT_REST, Coverage
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.runs import run
+from actors.simulation.campaign.setting import USUAL, Setting
+from actors.simulation.trials.actions import create
+from actors.simulation.trials.workloads.actions import workload
+from protocols.resources import REPLICASETS
+from runtime.faults.vocabulary import FaultKind, parse_faults
+
+REPLICASET, SET = "replicaset-controller", workload(REPLICASETS, "set", 2, "v1")
+ONE_LOST = "command-lost 0.. resource=pods object=default/* most=1 process=manager"
+ONE_SET = Setting(actions=lambda _: (create(1.0, REPLICASETS, SET),), elections=lambda _: 0)
+
+
+def coverage_of(plan: str, setting: Setting = ONE_SET, seed: int = 1) -> Coverage:
+    return run(seed, parse_faults(plan), setting=setting).coverage
+
+
+@pytest.mark.parametrize(
+    "plan, kind, step",
+    [
+        (ONE_LOST, "command-lost", "create pods"),
+        ("outcome-lost 0.. resource=pods object=default/* most=1 process=manager", "outcome-lost", "create pods"),
+        ("message-delayed 1..1.01 actor=dispatcher most=1 seconds=1", "message-delayed", "create pods"),
+        ("actor-broken 1..1.01 actor=controller:replicaset* most=1", "actor-broken", "create pods"),
+        ("actor-crashed 1..1.01 actor=controller:replicaset* most=1", "actor-crashed", "handle WatchEvents"),
+        (
+            "command-delayed 1..2 seconds=3 most=2; process-crashed 3..4 process=manager",
+            "process-crashed",
+            "create pods",
+        ),
+        ("command-delayed 1..2 seconds=3 most=2; server-away 3..4", "server-away", "create pods"),
+        ("reconciler-blocked 1..9 seconds=1 most=1", "reconciler-blocked", "begin a reconciliation"),
+    ],
+)
+def test_a_strike_is_counted_at_the_controllers_step(plan: str, kind: str, step: str) -> None:
+    coverage = coverage_of(plan)
+    where = (REPLICASET, step)
+    assert coverage.struck[FaultKind(kind), where] >= 1, list(coverage.lines())
+
+
+def test_what_strikes_at_no_step_is_counted_too() -> None:
+    coverage = coverage_of("process-crashed 30..31 process=manager; clock-jumped 20..25 seconds=5")
+    assert coverage.struck == {
+        (FaultKind.PROCESS_CRASHED, ("", AT_REST)): 1,
+        (FaultKind.CLOCK_JUMPED, ("", "")): 1,
+    }
+    assert list(coverage.lines())[-3:-1] == ["  at no step: clock-jumped 1", "  nothing under way: process-crashed 1"]
+
+
+def test_a_fault_of_a_call_is_counted_at_the_call() -> None:
+    kinds = [kind for kind in FaultKind if kind.value.endswith("call-lost")]
+    (lost,) = kinds
+    coverage = coverage_of(f"{lost} 0..60 most=3", NODES_TOO, seed=3)
+    steps = {step for kind, step in coverage.struck if kind is lost}
+    assert steps
+    assert all(who in {who for who, _ in coverage.taken} and what.startswith("call ") for who, what in steps)
+
+
+def test_what_was_planned_and_never_struck_is_named() -> None:
+    coverage = coverage_of(
+        "command-lost 0.. resource=pods object=default/* most=1 process=manager; watch-stalled 90..91"
+    )
+    assert FaultKind.COMMAND_LOST in coverage.missed((REPLICASET, "update replicasets/status"))
+    assert FaultKind.COMMAND_LOST not in coverage.missed((REPLICASET, "create pods"))
+    lines = list(coverage.lines())
+    assert any(line.startswith("  create pods, ") and line.endswith(" times: command-lost 1") for line in lines)
+    assert "planned, and never struck: watch-stalled" in lines
+    assert lines[-1].startswith("never planned: actor-crashed, actor-broken, ")
+    assert coverage.summary().startswith("coverage: 1 of 2 planned kinds of faults struck, 1 of ")
+
+
+def test_coverages_of_runs_add_up() -> None:
+    both, one = Coverage(), coverage_of(ONE_LOST)
+    both.add(one)
+    both.add(one)
+    assert both.struck == {pair: 2 * count for pair, count in one.struck.items()}
+    assert both.taken == {step: 2 * count for step, count in one.taken.items()}
+    assert both.planned == one.planned
+
+
+def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "1", "--coverage"]) == 0
+    shown = capsys.readouterr().out
+    assert f"{REPLICASET}:\n  " in shown and "\ncoverage: " in shown
+    assert main(["--seed", "1"]) == 0
+    assert "coverage" not in capsys.readouterr().out, USUAL.name
