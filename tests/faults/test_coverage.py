@@ -89,6 +89,7 @@ def test_coverages_of_runs_add_up() -> None:
 def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "1", "--coverage"]) == 0
     shown = capsys.readouterr().out
-    assert f"{REPLICASET}:\n  " in shown and "\ncoverage: " in shown
+    assert f"{REPLICASET}:\n  " in shown
+    assert "\ncoverage: " in shown
     assert main(["--seed", "1"]) == 0
     assert "coverage" not in capsys.readouterr().out, USUAL.name
