@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         Throttled,
         Unknown,
     )
+    from protocols.models import ObjectMeta, OwnerReference, as_object
     from protocols.objects import (
         Key,
         Object,
@@ -113,6 +114,7 @@ else:
         {
             "AlreadyExists": "protocols.messages.outcomes:AlreadyExists",
             "answer_of": "actors.reconciliation:answer_of",
+            "as_object": "protocols.models:as_object",
             "api_transport": "actors.app.connection:api_transport",
             "apply": "actors.reconciliation:apply",
             "Backoff": "runtime.scheduling.backoff:Backoff",
@@ -173,6 +175,8 @@ else:
             "name_of": "protocols.objects:name_of",
             "namespace_of": "protocols.objects:namespace_of",
             "NotFound": "protocols.messages.outcomes:NotFound",
+            "ObjectMeta": "protocols.models:ObjectMeta",
+            "OwnerReference": "protocols.models:OwnerReference",
             "Object": "protocols.objects:Object",
             "Options": "actors.options:Options",
             "ORPHANS": "actors.reconciliation:ORPHANS",
@@ -260,8 +264,10 @@ __all__ = [
     "Metrics",
     "NotFound",
     "Object",
+    "ObjectMeta",
     "Options",
     "Outcome",
+    "OwnerReference",
     "Pages",
     "Pass",
     "PatchType",
@@ -292,6 +298,7 @@ __all__ = [
     "answer_of",
     "api_transport",
     "apply",
+    "as_object",
     "call",
     "controlled_by",
     "create",

@@ -3,6 +3,7 @@
 messages/                    the messages, one file a conversation; codec.py encodes them, and alone knows msgpack
 resources.py, routes.py      API resources and their URLs
 objects.py                   keys, owners, metadata of objects
+models.py                    classes that objects are read as, and written from
 selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py
                              values inside of objects
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py

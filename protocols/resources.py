@@ -7,13 +7,28 @@ registry, also for custom resources. The key shows whether an object is namespac
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from protocols.models import codec_of
+from protocols.objects import Object
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    M = TypeVar("M", default=Any)
+else:
+    from typing import TypeVar
+
+    M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class Resource(Generic[M]):
     """One resource of the API, as discovery describes it.
 
     group: "" for the core group. kind: the kind of one object; a list's kind is `<kind>List`.
+    model: the class that a lister reads its objects as (protocols/models.py); None: maps. Resources that differ in
+    their model are equal. Raises TypeError on a class that is none.
     api_version: as in objects: "v1", "apps/v1". id: as in messages: "v1/pods", "apps/v1/replicasets".
     """
 
@@ -22,10 +37,34 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
+    model: type[M] | None = field(default=None, repr=False, compare=False)
     api_version: str = field(init=False, repr=False, compare=False)
     id: str = field(init=False, repr=False, compare=False)
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: Resource[Object],
+            *,
+            group: str = "",
+            version: str,
+            plural: str,
+            kind: str,
+            namespaced: bool = True,
+            model: None = None,
+        ) -> None: ...
+
+        @overload
+        def __init__(
+            self, *, group: str = "", version: str, plural: str, kind: str, namespaced: bool = True, model: type[M]
+        ) -> None: ...
+
+        def __init__(self, **_: Any) -> None: ...
+
     def __post_init__(self) -> None:
+        if self.model is not None:
+            codec_of(self.model)
         api_version = f"{self.group}/{self.version}" if self.group else self.version
         object.__setattr__(self, "api_version", api_version)
         object.__setattr__(self, "id", f"{api_version}/{self.plural}")

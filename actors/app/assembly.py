@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from actors.app.health import misread
 from actors.engine.controller import (
     Controller,
     ControllerSettings,
@@ -109,7 +111,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         resource_id: _informer(assembly, table, seed=seeds.getrandbits(32))
         for resource_id, table in assembly.tables.items()
     }
-    assembly.metrics.add_source(_unreadable_objects(assembly.tables))
+    assembly.metrics.add_source(_unreadable_objects(assembly, tuple(controllers)))
     infrastructure = [
         _dispatcher(assembly, specs, chosen),
         _recorder(seed=seeds.getrandbits(32)),
@@ -193,12 +195,14 @@ class _DiscoveryPlan:
         return Discovery(context, transport=assembly.transport, audience=MANAGER, vitals=assembly.vitals)
 
 
-def _unreadable_objects(tables: Mapping[str, Table]) -> Callable[[], Iterable[Reading]]:
-    """A source for Metrics: how many of each resource cannot be read."""
+def _unreadable_objects(assembly: Assembly, controllers: tuple[str, ...]) -> Callable[[], Iterable[Reading]]:
+    """A source for Metrics: how many of each resource cannot be read, or not as some controller's model."""
 
     def read() -> Iterable[Reading]:
-        for table in list(tables.values()):
-            yield UNREADABLE_OBJECTS, (table.resource.name,), float(len(table.unreadable()))
+        of_models = Counter(one.resource for one in misread(assembly.vitals, controllers))
+        for table in list(assembly.tables.values()):
+            count = len(table.unreadable()) + of_models[table.resource.name]
+            yield UNREADABLE_OBJECTS, (table.resource.name,), float(count)
 
     return read
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from actors.engine.elector import Election
-from actors.engine.vitals import ChildVitals, ControllerVitals, DiscoveryVitals, ElectorVitals, InWork, ManagerVitals
+from actors.engine.vitals import (
+    ChildVitals,
+    ControllerVitals,
+    DiscoveryVitals,
+    ElectorVitals,
+    InWork,
+    ManagerVitals,
+    Misread,
+)
 from actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
 from runtime.calls.errands import Calls
 from runtime.scheduling.clock import Clock
@@ -132,8 +140,9 @@ def discovery_check(
     return lambda: "; ".join(troubles(clock.monotonic())) or None
 
 
-def unreadable_check(*, tables: Mapping[str, Table]) -> Check:
+def unreadable_check(*, tables: Mapping[str, Table], vitals: Vitals, controllers: Iterable[str]) -> Check:
     """Names the objects that are there and cannot be read: what they may count for is held back. tables: all there are.
+    controllers: those whose models may not read what a table shows.
 
     A Notice: no restart mends it, and a liveness probe is to restart nothing for it.
     """
@@ -142,11 +151,18 @@ def unreadable_check(*, tables: Mapping[str, Table]) -> Check:
         found = [
             f"{table.resource} {one.key}: {one.why}" for table in list(tables.values()) for one in table.unreadable()
         ]
+        found += [f"{one.resource} {one.key}: {one.why}" for one in sorted(misread(vitals, controllers))]
         more = len(found) - MOST_NAMED
         named = "; ".join(found[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
         return Notice(named) if found else None
 
     return check
+
+
+def misread(vitals: Vitals, controllers: Iterable[str]) -> set[Misread]:
+    """What the models of these controllers could not read."""
+    said = (vitals.of(controller_name(name), ControllerVitals) for name in controllers)
+    return {one for each in said if each is not None for one in each.misread}
 
 
 def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:

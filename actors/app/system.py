@@ -239,7 +239,9 @@ class ControllerSystem:
                 clock=self.clock,
                 silence_limit=silence,
             )
-        checks["unreadable-objects"] = unreadable_check(tables=self.tables)
+        checks["unreadable-objects"] = unreadable_check(
+            tables=self.tables, vitals=self.vitals, controllers=[spec.name for spec in self.controllers]
+        )
         for spec in self.controllers:
             tables = {resource.id: self.tables[resource.id] for resource in spec.resources}
             checks[spec.name] = controller_check(

@@ -116,11 +116,20 @@ class HeldKey:
     hangs: bool
 
 
+class Misread(NamedTuple):
+    """An object that the model of a controller could not read. resource: its name."""
+
+    resource: str
+    key: str
+    why: str
+
+
 class ControllerVitals(NamedTuple):
     """queued: keys that could be begun, and passes that are due. moved: when something was last begun or settled.
 
     longest: what has been in work for longest. discovered: the Resource.ids of tables that it found by discovery.
-    arriving: those of them that it cannot read yet, and since when. held: what hung.
+    arriving: those of them that it cannot read yet, and since when. held: what hung. misread: what its models cannot
+    read.
     """
 
     ready: bool
@@ -135,6 +144,7 @@ class ControllerVitals(NamedTuple):
     discovered: tuple[str, ...]
     arriving: Mapping[str, float]
     held: tuple[HeldKey, ...] = ()
+    misread: tuple[Misread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

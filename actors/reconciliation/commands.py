@@ -12,6 +12,7 @@ from typing import Any
 
 from protocols.messages.commands import Create, Delete, Get, List, Patch, PatchType, Update
 from protocols.messages.recording import RECORD_TYPES, Record, RecordType
+from protocols.models import as_object
 from protocols.objects import (
     Key,
     encode_object,
@@ -24,7 +25,7 @@ from protocols.objects import (
     split_key,
     uid_of,
 )
-from protocols.resources import Resource
+from protocols.resources import M, Resource
 from runtime.tables.table import Entry
 
 # Subresources whose body is the object itself. Others have a kind of their own: scale, binding, eviction, token, …
@@ -32,9 +33,10 @@ OF_THE_OBJECT = frozenset({"", "status", "approval", "ephemeralcontainers", "fin
 
 
 def create(
-    resource: Resource, obj: Mapping[str, Any], *, namespace: str | None = None, subresource: str = ""
+    resource: Resource[M], obj: Mapping[str, Any] | M, *, namespace: str | None = None, subresource: str = ""
 ) -> Create:
     """namespace: where the object does not say it itself. Raises ValueError where neither does and one is needed."""
+    obj = _map(resource, obj)
     where = namespace_of(obj) if namespace is None else namespace
     if resource.namespaced and not where:
         raise ValueError(f"a {resource.kind} is made in a namespace, and none is given for {name_of(obj)!r}")
@@ -43,11 +45,13 @@ def create(
     return Create(resource.id, where, _whole(resource, obj, subresource), subresource=subresource)
 
 
-def update(resource: Resource, obj: Mapping[str, Any], *, subresource: str = "") -> Update:
+def update(resource: Resource[M], obj: Mapping[str, Any] | M, *, subresource: str = "") -> Update:
     """The whole object as it is to be, usually a copy of what a table handed out with some parts changed.
 
-    Its resourceVersion is the precondition: Conflict if the stored one is newer.
+    Its resourceVersion is the precondition: Conflict if the stored one is newer. A model is the whole object as well:
+    what it does not name goes, so patch or ensure what a model does not know all of.
     """
+    obj = _map(resource, obj)
     meta = metadata(obj)
     key = check_key(resource, make_key(meta.get("namespace") or "", meta.get("name") or ""))
     return Update(resource.id, key, _whole(resource, obj, subresource), subresource=subresource)
@@ -86,7 +90,7 @@ def merge_status(resource: Resource, obj: Mapping[str, Any], changes: Mapping[st
 
 
 def apply(
-    resource: Resource, obj: Mapping[str, Any], *, force: bool = False, manager: str = "", subresource: str = ""
+    resource: Resource[M], obj: Mapping[str, Any] | M, *, force: bool = False, manager: str = "", subresource: str = ""
 ) -> Patch:
     """Server-side apply: the object has what is said here, and loses what its manager said before and says no more. One
     that is not there is made.
@@ -95,6 +99,7 @@ def apply(
     is not made anew: Conflict. force: fields that others manage are taken over; without it they are a Conflict, unless
     both say the same. manager: empty: the name of the controller, or what its spec has as client.
     """
+    obj = _map(resource, obj)
     if metadata(obj).get("managedFields"):
         raise ValueError(f"an object that is applied says what is wanted, and has no managedFields: {key_of(obj)!r}")
     key = check_key(resource, key_of(obj))
@@ -102,8 +107,8 @@ def apply(
 
 
 def delete(
-    resource: Resource,
-    which: Key | Mapping[str, Any] | Entry,
+    resource: Resource[M],
+    which: Key | Mapping[str, Any] | Entry | M,
     *,
     unchanged: bool = False,
     uid: str | None = None,
@@ -120,6 +125,8 @@ def delete(
     depends_on: whose tables it rests on, or which objects of them: it is postponed while a table is stale, or such an
     object cannot be read. None: all tables that the spec names.
     """
+    if resource.model is not None and isinstance(which, resource.model):
+        which = as_object(which)
     key = which
     if isinstance(which, Entry):
         key, uid = which.key, which.uid
@@ -151,8 +158,8 @@ def list_live(resource: Resource, namespace: str = "", *, label_selector: str = 
 
 
 def record(
-    resource: Resource,
-    about: Mapping[str, Any],
+    resource: Resource[M],
+    about: Mapping[str, Any] | M,
     type: RecordType,
     reason: str,
     message: str,
@@ -162,7 +169,7 @@ def record(
     """An event about an object."""
     if type not in RECORD_TYPES:
         raise ValueError(f"the type of an event is one of {', '.join(RECORD_TYPES)}, not {type!r}")
-    meta = metadata(about)
+    meta = metadata(_map(resource, about))
     return Record(
         resource.api_version,
         resource.kind,
@@ -175,6 +182,16 @@ def record(
         message,
         field_path,
     )
+
+
+def _map(resource: Resource, obj: Any) -> Mapping[str, Any]:
+    """The object, or the resource's model of one, as a map. Raises TypeError on anything else."""
+    if type(obj) is dict or isinstance(obj, Mapping):
+        return obj
+    if resource.model is None or not isinstance(obj, resource.model):
+        known = "" if resource.model is None else f" or a {resource.model.__qualname__}"
+        raise TypeError(f"an object of {resource} is a map{known}, not {obj!r:.80}")
+    return as_object(obj)
 
 
 def _dependence(on: Resource | tuple[Resource, Key]) -> str:

@@ -10,6 +10,7 @@ from actors.reconciliation.differences import differences, without_none
 from actors.reconciliation.reconciler import Step, step
 from actors.reconciliation.steps import must, must_object
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done
+from protocols.models import as_object
 from protocols.objects import (
     Key,
     Object,
@@ -20,11 +21,12 @@ from protocols.objects import (
     metadata,
     resource_version_of,
 )
+from protocols.resources import M
 from runtime.tables.overlay import Lister
 
 
 @step
-def ensure(lister: Lister, wanted: Mapping[str, Any]) -> Step[Object]:
+def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     """Create the object if it is not there, else patch what differs from `wanted`; nothing where nothing differs.
 
     Returns the object as it is then. What counts as a difference: actors/reconciliation/differences.py; in short, what
@@ -36,7 +38,7 @@ def ensure(lister: Lister, wanted: Mapping[str, Any]) -> Step[Object]:
     CommandFailed for other outcomes, UnreadableError for an object that is there and cannot be read, and ValueError on
     what cannot be wanted: no name, a status.
     """
-    resource = lister.resource
+    resource, wanted = lister.resource, as_object(wanted)
     if lister.metadata_only:
         raise ValueError(f"{resource} are read metadata-only: nothing tells what differs")
     if "status" in wanted:
@@ -44,11 +46,11 @@ def ensure(lister: Lister, wanted: Mapping[str, Any]) -> Step[Object]:
     key = check_key(resource, key_of(wanted))
     making = create(resource, without_none(wanted))
     lister.require(key)
-    present = lister.get(key)
+    present = lister.maps.get(key)
     if present is None:
         outcome = yield making
         if isinstance(outcome, Done):
-            return decode_object(outcome.body)
+            return lister.returned(decode_object(outcome.body))
         if not isinstance(outcome, AlreadyExists):
             raise CommandFailed(making, outcome)
         # By us, and the answer was lost or the watch is late; or by another.
@@ -59,12 +61,12 @@ def ensure(lister: Lister, wanted: Mapping[str, Any]) -> Step[Object]:
     if stranger:
         raise CommandFailed(making, AlreadyExists(f"{resource} {key!r} {stranger}"))
     if is_deleting(present):
-        return present
+        return lister.returned(present)
     changes = differences(_comparable(wanted, present), present)
     if not changes:
-        return present
+        return lister.returned(present)
     meta = {**changes.get("metadata", {}), "resourceVersion": resource_version_of(present)}
-    return (yield from must_object(patch(resource, key, {**changes, "metadata": meta})))
+    return lister.returned((yield from must_object(patch(resource, key, {**changes, "metadata": meta}))))
 
 
 def _stranger(wanted: Mapping[str, Any], present: Mapping[str, Any]) -> str:

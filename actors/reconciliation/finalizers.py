@@ -22,11 +22,12 @@ from actors.reconciliation.steps import must, must_object
 from protocols.messages.commands import Patch
 from protocols.messages.outcomes import NotFound
 from protocols.objects import Object, finalizers_of, is_deleting, key_of, resource_version_of, uid_of
+from protocols.resources import M, Resource
 from runtime.tables.overlay import Lister
 
 
 @step
-def ensure_finalizer(lister: Lister, obj: Mapping[str, Any], name: str) -> Step[Object]:
+def ensure_finalizer(lister: Lister[M], obj: Mapping[str, Any] | M, name: str) -> Step[M]:
     """Add the finalizer if the object lacks it; returns the object, which has it now.
 
     To be done before anything is made outside: whoever is stopped in between still gets to clean up. Raises
@@ -36,37 +37,38 @@ def ensure_finalizer(lister: Lister, obj: Mapping[str, Any], name: str) -> Step[
     now = _as_shown(lister, obj)
     present = finalizers_of(now)
     if name in present:
-        return now
+        return lister.returned(now)
     if is_deleting(now):
         raise ValueError(f"{lister.resource} {key_of(now)} is being deleted, and takes no finalizer any more")
-    return (yield from must_object(_write(lister, now, [*present, name])))
+    return lister.returned((yield from must_object(_write(lister.resource, now, [*present, name]))))
 
 
 @step
-def remove_finalizer(lister: Lister, obj: Mapping[str, Any], name: str) -> Step[None]:
+def remove_finalizer(lister: Lister[M], obj: Mapping[str, Any] | M, name: str) -> Step[None]:
     """Remove the finalizer if the object has it. To be done once the clean-up is confirmed: the object may go then.
 
     Raises CommandFailed if it was not written. An object that is gone, or is another by now, is no failure.
     """
     _check(name)
     now = _as_shown(lister, obj)
-    if uid_of(now) != uid_of(obj):
+    if uid_of(now) != uid_of(lister.map_of(obj)):
         return
     present = finalizers_of(now)
     if name in present:
         rest = [each for each in present if each != name]
-        yield from must(_write(lister, now, rest or None), but=(NotFound,))
+        yield from must(_write(lister.resource, now, rest or None), but=(NotFound,))
 
 
-def _as_shown(lister: Lister, obj: Mapping[str, Any]) -> Object:
+def _as_shown(lister: Lister[M], read: Mapping[str, Any] | M) -> Object:
     """The object with our own writes to it since it was read, if the table shows it."""
-    shown = lister.get(key_of(obj))
-    return dict(obj) if shown is None else shown
+    obj = lister.map_of(read)
+    shown = lister.maps.get(key_of(obj))
+    return obj if shown is None else shown
 
 
-def _write(lister: Lister, obj: Mapping[str, Any], names: Sequence[str] | None) -> Patch:
+def _write(resource: Resource, obj: Mapping[str, Any], names: Sequence[str] | None) -> Patch:
     meta = {"resourceVersion": resource_version_of(obj), "finalizers": names}
-    return patch(lister.resource, key_of(obj), {"metadata": meta})
+    return patch(resource, key_of(obj), {"metadata": meta})
 
 
 def _check(name: str) -> None:

@@ -7,19 +7,24 @@ has no controller stays so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from protocols.models import as_object
 from protocols.objects import Object, controller_of, key_of, metadata, name_of, namespace_of, owner_reference, uid_of
 from protocols.resources import Resource
 from runtime.tables.overlay import Lister
 
+M = TypeVar("M")
+N = TypeVar("N")
 
-def own(child: Mapping[str, Any], *, by: Mapping[str, Any], of: Resource) -> Object:
+
+def own(child: Mapping[str, Any] | M, *, by: Mapping[str, Any] | N, of: Resource[N]) -> Object:
     """A copy of the child with `by`, an object of the resource `of`, as its controller; it goes when `by` goes.
 
     A child without a namespace gets that of its owner. Raises ValueError where the server would let it be collected at
     once, or refuse it: an owner in another namespace, one without a uid (it was not read), another controller.
     """
+    child, by = as_object(child), as_object(by)
     uid, namespace = uid_of(by), namespace_of(by)
     about = f"{of.kind} {key_of(by)}"
     if not uid:
@@ -36,12 +41,12 @@ def own(child: Mapping[str, Any], *, by: Mapping[str, Any], of: Resource) -> Obj
     return {**child, "metadata": {**placed, "ownerReferences": [*others, reference]}}
 
 
-def owned(lister: Lister, *, by: Mapping[str, Any]) -> list[Object]:
+def owned(lister: Lister[M], *, by: Any) -> list[M]:
     """The objects whose controller is `by`, in no order: compared by uid, in all namespaces."""
-    return lister.owned_by(uid_of(by))
+    return lister.owned_by(uid_of(as_object(by)))
 
 
-def controlled_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
+def controlled_by(obj: Any, owner: Any) -> bool:
     """Whether the object's controller is this owner, and no namesake of it."""
-    controller = controller_of(obj)
-    return controller is not None and controller.uid == uid_of(owner)
+    controller = controller_of(as_object(obj))
+    return controller is not None and controller.uid == uid_of(as_object(owner))

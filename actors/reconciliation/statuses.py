@@ -10,12 +10,14 @@ from actors.reconciliation.differences import differences
 from actors.reconciliation.reconciler import Step, step
 from actors.reconciliation.steps import must
 from protocols.messages.outcomes import Done, NotFound
-from protocols.objects import Object, decode_object, key_of, metadata, resource_version_of, uid_of
+from protocols.models import as_object
+from protocols.objects import decode_object, key_of, metadata, resource_version_of, uid_of
+from protocols.resources import M
 from runtime.tables.overlay import Lister
 
 
 @step
-def patch_status(lister: Lister, obj: Mapping[str, Any], status: Mapping[str, Any]) -> Step[Object | None]:
+def patch_status(lister: Lister[M], obj: Mapping[str, Any] | M, status: Any) -> Step[M | None]:
     """Write what differs of these fields of the status; nothing where nothing differs. Fields that are not named stay,
     None removes one, and a list (conditions) is written as a whole.
 
@@ -26,23 +28,24 @@ def patch_status(lister: Lister, obj: Mapping[str, Any], status: Mapping[str, An
     observedGeneration is lower than the stored one is not sent. Raises CommandFailed, for a Conflict too: the key is
     retried with what is there by then.
     """
+    obj, status = lister.map_of(obj), as_object(status)
     resource, key = lister.resource, key_of(obj)
     if lister.metadata_only:
         raise ValueError(f"{resource} are read metadata-only: nothing tells what their status says")
-    shown = lister.get(key)
+    shown = lister.maps.get(key)
     if shown is None or uid_of(shown) != uid_of(obj):
         return None
     stored = shown.get("status") or {}
     if _observed(status) is not None and (_observed(stored) or 0) > (_observed(status) or 0):
-        return shown
+        return lister.returned(shown)
     changes = differences(status, stored)
     if not changes:
-        return shown
+        return lister.returned(shown)
     is_same_spec = metadata(shown).get("generation") == metadata(obj).get("generation")
     version = resource_version_of(shown if is_same_spec else obj)
     body = {"metadata": {"resourceVersion": version}, "status": changes}
     outcome = yield from must(patch(resource, key, body, subresource="status"), but=(NotFound,))
-    return decode_object(outcome.body) if isinstance(outcome, Done) else None
+    return lister.returned(decode_object(outcome.body)) if isinstance(outcome, Done) else None
 
 
 def _observed(status: Mapping[str, Any]) -> int | None:

@@ -28,8 +28,9 @@ from actors.reconciliation.specs import ControllerSpec
 from actors.simulation.calendar import Calendar
 from actors.simulation.processes import Observer, Processes, Running
 from protocols.messages.lifecycle import Describe, Drain
+from protocols.models import as_object
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
-from protocols.resources import Resource, resource_path
+from protocols.resources import M, Resource, resource_path
 from runtime.apiserver.server import SUFFIX_CHARACTERS, ApiServer
 from runtime.client.api import Request, Response
 from runtime.cloud.provider import CloudProvider
@@ -190,8 +191,9 @@ class SimulatedCluster:
 
     # A refusal raises AssertionError, with what was asked and the server's answer.
 
-    def create(self, resource: Resource, obj: Mapping[str, Any]) -> Object:
+    def create(self, resource: Resource[M], given: Mapping[str, Any] | M) -> Object:
         """apiVersion, kind and a namespace ("default") need not be said."""
+        obj = as_object(given)
         namespace = namespace_of(obj) or ("default" if resource.namespaced else "")
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         return self._do("POST", resource_path(resource.id, namespace), whole)

@@ -26,8 +26,9 @@ from actors.reconciliation.specs import Index
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.messages.recording import Record
+from protocols.models import as_object
 from protocols.objects import Key, Object, decode_object, encode_object, make_key, name_of, split_key
-from protocols.resources import Resource
+from protocols.resources import M, Resource
 from protocols.times import format_time
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
 from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
@@ -66,12 +67,12 @@ class StillClock:
 class Bench:
     """Tables made of objects, and a server that accepts every write.
 
-    objects: every resource that the reconciler watches or reads, with its objects. An object without a uid or a
-    resourceVersion gets one. indexes: as the controller's spec has them. Tables derive facts as in production; an
-    object read from one raises when it is changed.
+    objects: every resource that the reconciler watches or reads, with its objects, maps or models. An object without a
+    uid or a resourceVersion gets one. indexes: as the controller's spec has them. Tables derive facts as in production;
+    a map read from one raises when it is changed.
     """
 
-    def __init__(self, objects: Mapping[Resource, Iterable[Object]], *, indexes: Iterable[Index] = ()) -> None:
+    def __init__(self, objects: Mapping[Resource, Iterable[Any]], *, indexes: Iterable[Index] = ()) -> None:
         self.clock = StillClock()
         self._version = 100
         self._by_id = {resource.id: frozen_table(resource) for resource in objects}
@@ -90,7 +91,7 @@ class Bench:
         """As after a crash: writes that the watch has not shown are forgotten. `tables` is replaced by new ones."""
         self.tables = Tables(self._by_id)
 
-    def show(self, resource: Resource, obj: Object) -> None:
+    def show(self, resource: Resource[M], obj: Object | M) -> None:
         """The watch shows this object, with a newer resourceVersion if it has none of its own."""
         entry = self._entry(self._by_id[resource.id], obj)
         self._writers[resource.id].put(entry)
@@ -150,8 +151,9 @@ class Bench:
         self._version += 1
         return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
 
-    def _entry(self, table: Table, obj: Object) -> Entry:
+    def _entry(self, table: Table, given: Any) -> Entry:
         self._version += 1
+        obj = as_object(given)
         meta = {"uid": f"uid-of-{name_of(obj)}", "resourceVersion": str(self._version), **obj["metadata"]}
         whole = {**obj, "metadata": meta}
         return table.make_entry(whole, encode_object(whole))

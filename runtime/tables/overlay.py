@@ -7,13 +7,19 @@ belongs to one controller and is used on its thread only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
-from protocols.objects import Key, Object, decode_object, encode_object, partial_metadata, split_key
+from protocols.objects import Key, decode_object, encode_object, partial_metadata
 from protocols.resources import Resource
 from runtime.tables.entry import Unreadable
-from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, Entry, Table, owner_value
+from runtime.tables.lister import Lister, UnreadableError
+from runtime.tables.table import Entry, Table
+from runtime.tables.typed import TypedLister
+
+__all__ = ["Lister", "Overlay", "TableMissingError", "Tables", "UnreadableError"]
+
+M = TypeVar("M")
 
 
 class _Written(NamedTuple):
@@ -138,97 +144,6 @@ class Overlay:
         return None
 
 
-class Lister:
-    """Reads one resource through an overlay. The objects that it returns must not be modified."""
-
-    __slots__ = ("_overlay", "_table", "resource")
-
-    def __init__(self, overlay: Overlay) -> None:
-        self._overlay, self._table = overlay, overlay.table
-        self.resource = overlay.table.resource
-
-    @property
-    def synced(self) -> bool:
-        """True once its table holds a whole list."""
-        return self._table.synced
-
-    @property
-    def metadata_only(self) -> bool:
-        return self._table.metadata_only
-
-    def get(self, key: Key) -> Object | None:
-        entry = self._overlay.get(key)
-        return None if entry is None else self._table.object_of(entry)
-
-    def objects(self, namespace: str | None = None) -> list[Object]:
-        """All objects, or those of one namespace; in no order."""
-        return [self._table.object_of(entry) for entry in self.entries(namespace)]
-
-    def owned_by(self, uid: str) -> list[Object]:
-        """The objects whose controller has this uid."""
-        return [self._table.object_of(entry) for entry in self.entries_owned_by(uid)]
-
-    def orphans(self, namespace: str) -> list[Object]:
-        """The objects of a namespace that have no controller."""
-        return [self._table.object_of(entry) for entry in self.orphan_entries(namespace)]
-
-    def indexed(self, index: str, value: str) -> list[Object]:
-        """The objects that have this value in an index that a spec declares. Raises LookupError on an unknown index."""
-        return [self._table.object_of(entry) for entry in self._overlay.indexed(index, value)]
-
-    # The same as entries: nothing is decoded, and `entry.facts` is available.
-
-    def entry(self, key: Key) -> Entry | None:
-        return self._overlay.get(key)
-
-    def entries(self, namespace: str | None = None) -> list[Entry]:
-        return self._overlay.entries() if namespace is None else self._overlay.indexed(NAMESPACE, namespace)
-
-    def indexed_entries(self, index: str, value: str) -> list[Entry]:
-        return self._overlay.indexed(index, value)
-
-    def entries_owned_by(self, uid: str) -> list[Entry]:
-        return self._overlay.indexed(OWNER, uid)
-
-    def dependent_entries(self, uid: str) -> list[Entry]:
-        """The entries of objects with an owner reference to this uid, as controller or not."""
-        return self.entries_owned_by(uid) + self._overlay.indexed(FURTHER_OWNER, uid)
-
-    def orphan_entries(self, namespace: str) -> list[Entry]:
-        return self._overlay.indexed(OWNER, owner_value(namespace=namespace, controller=None))
-
-    def object_of(self, entry: Entry) -> Object:
-        return self._table.object_of(entry)
-
-    # What is there and cannot be read: a time that is none, a label that is a number. All of the above show its last
-    # readable version, if it had one, and else leave it out.
-
-    def unreadable(self, namespace: str | None = None) -> list[Unreadable]:
-        """All of them, or those of one namespace."""
-        found = self._table.unreadable()
-        return found if namespace is None else [one for one in found if split_key(one.key)[0] == namespace]
-
-    def is_unreadable(self, key: Key) -> bool:
-        return self._table.unreadable_at(key) is not None
-
-    def in_doubt(self, namespace: str, *, owner: str) -> Unreadable | None:
-        """One of this namespace that may be the owner's (its uid), or adopted by it: how many it has is not known."""
-        return next((one for one in self.unreadable(namespace) if one.may_be_of(owner)), None)
-
-    def require(self, key: Key) -> None:
-        """Raises UnreadableError if the object of this key cannot be read."""
-        found = self._table.unreadable_at(key)
-        if found is not None:
-            raise UnreadableError(self.resource, found)
-
-
-class UnreadableError(RuntimeError):
-    """An object that something rests on is there, but cannot be read. The key is retried after a while."""
-
-    def __init__(self, resource: Resource, unreadable: Unreadable) -> None:
-        super().__init__(f"{resource} {unreadable.key} cannot be read: {unreadable.why}")
-
-
 class TableMissingError(KeyError):
     """A discovered resource has no table, or one that is not synced. The key is retried once there may be one."""
 
@@ -246,12 +161,13 @@ class Tables:
         """tables: the static ones by Resource.id. discovers: the controller has a `Discovered`."""
         self._overlays = {resource_id: Overlay(table) for resource_id, table in tables.items()}
         self._listers = {resource_id: Lister(overlay) for resource_id, overlay in self._overlays.items()}
+        self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # those that were asked for
         self._static = frozenset(tables)
         self._discovers = discovers
         self._arrived: set[str] = set()
 
-    def __getitem__(self, resource: Resource) -> Lister:
-        """The lister of this resource.
+    def __getitem__(self, resource: Resource[M]) -> Lister[M]:
+        """The lister of this resource: of models, if the resource names one, else of maps.
 
         Raises KeyError for a resource that the controller's spec neither watches nor reads; its subclass
         TableMissingError for a discovered resource that cannot be read now.
@@ -263,7 +179,27 @@ class Tables:
             raise KeyError(f"{resource.id} is neither watched nor read by this controller: see its ControllerSpec")
         if not self.is_readable(resource.id):
             raise TableMissingError(f"the table of {resource.id} is not synced")
-        return lister
+        if resource.model is not None:
+            return self._typed_lister(resource, resource.model, lister)
+        return lister  # type: ignore[return-value]
+
+    def _typed_lister(self, resource: Resource[M], model: type[M], maps: Lister) -> TypedLister[M]:
+        """One for each model, as long as the table is the same."""
+        known = self._typed.get((resource.id, model))
+        if known is None or known.maps is not maps:
+            known = self._typed[resource.id, model] = TypedLister(maps, resource, model)
+        return known
+
+    @property
+    def has_models(self) -> bool:
+        """Whether one of its resources was asked for as a model."""
+        return bool(self._typed)
+
+    def misread(self) -> Iterable[tuple[Resource, Unreadable]]:
+        """What is there, and could not be read as a model when it was last asked for."""
+        for lister in self._typed.values():
+            for one in lister.misread():
+                yield lister.resource, one
 
     def is_readable(self, resource_id: str) -> bool:
         return resource_id in self._static or resource_id in self._arrived

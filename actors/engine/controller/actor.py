@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -27,7 +27,7 @@ from actors.engine.controller.sources import KeyQueue, PeriodicPass, Sources
 from actors.engine.controller.task_log import InHand
 from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
-from actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, description
+from actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, Misread, description
 from actors.reconciliation import Change, Enqueue, Receiver
 from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of
 from actors.reconciliation.outside import Functions
@@ -394,6 +394,10 @@ class Controller(Actor):
             passes={one.settings.name: one.description(now) for one in self._passes},
         )
 
+    def _misread(self) -> Iterator[Misread]:
+        for resource, one in self._tables.misread():
+            yield Misread(resource.name, one.key, one.why)
+
     def _say_vitals(self) -> None:
         if self.context.fenced:
             return  # its successor speaks
@@ -413,5 +417,6 @@ class Controller(Actor):
             discovered=tuple(discovered) if discovered is not None else (),
             arriving=discovered.arriving if discovered is not None else NONE_ARRIVING,
             held=tuple(self._held_back) if self._held_back.hangs else (),
+            misread=tuple(self._misread()) if self._tables.has_models else (),
         )
         self._vitals.say(self.name, vitals)

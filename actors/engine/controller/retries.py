@@ -11,6 +11,7 @@ from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Refuse
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.tables.overlay import TableMissingError, UnreadableError
+from runtime.tables.typed import ModelError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -79,9 +80,10 @@ def retry(
         queue.add_after(key, STALE_RETRY, now)
         log.warning("deletion postponed: informer cache is stale", seconds=STALE_RETRY)
         return
-    if isinstance(err, UnreadableError):  # the informer has said it once, aloud
+    if isinstance(err, UnreadableError):
         queue.add_after(key, STALE_RETRY, now)
-        log.info("reconcile held back", seconds=STALE_RETRY)
+        first = isinstance(err, ModelError) and traces.first_of(err)  # of others the informer has said it once, aloud
+        (log.warning if first else log.info)("reconcile held back", seconds=STALE_RETRY)
         return
     if isinstance(err, TableMissingError):
         queue.add_after(key, STALE_RETRY, now)

@@ -1,0 +1,131 @@
+"""Listers: what reconcilers read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic
+
+from protocols.models import as_object
+from protocols.objects import Key, Object, split_key
+from protocols.resources import Resource
+from runtime.tables.entry import Unreadable
+from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, Entry, owner_value
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from runtime.tables.overlay import Overlay
+
+    M = TypeVar("M", default=Object)
+else:
+    from typing import TypeVar
+
+    M = TypeVar("M")
+
+
+class Lister(Generic[M]):
+    """Reads one resource through an overlay. The objects that it returns must not be modified.
+
+    M: what it returns; maps, unless the resource names a model, see runtime/tables/typed.py.
+    """
+
+    __slots__ = ("_object_of", "_overlay", "_table", "resource")
+
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay, self._table = overlay, overlay.table
+        self.resource: Resource[M] = overlay.table.resource
+        self._object_of: Callable[[Entry], M] = overlay.table.object_of  # type: ignore[assignment]
+
+    @property
+    def maps(self) -> Lister[Object]:
+        """The same objects as maps; itself, where they are."""
+        return self  # type: ignore[return-value]
+
+    def map_of(self, obj: M | Mapping[str, Any]) -> Object:
+        """An object that it returned, as a map with all that the server sent."""
+        return as_object(obj)
+
+    def returned(self, obj: Object) -> M:
+        """This map as one of the objects that it returns."""
+        return obj  # type: ignore[return-value]
+
+    @property
+    def synced(self) -> bool:
+        """True once its table holds a whole list."""
+        return self._table.synced
+
+    @property
+    def metadata_only(self) -> bool:
+        return self._table.metadata_only
+
+    def get(self, key: Key) -> M | None:
+        entry = self._overlay.get(key)
+        return None if entry is None else self._object_of(entry)
+
+    def objects(self, namespace: str | None = None) -> list[M]:
+        """All objects, or those of one namespace; in no order."""
+        return [self._object_of(entry) for entry in self.entries(namespace)]
+
+    def owned_by(self, uid: str) -> list[M]:
+        """The objects whose controller has this uid."""
+        return [self._object_of(entry) for entry in self.entries_owned_by(uid)]
+
+    def orphans(self, namespace: str) -> list[M]:
+        """The objects of a namespace that have no controller."""
+        return [self._object_of(entry) for entry in self.orphan_entries(namespace)]
+
+    def indexed(self, index: str, value: str) -> list[M]:
+        """The objects that have this value in an index that a spec declares. Raises LookupError on an unknown index."""
+        return [self._object_of(entry) for entry in self._overlay.indexed(index, value)]
+
+    # The same as entries: nothing is decoded, and `entry.facts` is available.
+
+    def entry(self, key: Key) -> Entry | None:
+        return self._overlay.get(key)
+
+    def entries(self, namespace: str | None = None) -> list[Entry]:
+        return self._overlay.entries() if namespace is None else self._overlay.indexed(NAMESPACE, namespace)
+
+    def indexed_entries(self, index: str, value: str) -> list[Entry]:
+        return self._overlay.indexed(index, value)
+
+    def entries_owned_by(self, uid: str) -> list[Entry]:
+        return self._overlay.indexed(OWNER, uid)
+
+    def dependent_entries(self, uid: str) -> list[Entry]:
+        """The entries of objects with an owner reference to this uid, as controller or not."""
+        return self.entries_owned_by(uid) + self._overlay.indexed(FURTHER_OWNER, uid)
+
+    def orphan_entries(self, namespace: str) -> list[Entry]:
+        return self._overlay.indexed(OWNER, owner_value(namespace=namespace, controller=None))
+
+    def object_of(self, entry: Entry) -> M:
+        return self._object_of(entry)
+
+    # What is there and cannot be read: a time that is none, a label that is a number. All of the above show its last
+    # readable version, if it had one, and else leave it out.
+
+    def unreadable(self, namespace: str | None = None) -> list[Unreadable]:
+        """All of them, or those of one namespace."""
+        found = self._table.unreadable()
+        return found if namespace is None else [one for one in found if split_key(one.key)[0] == namespace]
+
+    def is_unreadable(self, key: Key) -> bool:
+        return self._table.unreadable_at(key) is not None
+
+    def in_doubt(self, namespace: str, *, owner: str) -> Unreadable | None:
+        """One of this namespace that may be the owner's (its uid), or adopted by it: how many it has is not known."""
+        return next((one for one in self.unreadable(namespace) if one.may_be_of(owner)), None)
+
+    def require(self, key: Key) -> None:
+        """Raises UnreadableError if the object of this key cannot be read."""
+        found = self._table.unreadable_at(key)
+        if found is not None:
+            raise UnreadableError(self.resource, found)
+
+
+class UnreadableError(RuntimeError):
+    """An object that something rests on is there, but cannot be read. The key is retried after a while."""
+
+    def __init__(self, resource: Resource, unreadable: Unreadable) -> None:
+        super().__init__(f"{resource} {unreadable.key} cannot be read: {unreadable.why}")
