@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from actors.simulation.campaign.coverage import Coverage
     from actors.simulation.campaign.explaining import must_hold
     from actors.simulation.campaign.many import Campaign, Tried, run_campaign
-    from actors.simulation.campaign.setting import Setting
+    from actors.simulation.campaign.setting import Setting, Surroundings
     from actors.simulation.driving import (
         Bench,
         Driven,
@@ -107,6 +107,7 @@ else:
             "Sent": "actors.simulation.invariants.observing:Sent",
             "Setting": "actors.simulation.campaign.setting:Setting",
             "SimulatedCluster": "actors.simulation:SimulatedCluster",
+            "Surroundings": "actors.simulation.campaign.setting:Surroundings",
             "Submitted": "actors.simulation.invariants.observing:Submitted",
             "custom_object": "actors.simulation.objects:custom_object",
             "deployment": "actors.simulation.objects:deployment",
@@ -157,6 +158,7 @@ __all__ = [
     "SimulatedCluster",
     "StillClock",
     "Submitted",
+    "Surroundings",
     "Trial",
     "Tried",
     "bodies",

@@ -56,7 +56,7 @@ class SimulatedCluster:
 
     log: as ControllerSystem has it. faults: what goes wrong, see runtime/faults/vocabulary.py. traced: keep a trace of
     what happens. cloud: what managers with --cloud-provider find. Calls of what is outside take
-    `self.calls.latency` virtual seconds.
+    `self.calls.latency` virtual seconds. outside: where a setting puts what stands in for it; see Setting.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class SimulatedCluster:
         )
         self.transport = self.network.transport("outside")
         self.cloud, self.calls = cloud, SimulatedCalls(clock=self.clock)
+        self.outside: Any = None
         self._processes = Processes(
             world=self.world, network=self.network, calls=self.calls, cloud=cloud, trace=self.trace, log=log
         )

@@ -16,7 +16,8 @@ NODES = ("hollow-node-0", "hollow-node-1", "hollow-node-2")
 ZONES = ("zone-a", "zone-b")
 # Not drawn unless asked for: a reconciler that waits is its author's bug, which the simulator finds by itself.
 ON_REQUEST = (FaultKind.RECONCILER_BLOCKED,)
-WITHOUT_CLOUD = tuple(kind for kind in FaultKind if kind not in (*OF_CALLS, *ON_REQUEST))
+WITHOUT_CALLS = tuple(kind for kind in FaultKind if kind not in (*OF_CALLS, *ON_REQUEST))
+WITH_CALLS = tuple(kind for kind in FaultKind if kind not in ON_REQUEST)
 MOST_FAULTS = 10
 
 # A crashed actor is started again at most 8 times in 5 minutes, by design: a plan stays below that.
@@ -32,13 +33,14 @@ def draw_plan(
     nodes: Sequence[str] = NODES,
     zones: Sequence[str] = ZONES,
     resources: Sequence[str] = RESOURCES,
-    kinds: Sequence[FaultKind] = WITHOUT_CLOUD,
+    kinds: Sequence[FaultKind] = WITHOUT_CALLS,
+    callees: Sequence[str] = CLOUD_RESOURCES,
     least: int = 2,
     most: int = MOST_FAULTS,
 ) -> tuple[Fault, ...]:
     """From `least` to `most` faults that begin and end within so many seconds.
 
-    actors, nodes, zones, resources: names to choose victims from; "*" is all of them.
+    actors, nodes, zones, resources, callees (of calls): names to choose victims from; "*" is all of them.
     """
     chance = random.Random(f"plan {seed}")
     return tuple(
@@ -51,6 +53,7 @@ def draw_plan(
             nodes=nodes,
             zones=zones,
             resources=resources,
+            callees=callees,
         )
         for _ in range(chance.randint(least, most))
     )
@@ -66,6 +69,7 @@ def draw_fault(
     nodes: Sequence[str] = NODES,
     zones: Sequence[str] = ZONES,
     resources: Sequence[str] = RESOURCES,
+    callees: Sequence[str] = CLOUD_RESOURCES,
 ) -> Fault:
     """One fault of this kind, with random times, rate and scope."""
     start = round(chance.uniform(0.0, seconds * 0.7), 2)
@@ -134,7 +138,7 @@ def draw_fault(
                 status=chance.choice(CLOUD_STATUSES) if answered else 0,
                 seconds=delay,
                 process=process,
-                resource=chance.choice(CLOUD_RESOURCES),
+                resource=chance.choice(callees),
             )
         case _:
             return Fault(

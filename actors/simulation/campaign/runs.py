@@ -17,7 +17,7 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.calendar import LEASE
 from actors.simulation.campaign.coverage import Coverage, StepsOfRun
 from actors.simulation.campaign.recording import Recording
-from actors.simulation.campaign.setting import USUAL, Composition, Setting
+from actors.simulation.campaign.setting import USUAL, Composition, Setting, surroundings
 from actors.simulation.invariants.mishaps import Mishaps
 from actors.simulation.invariants.observing import InvariantChecker, Violation
 from actors.simulation.invariants.usual import usual_invariants
@@ -132,6 +132,7 @@ class _Run:
         self._number = setting.number(seed)
         cloud = FakeCloud() if setting.cloud else None
         self.cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
+        self.cluster.outside = setting.made_outside(surroundings(seed, self.cluster.clock))
         self.composed = setting.composed(self._number)
         self._scenario, self._quiet = setting.scenario(self._number), Quiet()
         drawn = self.composed.actions(self._scenario)
@@ -154,12 +155,12 @@ class _Run:
         setting.prepare(cluster)
         fleet = self._scenario.fleet
         cluster.hollow_nodes(nodes=fleet.nodes, zones=fleet.zones, heartbeats=setting.has_heartbeats())
-        elections = setting.elections(self._number)
+        elections, specs = setting.elections(self._number), setting.specs(cluster.outside)
         for manager in range(max(1, elections)):
             identity = f"manager-{manager + 1}"
             election = Election(identity=identity, namespace=LEASE[0], name=LEASE[1]) if elections else None
             options = setting.options(self._number)
-            cluster.manager(controllers=setting.controllers, options=options, election=election, keep=True)
+            cluster.manager(controllers=specs, options=options, election=election, keep=True)
         waiting = do_in_order(cluster, [self._numbered(number, action) for number, action in self._actions])
         try:
             self._go_on(waiting)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from random import Random
+from typing import Any, NamedTuple
 
 from actors.controllers.workloads import deployment, replicaset, replicationcontroller
 from actors.hollow.specs import hollow_specs
@@ -19,7 +20,9 @@ from actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from actors.simulation.trials.trial import Trial, no_actions
 from protocols.resources import LEASES
 from runtime.faults.vocabulary import Fault
-from runtime.simulation.plan import draw_plan
+from runtime.scheduling.clock import Clock
+from runtime.simulation.clock import VirtualClock
+from runtime.simulation.plan import WITH_CALLS, draw_plan
 
 ACTING = 30.0  # seconds within which users act
 MANAGERS = "manager*"
@@ -27,13 +30,27 @@ HOLLOW_NODES = "hollow-nodes-controller"  # its trial is about heartbeats
 WORKLOADS = (replicationcontroller.SPEC, replicaset.SPEC, deployment.SPEC)
 
 
+class Surroundings(NamedTuple):
+    """What the fakes of a run are made from. chance: drawn from the seed. clock: shows virtual time."""
+
+    seed: int
+    chance: Random
+    clock: Clock
+
+
+def surroundings(seed: int, clock: Clock) -> Surroundings:
+    return Surroundings(seed, Random(f"outside {seed}"), clock)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
     """A composition of trials, and the cluster that they are made on.
 
     name: as --setting has it; of another package "module:ATTRIBUTE".
-    controllers: of the managers. trials: whose users act; None for those that kcm has of these controllers (and of the
-    hollow nodes). Whatever acts, each controller that runs is held to its trial.
+    outside: makes what stands in for the world outside, for each run anew; `cluster.outside` is that, for actions and
+    invariants. It outlives the managers of a run.
+    controllers: of the managers; with an `outside` a function of that. trials: whose users act; None for those that kcm
+    has of these controllers (and of the hollow nodes). Whatever acts, each controller that runs is held to its trial.
     actions: what users do instead of what the trials say. invariants, unsettled, end_state: beside what the trials say.
     prepare: done to the cluster before any manager starts: its CustomResourceDefinitions are created here.
     scenarios: how many there are, seed modulo this is a run's; None: each seed draws one of its own.
@@ -42,10 +59,12 @@ class Setting:
     heartbeats: whether nodes renew their Leases; None: if a controller reads Leases.
     acting: seconds within which users act. faults: seconds within which something goes wrong. settled: seconds after
     that within which all has to be as the specs say. draw: makes the plan of a seed, see runtime/simulation/plan.py.
+    calls: whether faults of calls are drawn too; None: with an `outside`.
     """
 
     name: str = "workloads"
-    controllers: tuple[ControllerSpec, ...] = WORKLOADS
+    controllers: tuple[ControllerSpec, ...] | Callable[[Any], Iterable[ControllerSpec]] = WORKLOADS
+    outside: Callable[[Surroundings], Any] | None = None
     trials: tuple[Trial, ...] | None = None
     actions: Callable[[Scenario], Iterable[Action]] | None = None
     invariants: Callable[[SimulatedCluster, Scenario], Sequence[Invariant]] = field(default=lambda _c, _s: ())
@@ -64,6 +83,27 @@ class Setting:
     faults: float = 40.0
     settled: float = 250.0
     draw: Callable[..., tuple[Fault, ...]] = draw_plan
+    calls: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Raises TypeError on controllers that need an outside, and none is given."""
+        if callable(self.controllers) and self.outside is None:
+            raise TypeError(f"the controllers of {self.name} are a function of its `outside`, and it has none")
+
+    def made_outside(self, around: Surroundings) -> Any:
+        """What stands in for the world outside in one run; None without it."""
+        return None if self.outside is None else self.outside(around)
+
+    def specs(self, outside: Any) -> tuple[ControllerSpec, ...]:
+        """The controllers of managers to whom this is the world outside."""
+        return tuple(self.controllers(outside)) if callable(self.controllers) else self.controllers
+
+    def _some_specs(self) -> tuple[ControllerSpec, ...]:
+        """As they are in any run: for their names, and what they read."""
+        return self.specs(self.made_outside(surroundings(0, VirtualClock())))
+
+    def has_calls(self) -> bool:
+        return self.outside is not None if self.calls is None else self.calls
 
     def number(self, seed: int) -> int:
         """Of the seed's scenario."""
@@ -73,11 +113,15 @@ class Setting:
         return Scenario(number, seconds=self.acting, fleet=self.fleet(number), pod=self.pod(number), steady=self.steady)
 
     def plan(self, seed: int) -> tuple[Fault, ...]:
-        return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors())
+        more: dict[str, Any] = {}
+        if self.draw is draw_plan and self.has_calls():
+            more = {"kinds": WITH_CALLS, "callees": ("*",)}
+        return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors(), **more)
 
     def actors(self) -> tuple[str, ...]:
         """Names to choose victims from."""
-        resources = dict.fromkeys(resource.id for spec in self.controllers for resource in spec.resources)
+        specs = self._some_specs()
+        resources = dict.fromkeys(resource.id for spec in specs for resource in spec.resources)
         return (
             MANAGER,
             DISPATCHER,
@@ -85,20 +129,21 @@ class Setting:
             informer_name("*"),
             controller_name("*"),
             *(informer_name(resource_id) for resource_id in resources),
-            *(controller_name(spec.name) for spec in self.controllers),
+            *(controller_name(spec.name) for spec in specs),
         )
 
     def has_heartbeats(self) -> bool:
         if self.heartbeats is not None:
             return self.heartbeats
-        return any(LEASES in spec.resources for spec in self.controllers)
+        return any(LEASES in spec.resources for spec in self._some_specs())
 
     def composed(self, number: int) -> Composition:
         """The trials of those controllers that run in this scenario."""
         options = self.options(number) or Options()
         hollow = [spec for spec in hollow_specs(nodes=1, zones=1) if spec.name != HOLLOW_NODES or self.has_heartbeats()]
-        specs = [*hollow, *(spec for spec in self.controllers if spec.enabled_if(options))]
-        return Composition(self, {spec.name: spec for spec in specs}, options)
+        own = self._some_specs()
+        specs = [*hollow, *(spec for spec in own if spec.enabled_if(options))]
+        return Composition(self, {spec.name: spec for spec in specs}, options, named=[spec.name for spec in own])
 
 
 class Composition:
@@ -108,9 +153,12 @@ class Composition:
     a controller that the setting does not have.
     """
 
-    def __init__(self, setting: Setting, specs: Mapping[str, ControllerSpec], options: Options) -> None:
+    def __init__(
+        self, setting: Setting, specs: Mapping[str, ControllerSpec], options: Options, *, named: Iterable[str]
+    ) -> None:
+        """specs: those that run. named: of the setting's controllers, those too that do not."""
         self._setting, self._options = setting, options
-        known = {spec.name for spec in setting.controllers} | specs.keys() | {HOLLOW_NODES}
+        known = {*named} | specs.keys() | {HOLLOW_NODES}
         if setting.trials is None:
             trials: Mapping[str, Trial] = TRIALS
         else:

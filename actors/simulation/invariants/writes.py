@@ -118,7 +118,7 @@ class NoWriteByTheDeposed:
 
 
 class NoHotLoop:
-    """No client writes, reads or creates the same object again and again."""
+    """No client writes, reads or creates the same object again and again, or calls the same function for one."""
 
     name = "no hot loop"
 
@@ -127,17 +127,21 @@ class NoHotLoop:
         self._times: dict[tuple[str, str, str, bytes], deque[float]] = {}
 
     def observe(self, observation: Observation, fail: Fail) -> None:
-        if not isinstance(observation, Sent) or observation.request.query.get("watch"):
-            return
-        request = observation.request
-        made = request.body if request.method == "POST" else b""
-        times = self._times.setdefault((observation.process, observation.client, request.path, made), deque())
+        match observation:
+            case Called(process, Call() as call):
+                self._count((process, "a controller", in_words(call), call.arguments), fail)
+            case Sent(process, client, request) if not request.query.get("watch"):
+                made = request.body if request.method == "POST" else b""
+                self._count((process, client, request.path, made), fail)
+
+    def _count(self, asked: tuple[str, str, str, bytes], fail: Fail) -> None:
+        times = self._times.setdefault(asked, deque())
         now = self._clock.monotonic()
         times.append(now)
         while times and times[0] < now - WINDOW:
             times.popleft()
         if len(times) > MOST_CALLS:
-            fail(f"{observation.client} asked for {request.path} {len(times)} times within {WINDOW:g} s")
+            fail(f"{asked[1]} asked for {asked[2]} {len(times)} times within {WINDOW:g} s")
 
 
 class Quiet:

@@ -1,0 +1,154 @@
+"""Seeded runs of a controller that calls what is outside: a fake of its setting, and all that may go wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from actors.reconciliation import Reconciliation, Watch, call, itself, must, patch
+from actors.reconciliation.specs import ControllerSpec, Queue
+from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.explaining import must_hold
+from actors.simulation.campaign.runs import run
+from actors.simulation.campaign.setting import Setting, Surroundings
+from actors.simulation.trials.actions import create as user_creates
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Key
+from protocols.resources import Resource
+from runtime.faults.vocabulary import OF_CALLS, parse_faults
+from runtime.tables.overlay import Tables
+
+CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
+
+
+class FakeDirectory:
+    """Gives each name a number; a name that asks again has the one that it has, unless the fake forgets."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._next = around.chance.randrange(1000)
+        self.numbers: dict[str, int] = {}
+        self.asked: list[str] = []
+
+    def enter(self, name: str) -> int:
+        self.asked.append(name)
+        if name not in self.numbers:
+            self._next += 1
+            self.numbers[name] = self._next
+        return self.numbers[name]
+
+
+class Enrolment:
+    def __init__(self, tables: Tables, directory: FakeDirectory) -> None:
+        self._configmaps, self._directory = tables[CONFIGMAPS], directory
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        configmap = self._configmaps.get(key)
+        if configmap is not None and "number" not in (configmap.get("data") or {}):
+            number = yield from call(self._directory.enter, key, timeout=10)
+            yield from must(patch(CONFIGMAPS, key, {"data": {"number": str(number)}}))
+
+
+class Careless(Enrolment):
+    """Names each attempt differently, as one does who does not think of a lost answer."""
+
+    attempts = 0
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        configmap = self._configmaps.get(key)
+        if configmap is not None and "number" not in (configmap.get("data") or {}):
+            Careless.attempts += 1
+            number = yield from call(self._directory.enter, f"{key} {Careless.attempts}", timeout=10)
+            yield from must(patch(CONFIGMAPS, key, {"data": {"number": str(number)}}))
+
+
+def spec(directory: FakeDirectory, reconciler: Any = Enrolment) -> ControllerSpec:
+    return ControllerSpec(
+        name="enrolment-controller",
+        queues=(Queue(watches=(Watch(CONFIGMAPS, to=itself),)),),
+        build=lambda context: reconciler(context.tables, directory),
+    )
+
+
+def actions(scenario: Scenario) -> Iterator[Action]:
+    chance = scenario.chance("enrolment")
+    for number, at in enumerate(scenario.times(chance, chance.randint(2, 5))):
+        yield user_creates(at, CONFIGMAPS, {"metadata": {"name": f"entry-{number}"}})
+
+
+def unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    directory: FakeDirectory = cluster.outside
+    for one in cluster.shown(CONFIGMAPS, "default"):
+        name = f"default/{one['metadata']['name']}"
+        number = (one.get("data") or {}).get("number")
+        if name.startswith("default/entry") and number != str(directory.numbers.get(name)):
+            yield f"{name} has not the number that the directory gave it"
+
+
+class OneEntryEach:
+    name = "the directory has one entry for each name"
+
+    def __init__(self, directory: FakeDirectory) -> None:
+        self._directory = directory
+
+    def observe(self, _observation: Any, fail: Any) -> None:
+        names = [name.partition(" ")[0] for name in self._directory.numbers]
+        for name in {name for name in names if names.count(name) > 1}:
+            fail(f"{name} was entered {names.count(name)} times")
+
+
+TRIAL = Trial(
+    controller="enrolment-controller",
+    actions=actions,
+    unsettled=unsettled,
+    invariants=lambda cluster, _options: (OneEntryEach(cluster.outside),),
+)
+SETTING = Setting(
+    name="tests.faults.test_calls:SETTING",
+    outside=FakeDirectory,
+    controllers=lambda directory: (spec(directory),),
+    trials=(TRIAL,),
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_goes_wrong_everybody_is_entered_once(seed: int) -> None:
+    must_hold(seed, setting=SETTING)
+
+
+def test_a_call_that_is_named_anew_each_time_is_found() -> None:
+    careless = replace(SETTING, controllers=lambda directory: (spec(directory, Careless),))
+    assert any(run(seed, setting=careless).violations for seed in range(40))
+    result = run(0, parse_faults("answer-lost most=1"), setting=careless)
+    assert "was entered 2 times" in result.violations[0].text
+
+
+def test_faults_of_calls_are_drawn_where_there_are_calls() -> None:
+    def kinds(setting: Setting) -> set[Any]:
+        return {fault.kind for seed in range(60) for fault in setting.plan(seed)}
+
+    assert kinds(SETTING) >= set(OF_CALLS)
+    assert not kinds(Setting()) & set(OF_CALLS)
+    assert not kinds(replace(SETTING, calls=False)) & set(OF_CALLS)
+
+
+def test_a_fake_outlives_the_managers_of_its_run_and_is_made_anew_for_the_next() -> None:
+    directories: list[FakeDirectory] = []
+
+    def later(cluster: SimulatedCluster, *_: object) -> None:
+        directories.append(cluster.outside)
+        assert cluster.processes["manager"].starts > 1
+
+    crashed = parse_faults("process-crashed 8..9; process-crashed 15..16")
+    for _ in range(2):
+        assert not run(4, crashed, setting=SETTING, later=later).violations
+    assert directories[0] is not directories[1]
+    assert directories[0].asked == directories[1].asked, "a seed determines it"
+
+
+def test_controllers_that_need_an_outside_are_refused_without_one() -> None:
+    with pytest.raises(TypeError, match="a function of its `outside`"):
+        Setting(controllers=lambda directory: (spec(directory),))
