@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Change,
         Enqueue,
         Interest,
+        Read,
         Reconciler,
         Reconciliation,
         RequeueAfter,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
         update,
     )
     from actors.reconciliation.discovered import Discovered
-    from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Pass, Queue
+    from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Index, Pass, Queue
     from protocols.conditions import find_condition, set_condition
     from protocols.messages.commands import PatchType
     from protocols.messages.discovery import ServedResource
@@ -141,6 +142,7 @@ else:
             "Enqueue": "actors.reconciliation:Enqueue",
             "ensure": "actors.reconciliation:ensure",
             "ensure_finalizer": "actors.reconciliation:ensure_finalizer",
+            "Facts": "actors.reconciliation.specs:Facts",
             "Family": "runtime.metrics.registry:Family",
             "finalizers_of": "protocols.objects:finalizers_of",
             "find_condition": "protocols.conditions:find_condition",
@@ -192,6 +194,7 @@ else:
             "perform": "actors.reconciliation:perform",
             "Queue": "actors.reconciliation.specs:Queue",
             "Raised": "protocols.messages.outcomes:Raised",
+            "Read": "actors.reconciliation:Read",
             "read_options": "actors.app.arguments:read_options",
             "Reconciler": "actors.reconciliation:Reconciler",
             "Reconciliation": "actors.reconciliation:Reconciliation",
@@ -247,6 +250,7 @@ __all__ = [
     "Done",
     "Election",
     "Enqueue",
+    "Facts",
     "Family",
     "FlagError",
     "Forbidden",
@@ -273,6 +277,7 @@ __all__ = [
     "PatchType",
     "Queue",
     "Raised",
+    "Read",
     "Reconciler",
     "Reconciliation",
     "Refused",

@@ -230,6 +230,7 @@ _NESTED.update(
         (discovery.TablesChanged, "resources"): (_all_to_wire, _all_from_wire),
         (discovery.TablesChanged, "metadata_only"): (lambda ids: ids, _as_tuples),
         (watching.Subscribe, "interests"): (_all_to_wire, _all_from_wire),
+        (watching.Subscribe, "within"): (lambda names: names, _as_tuples),
         (watching.WatchEvents, "events"): (_all_to_wire, _all_from_wire),
         (watching.WatchEvents, "matches"): (lambda matches: matches, _as_tuples),
         (watching.WatchEvent, "controller"): (lambda owner: owner, _owner_from_wire),

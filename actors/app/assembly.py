@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.app.health import misread
+from actors.app.tables import plan_tables
 from actors.engine.controller import (
     Controller,
     ControllerSettings,
@@ -36,11 +37,12 @@ from actors.reconciliation.actor_names import (
     controller_name,
     informer_name,
 )
-from actors.reconciliation.derived import MakeTable, check_interests, indexes_of, new_table
+from actors.reconciliation.derived import MakeTable, new_table
 from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from actors.reconciliation.outside import Functions
 from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
 from protocols.messages.discovery import ServedResource
+from protocols.objects import Key
 from runtime.calls.errands import Calls
 from runtime.client.api import Transport
 from runtime.cloud.provider import CloudProvider
@@ -63,6 +65,7 @@ from runtime.system.ledger import Ledger
 from runtime.system.vitals import Vitals
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Table
+from runtime.tables.view import AnyTable, tables_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -72,10 +75,10 @@ if TYPE_CHECKING:
 class Assembly:
     """What all actors of one system share.
 
-    tables: filled with one table for each resource that a controller reads; those of discovered resources come and go
-    with their informers. election: None to write without a lease.
-    seed: makes every random choice of the actors repeatable. calls: the way outside, None without one. cloud: the
-    provider, None where there is none.
+    tables: filled with what controllers read, by Table.id; those of discovered resources come and go with their
+    informers. seen: filled with what each controller sees of them, by its name and Resource.id.
+    election: None to write without a lease. seed: makes every random choice of the actors repeatable.
+    calls: the way outside, None without one. cloud: the provider, None where there is none.
     """
 
     transport: Transport
@@ -87,6 +90,7 @@ class Assembly:
     election: Election | None
     make_table: MakeTable = new_table
     tables: dict[str, Table] = field(default_factory=dict)
+    seen: dict[str, Mapping[str, AnyTable]] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     seed: int | None = None
     calls: Calls | None = None
@@ -97,19 +101,21 @@ class Assembly:
 def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
     """enabled: canonical names.
 
-    Raises ValueError if two controllers have one name, or give one name to two indexes of a resource.
+    Raises ValueError if two controllers have one name, or give one name to two indexes of a resource; also what
+    plan_tables raises.
     """
     specs, chosen = tuple(specs), set(enabled)
     seeds = random.Random(assembly.seed)  # drawn from in this order: a journal is replayed with the same seeds
-    _make_tables(assembly, specs)
+    tables = plan_tables(specs, options=assembly.options, enabled=chosen, make_table=assembly.make_table)
+    assembly.tables.update(tables.tables)
+    assembly.seen.update(tables.seen)
     controllers: dict[str, ControllerPlan] = {}
     for spec in specs:
         if spec.name in controllers:
             raise ValueError(f"two controllers are named {spec.name!r}")
         controllers[spec.name] = _controller_plan(assembly, spec, seed=seeds.getrandbits(32))
     informers = {
-        resource_id: _informer(assembly, table, seed=seeds.getrandbits(32))
-        for resource_id, table in assembly.tables.items()
+        table_id: _informer(assembly, table, seed=seeds.getrandbits(32)) for table_id, table in assembly.tables.items()
     }
     assembly.metrics.add_source(_unreadable_objects(assembly, tuple(controllers)))
     infrastructure = [
@@ -147,18 +153,6 @@ def manager_spec(
 # Tables and their informers.
 
 
-def _make_tables(assembly: Assembly, specs: Iterable[ControllerSpec]) -> None:
-    """One for each resource that a controller reads, with the indexes that all of them declare."""
-    specs = tuple(specs)
-    check_interests(specs)
-    indexes = indexes_of(specs)
-    for resource in (resource for spec in specs for resource in spec.resources):
-        if resource.id not in assembly.tables:
-            table = assembly.make_table(resource)
-            table.add_indexes(indexes.get(resource.id, {}))
-            assembly.tables[resource.id] = table
-
-
 def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
     options = assembly.options
     limits = InformerLimits(
@@ -168,7 +162,7 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
     def build(context: Context) -> Informer:
         return Informer(context, table=table, transport=assembly.transport, limits=limits, seed=seed)
 
-    return ActorSpec(name=informer_name(table.resource.id), build=build)
+    return ActorSpec(name=informer_name(table.id), build=build)
 
 
 class _DiscoveryPlan:
@@ -200,9 +194,11 @@ def _unreadable_objects(assembly: Assembly, controllers: tuple[str, ...]) -> Cal
 
     def read() -> Iterable[Reading]:
         of_models = Counter(one.resource for one in misread(assembly.vitals, controllers))
+        found: dict[str, set[Key]] = {}  # several tables may hold an object
         for table in list(assembly.tables.values()):
-            count = len(table.unreadable()) + of_models[table.resource.name]
-            yield UNREADABLE_OBJECTS, (table.resource.name,), float(count)
+            found.setdefault(table.resource.name, set()).update(one.key for one in table.unreadable())
+        for name, keys in found.items():
+            yield UNREADABLE_OBJECTS, (name,), float(len(keys) + of_models[name])
 
     return read
 
@@ -295,8 +291,7 @@ def _elector(assembly: Assembly, election: Election, *, seed: int) -> ActorSpec:
 
 
 def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
-    """Raises KeyError on a resource without a table."""
-    tables: Mapping[str, Table] = {resource.id: assembly.tables[resource.id] for resource in spec.resources}
+    tables = assembly.seen[spec.name]
     settings = _controller_settings(assembly, spec, seed=seed)
     held_back = HeldBack(hung_after=assembly.options.generic.actor_hang_timeout)
 
@@ -330,6 +325,7 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
     return ControllerPlan(
         spec=ActorSpec(name=controller_name(spec.name), build=build),
         resources=tuple(tables),
+        tables=tuple(one.id for table in tables.values() for one in tables_of(table)),
         child=lambda kind, name: spec.children[kind](name, controller_context(Tables(tables))),
         discovers=spec.discovers,
     )
@@ -365,7 +361,7 @@ def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSetti
     name = queue.name or default_name
     return QueueSettings(
         name=name,
-        watches=queue.watches,
+        watches=tuple(watch.resolved(assembly.options) for watch in queue.watches),
         reconcile=queue.reconcile,
         concurrency=_value(queue.concurrency, assembly.options),
         max_retries=queue.max_retries,

@@ -24,6 +24,7 @@ from runtime.scheduling.clock import Clock
 from runtime.serving.health import Notice
 from runtime.system.vitals import Vitals
 from runtime.tables.table import Table
+from runtime.tables.view import AnyTable
 
 Check = Callable[[], str | None]
 
@@ -49,13 +50,13 @@ def child_trouble(child: ChildVitals) -> str | None:
     return None
 
 
-def table_trouble(table: Table, *, silence_limit: float, now: float) -> str | None:
+def table_trouble(table: AnyTable, *, silence_limit: float, now: float) -> str | None:
     """A table is deaf once the watch that should have been renewed is silent still."""
     if not table.synced:
-        return f"the table of {table.resource} is not synced"
+        return f"the table of {table} is not synced"
     age = table.age(now)
     if age is not None and age > 2 * silence_limit:
-        return f"the table of {table.resource} has not heard from the server for {age:.0f} s"
+        return f"the table of {table} has not heard from the server for {age:.0f} s"
     return None
 
 
@@ -82,9 +83,9 @@ def _named(in_work: InWork) -> str:
 
 
 def controller_check(
-    name: str, *, vitals: Vitals, tables: Mapping[str, Table], clock: Clock, silence_limit: float
+    name: str, *, vitals: Vitals, tables: Mapping[str, AnyTable], clock: Clock, silence_limit: float
 ) -> Check:
-    """The check of one controller. name: canonical. tables: those that it reads."""
+    """The check of one controller. name: canonical. tables: what it reads, as it sees it."""
 
     def check() -> str | None:
         now = clock.monotonic()
@@ -148,9 +149,14 @@ def unreadable_check(*, tables: Mapping[str, Table], vitals: Vitals, controllers
     """
 
     def check() -> str | None:
-        found = [
-            f"{table.resource} {one.key}: {one.why}" for table in list(tables.values()) for one in table.unreadable()
-        ]
+        # Several tables may hold an object.
+        found = list(
+            dict.fromkeys(
+                f"{table.resource} {one.key}: {one.why}"
+                for table in list(tables.values())
+                for one in table.unreadable()
+            )
+        )
         found += [f"{one.resource} {one.key}: {one.why}" for one in sorted(misread(vitals, controllers))]
         more = len(found) - MOST_NAMED
         named = "; ".join(found[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")

@@ -29,10 +29,9 @@ from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
 from actors.engine.manager import DRAINED
 from actors.options import Options
-from actors.options.controller_names import is_enabled
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
 from actors.reconciliation.derived import MakeTable, new_table
-from actors.reconciliation.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec, switched_on
 from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume
 from runtime.calls.errands import Calls
 from runtime.calls.threads import ThreadedCalls
@@ -106,11 +105,7 @@ class ControllerSystem:
             calls=self._calls,
             seed=seed,
         )
-        chosen = [
-            spec
-            for spec in self.controllers
-            if is_enabled(spec.name, self.options.generic.controllers, on_by_default=spec.on_by_default)
-        ]
+        chosen = switched_on(self.controllers, self.options)
         self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))
         self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
@@ -212,7 +207,7 @@ class ControllerSystem:
 
     @property
     def tables(self) -> Mapping[str, Table]:
-        """By Resource.id."""
+        """By Table.id, which is Resource.id where nothing is restricted."""
         return self._assembly.tables
 
     def checks(self) -> dict[str, Check]:
@@ -243,9 +238,9 @@ class ControllerSystem:
             tables=self.tables, vitals=self.vitals, controllers=[spec.name for spec in self.controllers]
         )
         for spec in self.controllers:
-            tables = {resource.id: self.tables[resource.id] for resource in spec.resources}
+            seen = self._assembly.seen[spec.name]
             checks[spec.name] = controller_check(
-                spec.name, vitals=self.vitals, tables=tables, clock=self.clock, silence_limit=silence
+                spec.name, vitals=self.vitals, tables=seen, clock=self.clock, silence_limit=silence
             )
         return checks
 

@@ -51,7 +51,7 @@ from actors.reconciliation.reconciler import (
 )
 from actors.reconciliation.statuses import patch_status
 from actors.reconciliation.steps import batches, in_batches, must, must_all, must_object, perform, slow_start, together
-from actors.reconciliation.watches import Change, Watch, its_controller, itself
+from actors.reconciliation.watches import Change, Read, Watch, its_controller, itself
 from protocols.messages.watching import EVERYTHING, ORPHANS, Interest
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "Change",
     "Enqueue",
     "Interest",
+    "Read",
     "Receiver",
     "Reconciler",
     "Reconciliation",

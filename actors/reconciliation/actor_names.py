@@ -11,13 +11,19 @@ _INFORMER = "informer:"
 _CONTROLLER = "controller:"
 
 
-def informer_name(resource_id: str) -> str:
-    return f"{_INFORMER}{resource_id}"
+def informer_name(table_id: str) -> str:
+    """Of the informer that keeps this table. table_id: Table.id, which is Resource.id where nothing is restricted."""
+    return f"{_INFORMER}{table_id}"
+
+
+def table_of(informer: str) -> str:
+    """The Table.id of the table that the informer of this name keeps."""
+    return informer.removeprefix(_INFORMER)
 
 
 def resource_of(informer: str) -> str:
-    """The Resource.id of the table that the informer of this name keeps."""
-    return informer.removeprefix(_INFORMER)
+    """The Resource.id of what it holds."""
+    return table_of(informer).partition("?")[0]
 
 
 def is_informer(name: str) -> bool:

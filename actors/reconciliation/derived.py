@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, get_type_hints
+from typing import Any, Protocol
 
-from actors.reconciliation.specs import ControllerSpec, Index
+from actors.reconciliation.specs import ControllerSpec, Index, names_of_facts
 from protocols.nodes import lease_facts, node_facts
 from protocols.objects import Object
 from protocols.pods import pod_facts
 from protocols.resources import LEASES, NODES, PODS, Resource
 from runtime.tables.frozen import freeze
+from runtime.tables.selection import WHOLE, Selection
 from runtime.tables.table import BUILT_IN_INDEXES, IndexValues, Table
 
 NODE = "node"
@@ -44,41 +45,80 @@ def indexes_of(specs: Iterable[ControllerSpec]) -> dict[str, dict[str, IndexValu
     return found
 
 
-def facts_of(resource_id: str) -> frozenset[str]:
-    """The names of the facts that its table derives."""
-    derive = DERIVED.get(resource_id)
-    return frozenset() if derive is None else frozenset(get_type_hints(derive)["return"].__dataclass_fields__)
+def derived_by(specs: Iterable[ControllerSpec]) -> dict[str, Callable[[Object], Any]]:
+    """By Resource.id, what derives the facts of its objects: ours, and what these controllers declare.
+
+    Raises ValueError if two are to derive facts of one resource.
+    """
+    found: dict[str, Callable[[Object], Any]] = dict(DERIVED)
+    owners: dict[str, ControllerSpec] = {}
+    for spec in specs:
+        for one in spec.facts:
+            known = found.setdefault(one.resource.id, one.derive)
+            if known is not one.derive:
+                owner = owners.get(one.resource.id)
+                whose = f"{owner.name} derives others" if owner is not None else "they have facts already"
+                raise ValueError(f"{spec.name} derives facts of {one.resource}, and {whose}; an Index finds more")
+            owners.setdefault(one.resource.id, spec)
+    return found
 
 
 def check_interests(specs: Iterable[ControllerSpec]) -> None:
     """Raises ValueError if a watch names a fact or an index that its table does not have: it would match too much, or
-    nothing.
+    nothing. What is selected has the indexes that its own controller declares, and metadata has no facts.
     """
     specs = tuple(specs)
-    indexes = indexes_of(specs)
+    indexes, derived = indexes_of(specs), derived_by(specs)
     for spec in specs:
         for watch in spec.watches:
             resource_id, interest = watch.resource.id, watch.interest
-            facts = {*interest.changed, *(fact for fact, _ in interest.having)} - facts_of(resource_id)
-            named = {index for index, _ in interest.indexed} - {*indexes.get(resource_id, ()), *BUILT_IN_INDEXES}
+            derive = None if watch.metadata_only else derived.get(resource_id)
+            facts = {*interest.changed, *(fact for fact, _ in interest.having)}
+            facts -= frozenset() if derive is None else names_of_facts(derive)
+            known = {*indexes.get(resource_id, ()), *BUILT_IN_INDEXES}
+            if watch.is_restricted:
+                known = {*(index.name for index in spec.indexes if index.resource == watch.resource), *BUILT_IN_INDEXES}
+            named = {index for index, _ in interest.indexed} - known
             for what, unknown in (("fact", facts), ("index", named)):
                 if unknown:
                     raise ValueError(f"{spec.name} watches {watch.resource} by an unknown {what}: {min(unknown)!r}")
 
 
 class MakeTable(Protocol):
-    """metadata_only: its objects have neither spec nor status, so nothing is derived from them."""
+    """selection: which objects it holds. derive: makes an entry's facts; None for ours.
 
-    def __call__(self, resource: Resource, *, metadata_only: bool = False) -> Table: ...
+    metadata_only: its objects have neither spec nor status, so nothing is derived from them.
+    """
+
+    def __call__(
+        self,
+        resource: Resource,
+        *,
+        metadata_only: bool = False,
+        selection: Selection = WHOLE,
+        derive: Callable[[Object], Any] | None = None,
+    ) -> Table: ...
 
 
 def new_table(
-    resource: Resource, *, metadata_only: bool = False, freeze: Callable[[Object], Object] | None = None
+    resource: Resource,
+    *,
+    metadata_only: bool = False,
+    selection: Selection = WHOLE,
+    derive: Callable[[Object], Any] | None = None,
+    freeze: Callable[[Object], Object] | None = None,
 ) -> Table:
-    derive = None if metadata_only else DERIVED.get(resource.id)
-    return Table(resource, derive=derive, metadata_only=metadata_only, freeze=freeze)
+    metadata_only = metadata_only or selection.metadata_only
+    derive = None if metadata_only else derive or DERIVED.get(resource.id)
+    return Table(resource, derive=derive, metadata_only=metadata_only, selection=selection, freeze=freeze)
 
 
-def frozen_table(resource: Resource, *, metadata_only: bool = False) -> Table:
+def frozen_table(
+    resource: Resource,
+    *,
+    metadata_only: bool = False,
+    selection: Selection = WHOLE,
+    derive: Callable[[Object], Any] | None = None,
+) -> Table:
     """One whose objects raise when they are changed: for simulation and tests."""
-    return new_table(resource, metadata_only=metadata_only, freeze=freeze)
+    return new_table(resource, metadata_only=metadata_only, selection=selection, derive=derive, freeze=freeze)

@@ -10,13 +10,14 @@ GREETER = ControllerSpec(
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
 
 from actors.options import Check, ControllerOptions, Options
+from actors.options.controller_names import is_enabled
 from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.reconciler import Running
-from actors.reconciliation.watches import Watch
+from actors.reconciliation.watches import Read, Watch
 from protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from protocols.objects import Object
 from protocols.resources import Resource
@@ -153,13 +154,50 @@ class Index:
     values_of: Callable[[Object], Iterable[str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is derived once of each object of a resource, so that nobody decodes it for that: `lister.entry(key).facts`.
+
+    derive: returns a dataclass or named tuple, and says so in its annotation. Its fields are the facts that an Interest
+    names, so their values are hashable. It must not raise on an object that the server may send: such an object cannot
+    be read (Lister.unreadable).
+
+    All controllers that see whole objects of the resource have them; two that declare some for one resource name the
+    same function. Pods, nodes and leases have facts already: an Index serves there, with Interest(indexed=...).
+    """
+
+    resource: Resource
+    derive: Callable[[Object], Any]
+
+    def __post_init__(self) -> None:
+        """Raises TypeError on a resource that is none, and on a function that does not say what it returns."""
+        if not isinstance(self.resource, Resource):
+            raise TypeError(f"facts are of a Resource, not of {self.resource!r}")
+        _refuse_uncallable(f"facts of {self.resource}", derive=self.derive)
+        if not self.names:
+            raise TypeError(f"facts of {self.resource}: derive is annotated to return a dataclass or named tuple")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the facts."""
+        return names_of_facts(self.derive)
+
+
+def names_of_facts(derive: Callable[[Object], Any]) -> frozenset[str]:
+    returned = get_type_hints(derive).get("return")
+    if is_dataclass(returned):
+        return frozenset(one.name for one in fields(returned))
+    return frozenset(getattr(returned, "_fields", ()))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSpec:
     """One controller.
 
     name: canonical, as --controllers and logs have it. aliases: older names for the same.
     build: makes what `reconcile` of the queues and `run` of the passes are called with.
-    reads: further resources whose tables it reads, without being woken by them.
+    reads: further resources that it reads, without being woken by them; a Read says which objects.
+    indexes, facts: what its listers find objects by, and what of them.
     discovers: resources that it finds by discovery, and watches while they are there.
     options: its flags, read as `context.options[TheClass]`. checks: what is wrong with them, a line each; they also
     run where the controller is disabled.
@@ -178,8 +216,9 @@ class ControllerSpec:
     build: Callable[[ControllerContext], Any]
     queues: tuple[AnyQueue, ...] = ()
     passes: tuple[Pass, ...] = ()
-    reads: tuple[Resource, ...] = ()
+    reads: tuple[Resource | Read, ...] = ()
     indexes: tuple[Index, ...] = ()
+    facts: tuple[Facts, ...] = ()
     discovers: Discovered[Any] | None = None
     enabled_if: Callable[[Options], bool] = _always
     needs: str = ""
@@ -210,6 +249,7 @@ class ControllerSpec:
             "passes": self.passes,
             "reads": self.reads,
             "indexes": self.indexes,
+            "facts": self.facts,
             "checks": self.checks,
         }
         for what, given in several.items():
@@ -233,7 +273,18 @@ class ControllerSpec:
     @property
     def resources(self) -> tuple[Resource, ...]:
         """All that it reads, each once, in the order named."""
-        return tuple(dict.fromkeys([*(watch.resource for watch in self.watches), *self.reads]))
+        return tuple(dict.fromkeys(one.resource for one in self.selecting))
+
+    @property
+    def selecting(self) -> tuple[Watch[Any] | Read, ...]:
+        """What says which objects of a resource it sees: its watches and reads, in the order named."""
+        return (*self.watches, *(one if isinstance(one, Read) else Read(one) for one in self.reads))
+
+
+def switched_on(specs: Iterable[ControllerSpec], options: Options) -> tuple[ControllerSpec, ...]:
+    """Those that --controllers names; one whose `enabled_if` says no is among them and does not run all the same."""
+    chosen = options.generic.controllers
+    return tuple(spec for spec in specs if is_enabled(spec.name, chosen, on_by_default=spec.on_by_default))
 
 
 def _refuse_single(what: str, given: object) -> None:

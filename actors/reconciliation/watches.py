@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
+from actors.options import Options
 from protocols.messages.watching import EVERYTHING, EventType, Interest, WatchEvent
 from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from protocols.resources import Resource
 from runtime.tables.overlay import Tables
+from runtime.tables.selection import WHOLE, Selection, read_selection
 from runtime.tables.table import Entry
 
+Namespaces = tuple[str, ...] | Callable[[Options], Iterable[str] | None] | None
 K_co = TypeVar("K_co", covariant=True)
 
 
@@ -56,6 +59,17 @@ class Change:
         """An object that is there when the controller starts counts as ADDED."""
         return cls(type=EventType.ADDED, key=entry.key, raw=entry.raw, controller=entry.controller)
 
+    def of_metadata(self) -> Change:
+        """As a watch of metadata alone sees it."""
+        return _MetadataChange(
+            type=self.type,
+            key=self.key,
+            raw=self._raw,
+            controller=self.controller,
+            previous=self._previous,
+            previous_controller=self.previous_controller,
+        )
+
     @property
     def namespace(self) -> str:
         return split_key(self.key)[0]
@@ -64,19 +78,29 @@ class Change:
     def new(self) -> Object:
         """After the change; for DELETED the last that was known."""
         if self._new is None:
-            self._new = decode_object(self._raw)
+            self._new = self._decoded(self._raw)
         return self._new
 
     @property
     def old(self) -> Object | None:
         """Before the change; None for ADDED."""
         if self._old is None and self._previous:
-            self._old = decode_object(self._previous)
+            self._old = self._decoded(self._previous)
         return self._old
 
     @property
     def deleted(self) -> bool:
         return self.type == EventType.DELETED
+
+    def _decoded(self, raw: bytes) -> Object:
+        return decode_object(raw)
+
+
+class _MetadataChange(Change):
+    __slots__ = ()
+
+    def _decoded(self, raw: bytes) -> Object:
+        return {"metadata": decode_object(raw)["metadata"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +110,107 @@ class Watch(Generic[K_co]):
     `to` runs for every change that meets the interest: it must be cheap and must not raise on a malformed object (if it
     does, that change is reported and skipped). interest: decided by the informer, for all watches at once; a change
     that does not meet it costs this controller nothing. It may let through more than `to` needs, never less.
+
+    The rest says which objects there are for it, and for the controller's lister. An object that enters is ADDED, one
+    that leaves is DELETED. Nothing else is asked of the server, unless another controller needs more: then one table
+    serves both, and each sees what it asked for.
+    labels, fields: selectors, as in `kubectl get -l app=web --field-selector=metadata.name=x`.
+    namespaces: a tuple, or a function of the options that returns some; None is all.
+    metadata_only: of each object its metadata; it has no facts.
     """
 
     resource: Resource
     to: Callable[[Change, Tables], Iterable[K_co]]
     interest: Interest = EVERYTHING
+    _: KW_ONLY
+    labels: str = ""
+    fields: str = ""
+    namespaces: Namespaces = None
+    metadata_only: bool = False
 
     def __post_init__(self) -> None:
-        """Raises TypeError on a resource that is none, and a `to` that cannot be called."""
-        if not isinstance(self.resource, Resource):
-            raise TypeError(f"a watch is of a Resource, not of {self.resource!r}")
+        """Raises TypeError on a resource that is none, and a `to` that cannot be called; TypeError or ValueError on
+        selectors and namespaces that are none.
+        """
+        _check_selected(self)
         if not callable(self.to):
             raise TypeError(f"watch of {self.resource}: to is a function, not {self.to!r}")
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether it selects less than all of every object."""
+        return bool(self.labels or self.fields or self.metadata_only or self.namespaces is not None)
+
+    @property
+    def selection(self) -> Selection:
+        """Raises TypeError while its namespaces are a function."""
+        return _selection_of(self)
+
+    def resolved(self, options: Options) -> Self:
+        """With its namespaces as these options have them. Raises TypeError or ValueError on what are none."""
+        return _resolved(self, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A resource that a controller reads without being woken by it, and which of its objects: as in Watch."""
+
+    resource: Resource
+    _: KW_ONLY
+    labels: str = ""
+    fields: str = ""
+    namespaces: Namespaces = None
+    metadata_only: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises as Watch."""
+        _check_selected(self)
+
+    @property
+    def selection(self) -> Selection:
+        """As Watch.selection."""
+        return _selection_of(self)
+
+    def resolved(self, options: Options) -> Self:
+        """As Watch.resolved."""
+        return _resolved(self, options)
+
+
+Selecting = Watch[Any] | Read
+S = TypeVar("S", bound=Selecting)
+
+
+def _check_selected(one: Selecting) -> None:
+    if not isinstance(one.resource, Resource):
+        raise TypeError(f"a {type(one).__name__.lower()} is of a Resource, not of {one.resource!r}")
+    if callable(one.namespaces):
+        if not one.resource.namespaced:
+            raise ValueError(f"{one.resource} are in no namespace, and namespaces of a watch are given")
+        return
+    _selection_of(one)
+
+
+def _selection_of(one: Selecting) -> Selection:
+    if not (one.labels or one.fields or one.metadata_only) and one.namespaces is None:
+        return WHOLE
+    if callable(one.namespaces):
+        raise TypeError(f"namespaces of a watch of {one.resource} depend on options")
+    return read_selection(
+        one.resource,
+        labels=one.labels,
+        fields=one.fields,
+        namespaces=one.namespaces,
+        metadata_only=one.metadata_only,
+    )
+
+
+def _resolved(one: S, options: Options) -> S:
+    if not callable(one.namespaces):
+        return one
+    found = one.namespaces(options)
+    if isinstance(found, str):
+        raise TypeError(f"namespaces of a watch of {one.resource}: expected some or None, got the text {found!r}")
+    return replace(one, namespaces=None if found is None else tuple(found))
 
 
 def itself(change: Change, _tables: Tables) -> Iterable[Key]:

@@ -92,10 +92,13 @@ class Subscribe:
     """Send me Synced, and from then on this resource's changes that meet one of `interests`. Actor → informer.
 
     interests: one for each watch, 63 at most; none for Synced alone. Subscribing again replaces them.
+    within: for each interest the index of the table that has the objects of its watch, "" for all of the table's; () is
+    "" for each. An object that enters that index is ADDED for the watch, one that leaves it is DELETED.
     """
 
     subscriber: str
     interests: tuple[Interest, ...] = (EVERYTHING,)
+    within: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,10 @@ class Unsubscribe:
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The table holds a whole list, for the first time. Informer → its subscribers; to a later one at once."""
+    """The table holds a whole list, for the first time. Informer → its subscribers; to a later one at once.
+
+    resource: the table's id: Resource.id, and more where the table is restricted.
+    """
 
     resource: str
 

@@ -27,6 +27,8 @@ from runtime.simulation.side_threads import SideThread
 from runtime.simulation.trace import Trace
 
 TIMEOUT = 30.0  # seconds, of a request that does not say
+SELECTORS = ("labelSelector", "fieldSelector")
+KEPT = ("watch", "allowWatchBookmarks", "timeoutSeconds", *SELECTORS)  # of a watch, where a stale server answers it
 
 
 class Witness(Protocol):
@@ -421,7 +423,7 @@ class SimulatedStream:
             if not self._list(request, revision):
                 return request
             self._lag = stale.seconds
-            kept = {name: query[name] for name in ("watch", "allowWatchBookmarks", "timeoutSeconds") if name in query}
+            kept = {name: query[name] for name in KEPT if name in query}
             return replace(request, query={**kept, "resourceVersion": str(revision)})
         version = parse_version(query.get("resourceVersion"))
         if version:
@@ -433,7 +435,8 @@ class SimulatedStream:
 
     def _list(self, request: Request, revision: int) -> bool:
         """Deliver what there was at that revision; returns False if the server has compacted it."""
-        query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
+        selectors = {name: request.query[name] for name in SELECTORS if name in request.query}
+        query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact", **selectors}
         response = self._network.server.handle(Request(method="GET", path=request.path, query=query))
         if response.status != 200:
             return False

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from protocols.messages.watching import Interest
+from protocols.messages.watching import EventType, Interest
 from protocols.objects import Key
 from runtime.tables.entry import Entry
 from runtime.tables.interests import InterestIndex
+
+
+class Concern(NamedTuple):
+    """A change as those see it whose watches are within an index. concerned: as InterestIndex.concerned."""
+
+    type: EventType
+    entry: Entry
+    previous: Entry | None
+    concerned: Mapping[str, int]
 
 
 class Audience:
@@ -16,29 +26,60 @@ class Audience:
     Only the informer that writes the table uses it, through its TableWriter.
     """
 
-    __slots__ = ("_index", "_subscriptions", "_undelivered")
+    __slots__ = ("_index", "_subscriptions", "_undelivered", "_within", "is_divided")
 
     def __init__(self) -> None:
-        self._subscriptions: dict[str, tuple[Interest, ...]] = {}
+        self._subscriptions: dict[str, tuple[tuple[Interest, str], ...]] = {}  # with the index that each is within
         self._undelivered: dict[Key, Entry] = {}  # what was there before a change that is not delivered yet
         self._index = InterestIndex({})
+        self._within: dict[str, InterestIndex] = {}  # by index of the table
+        self.is_divided = False  # whether some watches are within an index
 
     @property
     def subscribers(self) -> tuple[str, ...]:
         return tuple(self._subscriptions)
 
-    def subscribe(self, subscriber: str, interests: Iterable[Interest]) -> None:
-        """Add a subscriber, or replace its interests."""
-        self._subscriptions[subscriber] = tuple(interests)
-        self._index = InterestIndex(self._subscriptions)
+    def subscribe(self, subscriber: str, interests: Sequence[Interest], within: Sequence[str] = ()) -> None:
+        """Add a subscriber, or replace its interests. within: as in Subscribe."""
+        self._subscriptions[subscriber] = tuple(zip(interests, within or [""] * len(interests), strict=True))
+        self._compile()
 
     def unsubscribe(self, subscriber: str) -> None:
         if self._subscriptions.pop(subscriber, None) is not None:
-            self._index = InterestIndex(self._subscriptions)
+            self._compile()
 
     def concerned(self, type: str, entry: Entry, previous: Entry | None) -> Mapping[str, int]:
-        """As InterestIndex.concerned."""
+        """As InterestIndex.concerned: of the watches that are within no index."""
         return self._index.concerned(type, entry, previous)
+
+    def concerned_within(self, type: EventType, entry: Entry, previous: Entry | None) -> Iterator[Concern]:
+        """Of the watches that are within an index: as they see it, who enters is ADDED, and who leaves DELETED."""
+        for within, index in self._within.items():
+            is_in = type != EventType.DELETED and (within, "") in entry.values
+            before = previous or (entry if type == EventType.DELETED else None)
+            was_in = before is not None and (within, "") in before.values
+            if is_in and was_in:
+                yield Concern(type, entry, previous, index.concerned(type, entry, previous))
+            elif is_in:
+                yield Concern(EventType.ADDED, entry, None, index.concerned(EventType.ADDED, entry, None))
+            elif was_in:
+                gone = entry if type == EventType.DELETED or previous is None else previous
+                concerned = index.concerned(EventType.DELETED, gone, previous)
+                yield Concern(EventType.DELETED, gone, previous, concerned)
+
+    def _compile(self) -> None:
+        within = dict.fromkeys(name for watches in self._subscriptions.values() for _, name in watches)
+        self._index = self._index_of("")
+        self._within = {name: self._index_of(name) for name in within if name}
+        self.is_divided = bool(self._within)
+
+    def _index_of(self, within: str) -> InterestIndex:
+        return InterestIndex(
+            {
+                subscriber: [interest if name == within else None for interest, name in watches]
+                for subscriber, watches in self._subscriptions.items()
+            }
+        )
 
     def owe(self, before: Entry) -> None:
         """This entry is about to be changed or removed; the first one is kept until the change is delivered."""

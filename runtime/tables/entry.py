@@ -38,7 +38,7 @@ class Unreadable(NamedTuple):
     """An object that is there, and of which no entry can be made.
 
     uid: "" if it cannot be read; version: 0 if it cannot. why: one line. owner: the uid of its controller, "" if it has
-    none, None if that cannot be read.
+    none, None if that cannot be read. values: as Table.values_in_doubt says.
     """
 
     key: Key
@@ -46,13 +46,14 @@ class Unreadable(NamedTuple):
     version: int
     why: str
     owner: str | None
+    values: tuple[tuple[str, str], ...] = ()
 
     def may_be_of(self, owner: str) -> bool:
         """Whether it may count for this owner: as its own, or as one that it may adopt."""
         return not self.owner or self.owner == owner
 
 
-def unreadable(obj: Any, why: str, *, namespaced: bool) -> Unreadable | None:
+def unreadable(obj: Any, why: str, *, namespaced: bool, values: tuple[tuple[str, str], ...] = ()) -> Unreadable | None:
     """None if not even its name can be read: no API server sends that, and nothing is known of it."""
     meta = metadata(obj) if isinstance(obj, dict) else {}
     namespace, name, uid = meta.get("namespace") or "", meta.get("name"), meta.get("uid")
@@ -69,4 +70,5 @@ def unreadable(obj: Any, why: str, *, namespaced: bool) -> Unreadable | None:
         parse_version(meta.get("resourceVersion")) or 0,
         why,
         owner if isinstance(owner, str) else None,
+        values,
     )

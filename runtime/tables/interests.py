@@ -119,7 +119,8 @@ class _Rule:
 class InterestIndex:
     """The interests of all subscribers of one table, compiled. Made anew when a subscription changes."""
 
-    def __init__(self, subscriptions: Mapping[str, Sequence[Interest]]) -> None:
+    def __init__(self, subscriptions: Mapping[str, Sequence[Interest | None]]) -> None:
+        """None: that watch is filed elsewhere, and keeps its position."""
         self._by_index: dict[tuple[str, str], list[_Rule]] = {}
         self._by_finalizer: dict[str, list[_Rule]] = {}
         self._by_owner: dict[str, list[_Rule]] = {}
@@ -129,8 +130,9 @@ class InterestIndex:
         rules: dict[Interest, _Rule] = {}
         for subscriber, interests in subscriptions.items():
             for position, interest in enumerate(interests):
-                rule = rules.setdefault(interest, _Rule(interest))
-                rule.receivers.append((subscriber, 1 << position))
+                if interest is not None:
+                    rule = rules.setdefault(interest, _Rule(interest))
+                    rule.receivers.append((subscriber, 1 << position))
         for rule in rules.values():
             self._file(rule)
 

@@ -14,7 +14,8 @@ from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, Entry, owner_v
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from runtime.tables.overlay import Overlay
+    from runtime.tables.overlay import AnyOverlay
+    from runtime.tables.view import AnyTable
 
     M = TypeVar("M", default=Object)
 else:
@@ -31,8 +32,9 @@ class Lister(Generic[M]):
 
     __slots__ = ("_object_of", "_overlay", "_table", "resource")
 
-    def __init__(self, overlay: Overlay) -> None:
-        self._overlay, self._table = overlay, overlay.table
+    def __init__(self, overlay: AnyOverlay) -> None:
+        self._overlay: AnyOverlay = overlay
+        self._table: AnyTable = overlay.table
         self.resource: Resource[M] = overlay.table.resource
         self._object_of: Callable[[Entry], M] = overlay.table.object_of  # type: ignore[assignment]
 

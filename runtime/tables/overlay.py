@@ -7,15 +7,17 @@ belongs to one controller and is used on its thread only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from protocols.objects import Key, decode_object, encode_object, partial_metadata
+from protocols.objects import Key, decode_object, encode_object, key_of, partial_metadata
 from protocols.resources import Resource
+from protocols.versions import parse_version
 from runtime.tables.entry import Unreadable
 from runtime.tables.lister import Lister, UnreadableError
 from runtime.tables.table import Entry, Table
 from runtime.tables.typed import TypedLister
+from runtime.tables.view import AnyTable, Part, View
 
 __all__ = ["Lister", "Overlay", "TableMissingError", "Tables", "UnreadableError"]
 
@@ -144,6 +146,98 @@ class Overlay:
         return None
 
 
+class _Left(NamedTuple):
+    """We wrote it out of what the view selects. version: of that write."""
+
+    version: int
+    epoch: int
+
+
+class ViewOverlay:
+    """Our own writes over a View: an Overlay over each of its tables.
+
+    What we write out of the selection is hidden at once, as the watch will hide it. What is in no namespace of the view
+    does not concern it.
+    """
+
+    __slots__ = ("_left", "_overlays", "table")
+
+    def __init__(self, view: View) -> None:
+        self.table = view
+        self._overlays = {part.namespace: Overlay(part.table) for part in view.parts}
+        self._left: dict[Key, _Left] = {}
+
+    def __len__(self) -> int:
+        return len(self._left) + sum(map(len, self._overlays.values()))
+
+    @property
+    def unseen(self) -> list[Entry]:
+        """As Overlay.unseen, of one of them that has some."""
+        return next((overlay.unseen for overlay in self._overlays.values() if overlay.unseen), [])
+
+    def wrote(self, raw: bytes) -> Entry | None:
+        """As Overlay.wrote. None if the object is not selected."""
+        obj = decode_object(raw)
+        part = self.table.part_of(key_of(obj))
+        if part is None:
+            return None
+        if self.table.selection.selects(obj):
+            entry = self._overlays[part.namespace].wrote(raw)
+            self._left.pop(entry.key, None)
+            return entry
+        version = parse_version(obj["metadata"].get("resourceVersion"))
+        if version is None:
+            raise ValueError("metadata.resourceVersion is no number")
+        self._left[key_of(obj)] = _Left(version, part.table.epoch)
+        return None
+
+    def deleted(self, key: Key, uid: str, *, version: int = 0) -> None:
+        part = self.table.part_of(key)
+        if part is not None:
+            self._overlays[part.namespace].deleted(key, uid, version=version)
+
+    def prune(self) -> None:
+        for overlay in self._overlays.values():
+            overlay.prune()
+        for key, left in list(self._left.items()):
+            part = self.table.part_of(key)
+            if part is None or part.table.version >= left.version or part.table.epoch != left.epoch:
+                del self._left[key]
+
+    def get(self, key: Key) -> Entry | None:
+        part = self.table.part_of(key)
+        return None if part is None else self._shown(part, self._overlays[part.namespace].get(key))
+
+    def indexed(self, index: str, value: str) -> list[Entry]:
+        name = self.table.index_name(index)
+        return self._all(lambda _part, overlay: overlay.indexed(name, value))
+
+    def entries(self) -> list[Entry]:
+        return self._all(lambda part, overlay: overlay.indexed(part.mark, "") if part.mark else overlay.entries())
+
+    def _all(self, entries_of: Callable[[Part, Overlay], Iterable[Entry]]) -> list[Entry]:
+        found = (
+            self._shown(part, entry)
+            for part in self.table.parts
+            for entry in entries_of(part, self._overlays[part.namespace])
+        )
+        return [entry for entry in found if entry is not None]
+
+    def _shown(self, part: Part, entry: Entry | None) -> Entry | None:
+        if entry is not None and self._left:
+            left = self._left.get(entry.key)
+            if left is not None and entry.resource_version <= left.version and part.table.epoch == left.epoch:
+                return None
+        return self.table.shown(part, entry)
+
+
+AnyOverlay = Overlay | ViewOverlay
+
+
+def overlay_of(table: AnyTable) -> AnyOverlay:
+    return Overlay(table) if isinstance(table, Table) else ViewOverlay(table)
+
+
 class TableMissingError(KeyError):
     """A discovered resource has no table, or one that is not synced. The key is retried once there may be one."""
 
@@ -157,9 +251,9 @@ class Tables:
     Static tables, which its spec names, are there as long as it runs. Those of discovered resources come and go.
     """
 
-    def __init__(self, tables: Mapping[str, Table], *, discovers: bool = False) -> None:
+    def __init__(self, tables: Mapping[str, AnyTable], *, discovers: bool = False) -> None:
         """tables: the static ones by Resource.id. discovers: the controller has a `Discovered`."""
-        self._overlays = {resource_id: Overlay(table) for resource_id, table in tables.items()}
+        self._overlays = {resource_id: overlay_of(table) for resource_id, table in tables.items()}
         self._listers = {resource_id: Lister(overlay) for resource_id, overlay in self._overlays.items()}
         self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # those that were asked for
         self._static = frozenset(tables)
@@ -208,10 +302,10 @@ class Tables:
         """The resources that were found by discovery and can be read."""
         return tuple(lister.resource for resource_id, lister in self._listers.items() if resource_id in self._arrived)
 
-    def overlay(self, resource_id: str) -> Overlay | None:
+    def overlay(self, resource_id: str) -> AnyOverlay | None:
         return self._overlays.get(resource_id)
 
-    def overlays(self) -> Mapping[str, Overlay]:
+    def overlays(self) -> Mapping[str, AnyOverlay]:
         return self._overlays
 
     def has_unreadable(self) -> bool:

@@ -29,10 +29,12 @@ from protocols.resources import Resource
 from protocols.versions import parse_version
 from runtime.tables.audience import Audience
 from runtime.tables.entry import Entry, Unreadable
+from runtime.tables.selection import WHOLE, Selection
 
 __all__ = [
     "BUILT_IN_INDEXES",
     "FURTHER_OWNER",
+    "IN_DOUBT",
     "NAMESPACE",
     "OWNER",
     "Entry",
@@ -100,6 +102,7 @@ class _State:
 NAMESPACE, OWNER = "namespace", "owner"
 FURTHER_OWNER = "further owner"  # uids of owners that are not the controller
 BUILT_IN_INDEXES = (NAMESPACE, OWNER, FURTHER_OWNER)
+IN_DOUBT = "?"
 
 
 class Table:
@@ -109,7 +112,8 @@ class Table:
     derive: makes an entry's `facts`. decoded_bound: how many decoded objects are cached; the oldest goes first.
     freeze: wraps the objects that `object_of` returns, so that a test notices a reconciler that modifies one.
 
-    metadata_only: its objects are PartialObjectMetadata, whatever the server sends.
+    selection: which objects it holds; those that leave it are deleted for it. id: Resource.id, and more where it is
+    restricted. metadata_only: its objects are PartialObjectMetadata, whatever the server sends.
 
     synced: holds a whole list. version: the last resourceVersion seen, by list, event or bookmark. heard: when the
     server last gave a sign of life, by the clock's monotonic(). epoch: how often the server's versions went backwards
@@ -125,9 +129,11 @@ class Table:
         decoded_bound: int = 1024,
         freeze: Callable[[Object], Object] | None = None,
         metadata_only: bool = False,
+        selection: Selection = WHOLE,
     ) -> None:
-        self.resource = resource
-        self.metadata_only = metadata_only
+        self.resource, self.selection = resource, selection
+        self.id = selection.id_of(resource)
+        self.metadata_only = metadata_only or selection.metadata_only
         self.synced = False
         self.version = 0
         self.heard: float | None = None
@@ -152,6 +158,22 @@ class Table:
     @property
     def index_names(self) -> tuple[str, ...]:
         return (*self._indexes, *BUILT_IN_INDEXES)
+
+    def __str__(self) -> str:
+        """Whose table it is, for people: "pods in shop, with app=web"."""
+        return f"{self.resource} {self.selection}".rstrip()
+
+    def values_in_doubt(self, obj: Any) -> tuple[tuple[str, str], ...]:
+        """(index, value) pairs of an object that no entry can be made of; an index that raises may have it anywhere,
+        and has the value IN_DOUBT.
+        """
+        values: list[tuple[str, str]] = []
+        for index, values_of in self._indexes.items():
+            try:
+                values.extend([(index, value) for value in values_of(obj)])
+            except (ValueError, TypeError, KeyError, AttributeError):
+                values.append((index, IN_DOUBT))
+        return tuple(values)
 
     # Reading: any thread.
 

@@ -73,7 +73,7 @@ class TypedLister(Lister[M], Generic[M]):
         """What the model could not read when it was last asked for, and that is there still."""
         if not self._misread:
             return []
-        self._misread = {key: known for key, known in self._misread.items() if self.entry(key) is known[0]}
+        self._misread = {key: known for key, known in self._misread.items() if _is(self.entry(key), known[0])}
         return [one for _, one in self._misread.values()]
 
     def _model_of(self, entry: Entry) -> M:
@@ -97,3 +97,8 @@ class TypedLister(Lister[M], Generic[M]):
 
     def _why(self, err: Exception) -> str:
         return f"as {self._model.__qualname__}: {why(err)}"
+
+
+def _is(one: Entry | None, other: Entry) -> bool:
+    """Whether it is the same state of the same object: a view makes entries of metadata anew."""
+    return one is not None and one.uid == other.uid and one.resource_version == other.resource_version

@@ -16,6 +16,7 @@ from tests.bench.fan_out import PODS_IN_ALL, WATCHING, burst, manager_with_watch
 from tests.bench.nodes import heartbeats
 from tests.bench.processes import LIFTED, Cluster, Hand, Process, our_manager, scratch
 from tests.bench.report import Report
+from tests.bench.selections import WANTED, fill, weigh
 
 Start = Callable[..., Process]
 SETTLE = 3.0  # seconds for a manager to start before it is given work
@@ -199,6 +200,17 @@ def fan_out(bench: Bench, who: str, start: Start) -> None:
         bench.report.add(name, f"{who} on {bench.cluster.name}", cpu_ms_per_whole_life=spent)
 
 
+def selections(bench: Bench, who: str, start: Start) -> None:
+    """What tables of 10,000 ConfigMaps weigh, by what is watched of them. Only ours."""
+    if start is not our_manager:
+        return
+    fill(bench.hand)
+    for wanted in WANTED:
+        with scratch() as directory:
+            figures = weigh(bench.cluster, directory, wanted)
+        bench.report.add("10,000 ConfigMaps of 4 kB", f"{wanted} on {bench.cluster.name}", **figures)
+
+
 BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "one-large": one_large,
     "many-small": many_small,
@@ -207,4 +219,5 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "idle": idle,
     "nodes": nodes,
     "fan-out": fan_out,
+    "selections": selections,
 }

@@ -14,7 +14,7 @@ import pykka
 from actors.app.assembly import Assembly, plan_manager
 from actors.options import Options
 from actors.reconciliation.discovered import wanted_tables
-from actors.reconciliation.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec, switched_on
 from protocols.messages.discovery import ResourcesDiscovered
 from protocols.messages.journal import MessageHandled, MessageSent
 from runtime.client.api import Request
@@ -105,7 +105,9 @@ class Stage:
             election=None,
             seed=seed,
         )
-        self.plan = plan_manager(assembly, specs, enabled=())
+        # Which controllers share a table depends on which were enabled at the start.
+        enabled = [spec.name for spec in switched_on(specs, options) if spec.enabled_if(options)]
+        self.plan = plan_manager(assembly, specs, enabled=enabled)
         self._specs = {spec.name: spec for spec in self.plan.informers.values()}
         self._informers: dict[str, tuple[int, Actor]] = {}  # by name: incarnation, and the actor
 

@@ -29,7 +29,7 @@ from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
 from actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, Misread, description
 from actors.reconciliation import Change, Enqueue, Receiver
-from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of
+from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of, table_of
 from actors.reconciliation.outside import Functions
 from protocols.messages.discovery import RequestTables, TablesChanged
 from protocols.messages.lifecycle import (
@@ -52,6 +52,7 @@ from runtime.system.actor import WAKE_FRAME, Actor, Context
 from runtime.system.vitals import Vitals
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Table
+from runtime.tables.view import AnyTable, tables_of
 
 BATCH = 128  # messages and events between two looks at the work queue while the mailbox does not run empty
 NONE_ARRIVING: Mapping[str, float] = MappingProxyType({})
@@ -66,7 +67,7 @@ class Controller(Actor):
         context: Context,
         *,
         settings: ControllerSettings,
-        tables: Mapping[str, Table],
+        tables: Mapping[str, AnyTable],
         build: Callable[[Tables], Any],
         vitals: Vitals,
         seed: int | None = None,
@@ -76,7 +77,7 @@ class Controller(Actor):
         functions: Functions | None = None,
         calls: Calls | None = None,
     ) -> None:
-        """tables: by Resource.id, all that the reconciler reads; those of its watches among them.
+        """tables: by Resource.id, all that the reconciler reads, as it sees it; those of its watches among them.
 
         all_tables: those of the whole system, where discovered ones are found once they are there. in_hand: kept at the
         task that is being worked at, for the reconciler's log. held_back: what hung in earlier incarnations.
@@ -155,7 +156,8 @@ class Controller(Actor):
         if self._functions is not None:
             self._functions.lend(self.name, self.context.incarnation, self._work.submitted, most=settings.calls)
         self._timetable = Timetable(now=now, resync=settings.resync)
-        for peer in (DISPATCHER, *map(informer_name, self._static)):
+        static = (one.id for table in self._static.values() for one in tables_of(table))
+        for peer in (DISPATCHER, *map(informer_name, static)):
             self._meet(peer)
         if settings.discovers is not None:
             self._discovered = DiscoveredTables(
@@ -203,8 +205,8 @@ class Controller(Actor):
                 self._work.settle(message)
             case Wake():
                 pass  # what is due follows from the queues, below
-            case Synced(resource=resource):
-                self._synced(resource)
+            case Synced(resource=table_id):
+                self._synced(table_id)
             case TablesChanged() if self._discovered is not None:
                 self._follow_tables(self._discovered, message)
             case Attached():
@@ -277,7 +279,8 @@ class Controller(Actor):
             self._last_ticket = self._work.ticket
             self.tell(peer, Attach(self.name, self.context.incarnation))
         else:
-            self.tell(peer, Subscribe(self.name, self._keys.interests(resource_of(peer))))
+            interests, within = self._keys.subscription(table_of(peer))
+            self.tell(peer, Subscribe(self.name, interests, within))
 
     def _peer_restarted(self, name: str, incarnation: int) -> None:
         if incarnation > self._peers.get(name, incarnation):
@@ -291,13 +294,13 @@ class Controller(Actor):
 
     # Until it may act.
 
-    def _synced(self, resource_id: str) -> None:
-        self._readiness.unsynced.discard(resource_id)
+    def _synced(self, table_id: str) -> None:
+        self._readiness.unsynced.discard(table_id)
         if not self._begun:
             self._begin_if_ready()
-        elif self._discovered is not None and resource_id in self._discovered:
-            if resource_id not in self._discovered.arriving:  # as below
-                self._keys.add_all_of(resource_id)
+        elif self._discovered is not None and table_id in self._discovered:
+            if table_id not in self._discovered.arriving:  # as below
+                self._keys.add_all_of(table_id)
         else:  # the informer is new: it tells of what has gone, and of what has come it need not
             self._keys.add_all()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from actors.reconciliation import Change, Interest, Watch
@@ -12,6 +13,7 @@ from runtime.scheduling.work_queue import WorkQueue
 from runtime.tables.interests import InterestIndex
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
+from runtime.tables.view import AnyTable, View, mark_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -23,18 +25,54 @@ _SELF = ""
 class _Routes:
     """Those of one resource. Their positions are those of Subscribe.interests."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._routes = routes
+    def __init__(self, routes: Sequence[Route], seen: AnyTable | None) -> None:
+        """seen: of the resource, by the controller; None for one that was discovered, of which it sees all."""
+        self._routes = [(_of_metadata(watch) if watch.metadata_only else watch, queue) for watch, queue in routes]
         self.interests = tuple(watch.interest for watch, _ in routes)
+        if isinstance(seen, View):
+            self.interests = tuple(_as_in_tables(interest, seen) for interest in self.interests)
         self._index = InterestIndex({_SELF: self.interests})
+        self._seen = seen
+        # Of the watches that select less than the controller sees, by position.
+        self._marks = {
+            position: mark_of(watch.selection)
+            for position, (watch, _) in enumerate(routes)
+            if seen is not None and not watch.selection.covers(seen.selection)
+        }
+
+    def within(self, table_id: str) -> tuple[str, ...]:
+        """As in Subscribe, for the informer of this table."""
+        mark = ""
+        if isinstance(self._seen, View):
+            mark = next(part.mark for part in self._seen.parts if part.table.id == table_id)
+        if not mark and not self._marks:
+            return ()
+        return tuple(self._marks.get(position, mark) for position in range(len(self._routes)))
 
     def matching(self, matches: int) -> list[Route]:
         """matches: as in WatchEvents."""
         return [route for position, route in enumerate(self._routes) if matches >> position & 1]
 
     def matches_of(self, type: EventType, entry: Entry) -> int:
-        """What the informer would say of an object that is there, or is gone."""
-        return self._index.concerned(type, entry, None).get(_SELF, 0)
+        """What the informer would say of an object that the controller sees, or saw."""
+        matches = self._index.concerned(type, entry, None).get(_SELF, 0)
+        for position, mark in self._marks.items():
+            if (mark, "") not in entry.values:
+                matches &= ~(1 << position)
+        return matches
+
+
+def _of_metadata(watch: Watch[Any]) -> Watch[Any]:
+    """Its `to` is shown no more than that, whatever the table holds."""
+    to = watch.to
+    return replace(watch, to=lambda change, tables: to(change.of_metadata(), tables))
+
+
+def _as_in_tables(interest: Interest, seen: View) -> Interest:
+    """With the names that the tables have for the controller's indexes."""
+    if not interest.indexed:
+        return interest
+    return replace(interest, indexed=tuple((seen.index_name(index), value) for index, value in interest.indexed))
 
 
 class Keys:
@@ -51,14 +89,17 @@ class Keys:
     ) -> None:
         """log: bound to the controller. raised: called with what a `to` function raised, see ActorSystem.raised."""
         self._tables, self._clock, self._log, self._raised = tables, clock, log, raised
-        self._routes = {
-            resource_id: _Routes([route for route in routes if route[0].resource.id == resource_id])
-            for resource_id in dict.fromkeys(watch.resource.id for watch, _ in routes)
-        }
+        self._routes: dict[str, _Routes] = {}
+        for resource_id in dict.fromkeys(watch.resource.id for watch, _ in routes):
+            overlay = tables.overlay(resource_id)
+            self._routes[resource_id] = _Routes(
+                [route for route in routes if route[0].resource.id == resource_id],
+                overlay.table if overlay is not None else None,
+            )
 
     def add_route(self, route: Route) -> None:
         """The only one of a discovered resource."""
-        self._routes[route[0].resource.id] = _Routes([route])
+        self._routes[route[0].resource.id] = _Routes([route], None)
 
     def remove_routes(self, resource_id: str) -> None:
         """A discovered resource is gone: enqueue what its objects concern, as if they had been DELETED."""
@@ -67,10 +108,12 @@ class Keys:
             self._add_deleted(resource_id, entry)
         self._routes.pop(resource_id, None)
 
-    def interests(self, resource_id: str) -> tuple[Interest, ...]:
-        """What to subscribe to; empty for a resource that is only read."""
-        routes = self._routes.get(resource_id)
-        return routes.interests if routes is not None else ()
+    def subscription(self, table_id: str) -> tuple[tuple[Interest, ...], tuple[str, ...]]:
+        """What to subscribe to at this table's informer: interests, and what they are within; nothing for a resource
+        that is only read.
+        """
+        routes = self._routes.get(table_id.partition("?")[0])
+        return (routes.interests, routes.within(table_id)) if routes is not None else ((), ())
 
     def add_concerned(self, resource_id: str, change: Change, matches: int, *, listed: bool = False) -> None:
         """matches: which watches of that resource the change meets, as bits. listed: no event shows it, but a look at

@@ -6,7 +6,7 @@ from actors.reconciliation import Reconciliation
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
 from protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
-from runtime.tables.overlay import Overlay, Tables
+from runtime.tables.overlay import AnyOverlay, Tables
 
 
 def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
@@ -39,7 +39,7 @@ def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
                 overlay.deleted(command.key, uid)
 
 
-def _bury(overlay: Overlay, command: Delete) -> None:
+def _bury(overlay: AnyOverlay, command: Delete) -> None:
     """What the deletion meant is gone: by the uid that it named, else whatever we saw under that key."""
     uid = command.uid
     if uid is None:

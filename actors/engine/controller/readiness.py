@@ -8,21 +8,21 @@ from protocols.messages.commands import Command, Create, Delete, DeleteCollectio
 from protocols.objects import controller_of, decode_object, make_key, split_key
 from runtime.tables.entry import Unreadable
 from runtime.tables.overlay import Tables, UnreadableError
-from runtime.tables.table import Table
+from runtime.tables.view import AnyTable, tables_of
 
 
 class Readiness:
     """How far a new incarnation is from its first reconciliation, which waits for static tables alone; and when the
     table of a discovered resource may be read.
 
-    unsynced: resources whose informer has not said yet that the table is whole. attached: the dispatcher has answered
+    unsynced: tables, by id, whose informer has not said yet that they are whole. attached: the dispatcher has answered
     that nothing of an earlier incarnation is on its way any more.
     """
 
-    def __init__(self, tables: Mapping[str, Table]) -> None:
+    def __init__(self, tables: Mapping[str, AnyTable]) -> None:
         """tables: the static ones, by Resource.id."""
         self._tables = tables
-        self.unsynced = set(tables)
+        self.unsynced = {one.id for table in tables.values() for one in tables_of(table)}
         self.attached = False
         self._barrier: dict[str, tuple[int, int]] = {}  # resource id → (epoch, version) that its table has to reach
         self._versions: Mapping[str, int] = {}  # as attached
@@ -47,7 +47,7 @@ class Readiness:
         }
         return not self._barrier
 
-    def may_be_read(self, table: Table, *, epoch: int) -> bool:
+    def may_be_read(self, table: AnyTable, *, epoch: int) -> bool:
         """Whether a discovered resource's table is synced, and shows what was written under our name before.
 
         epoch: of the table when it was first asked about: versions of an earlier one mean nothing.
@@ -79,9 +79,9 @@ def check_freshness(tables: Tables, commands: Sequence[Command], *, now: float, 
         table = overlay.table
         age = table.age(now)
         if age is None or not table.synced:
-            raise StaleTableError(f"the table of {table.resource} has not heard from the server yet")
+            raise StaleTableError(f"the table of {table} has not heard from the server yet")
         if age > stale_after:
-            raise StaleTableError(f"the table of {table.resource} is {age:.0f} s old")
+            raise StaleTableError(f"the table of {table} is {age:.0f} s old")
 
 
 def _depended_on(tables: Tables, commands: Sequence[Command]) -> Iterable[str]:
@@ -138,7 +138,7 @@ def _check_deletion(tables: Tables, command: Delete | DeleteCollection) -> None:
             _refuse(overlay.table, doubts, namespace)
 
 
-def _refuse(table: Table, doubts: Iterable[Unreadable], namespace: str, *, owner: str = "") -> None:
+def _refuse(table: AnyTable, doubts: Iterable[Unreadable], namespace: str, *, owner: str = "") -> None:
     """Raises UnreadableError for the first that is in this namespace, or in none, and may be of that owner."""
     for one in doubts:
         where = split_key(one.key)[0]

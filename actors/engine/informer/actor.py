@@ -51,7 +51,7 @@ class State(Enum):
 
 
 class Informer(Actor):
-    """`informer:<Resource.id>` is its name."""
+    """`informer:<Table.id>` is its name."""
 
     def __init__(
         self,
@@ -64,10 +64,13 @@ class Informer(Actor):
     ) -> None:
         super().__init__(context)
         self._table, self._limits = table, limits
-        self._resource = table.resource
         self._random = random.Random(seed)
+        self._about = {"resource": table.resource.name}  # in each line of its log
+        if str(table.selection):
+            self._about["selection"] = str(table.selection)
         self._server = ListWatch(
             table.resource,
+            selection=table.selection,
             transport=transport,
             limits=limits,
             clock=self.clock,
@@ -117,8 +120,8 @@ class Informer(Actor):
                 if self._server.is_current(stream):
                     self._server.ended()
                     self._take_end(message)
-            case Subscribe(subscriber=name, interests=interests):
-                self._delivery.subscribe(name, interests)
+            case Subscribe(subscriber=name, interests=interests, within=within):
+                self._delivery.subscribe(name, interests, within)
             case Unsubscribe(subscriber=name):
                 self._delivery.unsubscribe(name)
             case Wake():
@@ -191,7 +194,7 @@ class Informer(Actor):
         self._delivery.flush()
         differences = self._contents.end_list(version)
         said = "synced" if first else "listed again"
-        self.log.info(said, resource=self._resource.name, objects=len(self._table), version=version)
+        self.log.info(said, **self._about, objects=len(self._table), version=version)
         if first:
             self._delivery.synced()  # who subscribes now looks through the table
         else:
@@ -260,7 +263,7 @@ class Informer(Actor):
             else:
                 self._watch()
         elif self._state is State.STREAMING_LIST and end.status in (400, 405, 422):
-            self.log.info("no streaming lists here, listing in pages", resource=self._resource.name)
+            self.log.info("no streaming lists here, listing in pages", **self._about)
             self._streaming_lists = False
             self._list()
         else:
@@ -275,7 +278,7 @@ class Informer(Actor):
         if again:
             self._back_off(why)
             return
-        self.log.info("resourceVersion is gone, listing again", resource=self._resource.name, error=why)
+        self.log.info("resourceVersion is gone, listing again", **self._about, error=why)
         self._list()
 
     def _count_incomplete(self) -> None:
@@ -287,20 +290,20 @@ class Informer(Actor):
     def _warn_malformed(self, why: str, key: Key = "", err: Exception | None = None) -> None:
         if err is not None:  # of an index, too, which is a controller's code
             self.context.system.raised(self.name, "making an entry", key, err)
-        self.log.warning("malformed object skipped", resource=self._resource.name, key=key, error=why)
+        self.log.warning("malformed object skipped", **self._about, key=key, error=why)
 
     def _warn_unreadable(self, unreadable: Unreadable, err: Exception) -> None:
         self.context.system.raised(self.name, "making an entry", unreadable.key, err)
         self.log.warning(
             "object cannot be read: what it may count for is held back",
-            resource=self._resource.name,
+            **self._about,
             key=unreadable.key,
             uid=unreadable.uid,
             error=unreadable.why,
         )
 
     def _tell_healed(self, key: Key) -> None:
-        self.log.info("object can be read again, or is gone", resource=self._resource.name, key=key)
+        self.log.info("object can be read again, or is gone", **self._about, key=key)
 
     # Time.
 
@@ -327,7 +330,7 @@ class Informer(Actor):
         else:
             if self._state is State.STREAMING_LIST:
                 self._count_incomplete()
-            self.log.warning("watch cut after silence", resource=self._resource.name, seconds=round(now - since, 1))
+            self.log.warning("watch cut after silence", **self._about, seconds=round(now - since, 1))
             self._again()
 
     def _back_off(self, why: str, retry_after: float = 0.0) -> None:
@@ -340,7 +343,7 @@ class Informer(Actor):
         self._failed_at = now
         self._state = State.WAITING
         self._retry_at = now + delay
-        self.log.warning("watch failed, trying again", resource=self._resource.name, error=why, seconds=round(delay, 2))
+        self.log.warning("watch failed, trying again", **self._about, error=why, seconds=round(delay, 2))
         self.wake_at(self._retry_at)
 
 

@@ -135,7 +135,9 @@ class Contents:
             return self._table.make_entry(obj, raw)
         except (MalformedError, ValueError, TypeError, KeyError, AttributeError, orjson.JSONEncodeError) as err:
             why = f"{type(err).__name__}: {err}"
-            found = unreadable(obj, why, namespaced=self._table.resource.namespaced)
+            table = self._table
+            values = table.values_in_doubt(obj)
+            found = unreadable(obj, why, namespaced=table.resource.namespaced, values=values)
             if found is None:
                 self._malformed(why, _key_of(obj), err)
                 return None

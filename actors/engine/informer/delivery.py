@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 
 from actors.engine.informer.contents import Difference
 from protocols.codec import bundle, encode
 from protocols.messages.watching import EventType, Interest, Synced, WatchEvent
 from protocols.objects import Key
-from runtime.tables.table import Table, TableWriter
+from runtime.tables.table import Entry, Table, TableWriter
 
 MOST_EVENTS = 500  # in one frame
 MOST_BYTES = 1_000_000  # in one frame, unless one event alone is larger
@@ -40,11 +40,11 @@ class Delivery:
             self.add(Difference(EventType.DELETED if now is None else EventType.MODIFIED, now or before, before))
         self.flush()
 
-    def subscribe(self, name: str, interests: Iterable[Interest]) -> None:
+    def subscribe(self, name: str, interests: Sequence[Interest], within: Sequence[str] = ()) -> None:
         self.flush()
-        self._writer.audience.subscribe(name, interests)
+        self._writer.audience.subscribe(name, interests, within)
         if self._table.synced:
-            self._send(name, encode(Synced(self._resource)))
+            self._send(name, encode(Synced(self._table.id)))
 
     def unsubscribe(self, name: str) -> None:
         self.flush()
@@ -52,39 +52,49 @@ class Delivery:
 
     def synced(self) -> None:
         """The table holds a whole list, for the first time."""
-        frame = encode(Synced(self._resource))
+        frame = encode(Synced(self._table.id))
         for name in self._writer.audience.subscribers:
             self._send(name, frame)
 
     def add(self, difference: Difference) -> None:
-        entry, previous = difference.entry, difference.previous
-        concerned = self._writer.audience.concerned(difference.type, entry, previous)
+        type, entry, previous = difference
+        audience = self._writer.audience
+        concerned = audience.concerned(type, entry, previous)
         if concerned:
-            event = encode(
-                WatchEvent(
-                    difference.type,
-                    self._resource,
-                    entry.key,
-                    entry.uid,
-                    str(entry.resource_version),
-                    entry.raw,
-                    entry.controller,
-                    previous.raw if previous is not None else b"",
-                    previous.uid if previous is not None else "",
-                    previous.controller if previous is not None else None,
-                )
-            )
-            if self._events and self._bytes + len(event) > MOST_BYTES:
-                self.flush(owing=entry.key)
-            for name, matches in concerned.items():
-                positions, bits = self._mail.setdefault(name, ([], []))
-                positions.append(len(self._events))
-                bits.append(matches)
-            self._events.append(event)
-            self._bytes += len(event)
+            self._post(type, entry, previous, concerned)
+        if audience.is_divided:
+            for one in audience.concerned_within(type, entry, previous):
+                if one.concerned:
+                    self._post(*one)
         self._collected[entry.key] = None
         if len(self._collected) >= MOST_EVENTS or len(self._events) >= MOST_EVENTS:
             self.flush()
+
+    def _post(self, type: EventType, entry: Entry, previous: Entry | None, concerned: Mapping[str, int]) -> None:
+        event = encode(
+            WatchEvent(
+                type,
+                self._resource,
+                entry.key,
+                entry.uid,
+                str(entry.resource_version),
+                entry.raw,
+                entry.controller,
+                previous.raw if previous is not None else b"",
+                previous.uid if previous is not None else "",
+                previous.controller if previous is not None else None,
+            )
+        )
+        if self._events and self._bytes + len(event) > MOST_BYTES:
+            self.flush(owing=entry.key)
+        for name, matches in concerned.items():
+            mail = self._mail.get(name)
+            if mail is None:
+                mail = self._mail[name] = ([], [])
+            mail[0].append(len(self._events))
+            mail[1].append(matches)
+        self._events.append(event)
+        self._bytes += len(event)
 
     def flush(self, *, owing: Key = "") -> None:
         """Send what was collected. owing: of an object whose newest change is not among that yet."""

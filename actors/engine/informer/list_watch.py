@@ -10,6 +10,7 @@ from protocols.messages.watching import Listed, Streamed, StreamEnded
 from protocols.resources import Resource, resource_path
 from runtime.client.api import JSON, Request, Response, Stream, Transport
 from runtime.scheduling.clock import Clock
+from runtime.tables.selection import Selection
 
 CLIENT = "shared-informers"
 PAGE = 500
@@ -43,6 +44,7 @@ class ListWatch:
         self,
         resource: Resource,
         *,
+        selection: Selection,
         transport: Transport,
         limits: InformerLimits,
         clock: Clock,
@@ -51,14 +53,16 @@ class ListWatch:
         metadata_only: bool,
         deliver: Callable[[Listed | Streamed | StreamEnded], None],
     ) -> None:
-        """incarnation: of the informer. metadata_only: ask for PartialObjectMetadata.
+        """selection: of one namespace at most. incarnation: of the informer. metadata_only: ask for
+        PartialObjectMetadata.
 
         deliver: puts a message into the informer's mailbox, from any thread.
         """
         self._accept_list = METADATA_LIST if metadata_only else JSON
         self._accept_watch = METADATA if metadata_only else JSON
         self._transport, self._limits, self._clock, self._random = transport, limits, clock, chance
-        self._path = resource_path(resource.id)
+        self._path = resource_path(resource.id, *(selection.namespaces or ()))
+        self._selectors = selection.query
         self._deliver = deliver
         self._first = incarnation * 1_000_000
         self._number = self._first
@@ -72,7 +76,7 @@ class ListWatch:
     def ask_page(self, query: dict[str, str]) -> None:
         """query: what it takes beside the limit: where it begins."""
         number = self._begin()
-        query = {"limit": str(PAGE), **query}
+        query = {"limit": str(PAGE), **self._selectors, **query}
         request = Request(
             method="GET",
             path=self._path,
@@ -87,11 +91,12 @@ class ListWatch:
 
         self._transport.send(request, client=CLIENT, on_response=on_response)
 
-    def open(self, query: dict[str, str]) -> None:
-        """A watch. query: what it takes beside bookmarks and the time-out: where it begins."""
+    def open(self, asked: dict[str, str]) -> None:
+        """A watch. asked: what it takes beside selectors, bookmarks and the time-out: where it begins."""
         number = self._begin()
         seconds = int(self._limits.watch_timeout * (1 + self._random.random()))
-        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), **query}
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        query |= self._selectors | asked
 
         def on_lines(lines: bytes) -> None:
             self._deliver(Streamed(number, lines))

@@ -157,8 +157,8 @@ class ControllerManager(Actor):
     # Starting.
 
     def _start_informers(self, controller: str, now: float) -> None:
-        for resource_id in self._plan.controllers[controller].resources:
-            spec = self._plan.informers[resource_id]
+        for table_id in self._plan.controllers[controller].tables:
+            spec = self._plan.informers[table_id]
             if spec.name not in self._children:
                 self._children.start(spec, now)
 
@@ -234,8 +234,8 @@ class ControllerManager(Actor):
         self._children.forget(controller_name(name))
         for child in self._children.owned_by(name):
             self._children.forget(child)
-        for resource_id in self._plan.controllers[name].resources:
-            self.tell(informer_name(resource_id), Unsubscribe(controller_name(name)))
+        for table_id in self._plan.controllers[name].tables:
+            self.tell(informer_name(table_id), Unsubscribe(controller_name(name)))
         self._discovered.forget(name)
         self._discovered.controllers_changed(self.clock.monotonic())
         self._vitals.forget(controller_name(name))

@@ -14,7 +14,7 @@ from runtime.system.actor import Actor
 class DiscoveredInformers:
     """Starts and stops them as resources and controllers come and go.
 
-    A resource that some controller's spec names has a static table, of whole objects, and all share that.
+    A resource of which some controller's spec wants all of every object has a static table, and all share that.
     """
 
     def __init__(self, manager: Actor, *, plan: ManagerPlan, steering: Steering, children: Children) -> None:

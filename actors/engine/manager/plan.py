@@ -14,12 +14,14 @@ from runtime.system.supervision import RestartPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerPlan:
-    """One controller: how to build its actor, which resources it reads (by Resource.id), and how to build a child of
-    its own by kind and name; raises KeyError on a kind that it does not have. discovers: as in its ControllerSpec.
+    """One controller: how to build its actor, which resources it reads (by Resource.id) in which tables (by Table.id),
+    and how to build a child of its own by kind and name; raises KeyError on a kind that it does not have. discovers: as
+    in its ControllerSpec.
     """
 
     spec: ActorSpec
     resources: tuple[str, ...]
+    tables: tuple[str, ...]
     child: Callable[[str, str], ActorSpec]
     discovers: Discovered[Any] | None = None
 
@@ -56,7 +58,7 @@ class DiscoveryPlan(Protocol):
 class ManagerPlan:
     """All that the manager may start.
 
-    infrastructure: in this order, before all else. informers: of static tables, by Resource.id. controllers: by
+    infrastructure: in this order, before all else. informers: of static tables, by Table.id. controllers: by
     canonical name, in the order in which they start; enabled: those that start by themselves. discovery: of all other
     resources. start_interval: seconds, see start_delay. leader_elect: controllers wait for LeaseHeld. ping_every,
     hung_after, drain_within: seconds.

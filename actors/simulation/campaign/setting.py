@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, NamedTuple
 
+from actors.app.tables import plan_tables
 from actors.controllers.workloads import deployment, replicaset, replicationcontroller
 from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
+from actors.reconciliation.derived import new_table
 from actors.reconciliation.specs import ControllerSpec
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Invariant
@@ -123,14 +125,15 @@ class Setting:
     def actors(self) -> tuple[str, ...]:
         """Names to choose victims from."""
         specs = self._some_specs()
-        resources = dict.fromkeys(resource.id for spec in specs for resource in spec.resources)
+        names = {spec.name for spec in specs}
+        tables = plan_tables(specs, options=Options(), enabled=names, make_table=new_table).tables
         return (
             MANAGER,
             DISPATCHER,
             ELECTOR,
             informer_name("*"),
             controller_name("*"),
-            *(informer_name(resource_id) for resource_id in resources),
+            *(informer_name(table_id) for table_id in tables),
             *(controller_name(spec.name) for spec in specs),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.app.system import ControllerSystem
-from actors.simulation.invariants.observing import Fail, Handled, Observation, Submitted
+from actors.simulation.invariants.observing import Fail, Handled, Observation, Submitted, shown
 from actors.simulation.invariants.ownership import Keeper, Ownership
 from protocols.messages.commands import Create, Delete
 from protocols.objects import controller_of, decode_object, split_key, uid_of
@@ -32,8 +32,7 @@ class DeletesWhatItSaw:
 
 
 def _shown(system: ControllerSystem, command: Delete) -> str:
-    table = system.tables.get(command.resource)
-    entry = table.get(command.key) if table is not None else None
+    entry = shown(system, command.resource, command.key)
     return entry.uid if entry is not None else ""
 
 
@@ -75,8 +74,7 @@ class KeepsToItsOwn:
         if not kinds:
             fail(f"{keeper.sender} deletes {command.key} of {command.resource}, which is not its to delete")
             return
-        table = system.tables.get(command.resource)
-        entry = table.get(command.key) if table is not None else None
+        entry = shown(system, command.resource, command.key)
         if entry is None or (command.uid and entry.uid != command.uid) or entry.controller is None:
             return
         if entry.controller.kind not in kinds:

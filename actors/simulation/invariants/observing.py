@@ -23,10 +23,19 @@ from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Command, Submit
 from protocols.messages.lifecycle import Attached, LeaseHeld
 from protocols.messages.outcomes import Outcome, Settled
+from protocols.objects import Key
 from runtime.apiserver.storage.store import Change
 from runtime.client.api import Request, Response
+from runtime.tables.entry import Entry
 
 MOST_VIOLATIONS = 20  # that are kept
+
+
+def shown(system: ControllerSystem, resource_id: str, key: Key) -> Entry | None:
+    """The object in one of a process's tables, the newest version; None if none of them shows it."""
+    tables = (table for table in system.tables.values() if table.resource.id == resource_id)
+    entries = [entry for entry in (table.get(key) for table in tables) if entry is not None]
+    return max(entries, key=lambda entry: entry.resource_version, default=None)
 
 
 class ProcessStarted(NamedTuple):

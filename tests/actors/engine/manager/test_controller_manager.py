@@ -82,7 +82,8 @@ class ManagerRig:
             return self.keeper(f"queue:{name}")
 
         def controller(name: str) -> ControllerPlan:
-            return ControllerPlan(spec=self.keeper(f"controller:{name}"), resources=("v1/pods",), child=child)
+            pods = ("v1/pods",)
+            return ControllerPlan(spec=self.keeper(f"controller:{name}"), resources=pods, tables=pods, child=child)
 
         arguments: Mapping[str, Any] = {
             "infrastructure": (self.keeper("dispatcher"), self.keeper("elector")),

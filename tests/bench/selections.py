@@ -1,0 +1,99 @@
+"""What tables of 10,000 ConfigMaps of 4 kB weigh: whole, their metadata alone, one in a hundred by its label.
+
+Each is a program of its own that embeds a system with one controller, which watches and does nothing:
+`python -m tests.bench.selections KUBECONFIG WANTED`. WANTED "nothing" watches an empty namespace: what is over that is
+the table.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from actors.app.connection import api_transport
+from actors.app.system import ControllerSystem
+from actors.reconciliation import Reconciliation, Watch
+from actors.reconciliation.specs import ControllerSpec, Queue
+from protocols.objects import Key
+from protocols.resources import Resource
+from tests.bench.processes import Cluster, Hand, Process
+from tests.bench.watchers import none
+
+CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
+OBJECTS, PAYLOAD = 10_000, 4000
+NAMESPACE, EMPTY, CHOSEN = "bench-selections", "bench-nothing", "bench/chosen"
+WANTED: Mapping[str, Mapping[str, Any]] = {
+    "nothing": {"namespaces": (EMPTY,)},
+    "one in a hundred": {"labels": CHOSEN},
+    "metadata": {"metadata_only": True},
+    "whole": {},
+    "whole and metadata": {},
+}
+SYNC_WITHIN = 120.0
+STEADY = 3.0  # seconds after which what the list took is given back
+
+
+class Idle:
+    def reconcile(self, key: Key) -> Reconciliation:
+        yield from ()
+        raise AssertionError(f"nothing concerns this controller, and it is given {key}")
+
+
+def watching(name: str, **selected: Any) -> ControllerSpec:
+    watch = Watch(CONFIGMAPS, to=none, **selected)
+    return ControllerSpec(name=name, build=lambda _context: Idle(), queues=(Queue(watches=(watch,)),))
+
+
+def fill(hand: Hand) -> None:
+    """Once for all rounds."""
+    if hand.ask("GET", f"/api/v1/namespaces/{NAMESPACE}").status == 200:
+        return
+    for namespace in (NAMESPACE, EMPTY):
+        hand.ask("POST", "/api/v1/namespaces", orjson.dumps({"metadata": {"name": namespace}}))
+    for number in range(OBJECTS):
+        labels = {CHOSEN: "yes"} if number % 100 == 0 else {}
+        body = {"metadata": {"name": f"c{number}", "labels": labels}, "data": {"x": "x" * PAYLOAD}}
+        response = hand.ask("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps", orjson.dumps(body))
+        if response.status != 201:
+            raise RuntimeError(f"no ConfigMap: {response.status} {response.error}")
+
+
+def weigh(cluster: Cluster, directory: Path, wanted: str) -> dict[str, float]:
+    log = directory / "selections.log"
+    argv = [sys.executable, "-P", "-m", "tests.bench.selections", str(cluster.kubeconfig), wanted]
+    process = Process(argv, log=log)
+    try:
+        deadline = time.monotonic() + SYNC_WITHIN
+        while b"SYNCED" not in log.read_bytes():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not synced: {log.read_text()[-500:]}")
+            time.sleep(0.1)
+        cpu = process.cpu()
+        time.sleep(STEADY)
+        return {"cpu_seconds_to_sync": cpu, "resident_mb": process.resident()}
+    finally:
+        process.kill()
+
+
+def main() -> None:
+    kubeconfig, wanted = sys.argv[1:]
+    specs = [watching("first-controller", **WANTED[wanted])]
+    if wanted == "whole and metadata":
+        specs.append(watching("second-controller", metadata_only=True))
+    with (
+        api_transport(kubeconfig) as transport,
+        ControllerSystem(transport=transport, controllers=specs) as system,
+    ):
+        while not all(table.synced for table in system.tables.values()):
+            time.sleep(0.05)
+        print("SYNCED", sum(map(len, system.tables.values())), flush=True)
+        system.wait()
+
+
+if __name__ == "__main__":
+    main()

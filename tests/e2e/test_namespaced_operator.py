@@ -1,0 +1,148 @@
+"""An operator with a Role in two namespaces, and no right beyond them, on a real kube-apiserver with RBAC.
+
+Mirror selects ConfigMaps by label in both, and reads the metadata of its Secrets; its Lease is in one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from structlog.typing import FilteringBoundLogger
+
+from actors.app.connection import api_transport
+from actors.app.system import ControllerSystem
+from actors.engine.elector import Election
+from actors.reconciliation.specs import ControllerSpec
+from protocols.objects import labels_of
+from runtime.client.api import Request, Response, Stream, Transport
+from tests.e2e.kubectl import Api
+from tests.e2e.real_server import RealServer
+from tests.e2e.running import until
+from tests.support.mirror import LABEL, MIRROR, NAMESPACES, OF, WHOLE, mirror
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+RULES = [
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch", "create", "delete"]},
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
+    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+]
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+class Listening:
+    """Implements Transport, and keeps what was asked for and how the server answered that it may not be."""
+
+    def __init__(self, through: Transport) -> None:
+        self._through = through
+        self.paths: set[str] = set()
+        self.accepted: dict[str, str] = {}
+        self.refused: list[str] = []
+
+    def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
+        self.paths.add(request.path)
+
+        def heard(response: Response) -> None:
+            self._note(request, response)
+            on_response(response)
+
+        self._through.send(request, client=client, on_response=heard)
+
+    def watch(self, request: Request, *, client: str, on_lines: Any, on_end: Callable[[Response], None]) -> Stream:
+        self.paths.add(request.path)
+        self.accepted[request.path] = request.accept
+
+        def heard(response: Response) -> None:
+            self._note(request, response)
+            on_end(response)
+
+        return self._through.watch(request, client=client, on_lines=on_lines, on_end=heard)
+
+    def _note(self, request: Request, response: Response) -> None:
+        if response.status in (401, 403):
+            self.refused.append(f"{request.method} {request.path}")
+
+
+@pytest.fixture
+def operators(real: RealServer, tmp_path: Path) -> Path:
+    """The kubeconfig of a service account that has a Role in each of the namespaces."""
+    admin = Api(real.kubeconfig)
+    account = {"kind": "ServiceAccount", "name": "operator", "namespace": "shop"}
+    for namespace in NAMESPACES:
+        admin.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        role = {"metadata": {"name": "operator"}, "rules": RULES}
+        admin.request("POST", f"{RBAC}/namespaces/{namespace}/roles", role)
+        binding = {
+            "metadata": {"name": "operator"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "operator"},
+            "subjects": [account],
+        }
+        admin.request("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
+    accounts = "/api/v1/namespaces/shop/serviceaccounts"
+    admin.request("POST", accounts, {"metadata": {"name": "operator"}})
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = admin.request("POST", f"{accounts}/operator/token", asked)["status"]["token"]
+    config = yaml.safe_load(real.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    return kubeconfig
+
+
+def configmap(api: Api, namespace: str, name: str, app: str) -> None:
+    body = {"metadata": {"name": name, "labels": {"app": app}}, "data": {"x": "1" * 100}}
+    api.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", body)
+
+
+def mirrored(api: Api) -> list[str]:
+    secrets = [one for namespace in NAMESPACES for one in api.get(f"/api/v1/namespaces/{namespace}/secrets")["items"]]
+    return sorted(one["metadata"]["annotations"][OF] for one in secrets if LABEL in labels_of(one))
+
+
+def system_of(transport: Transport, spec: ControllerSpec, log: FilteringBoundLogger) -> ControllerSystem:
+    election = Election(identity="one", namespace="shop", name=spec.name)
+    return ControllerSystem(transport=transport, controllers=(spec,), election=election, log=log)
+
+
+@pytest.mark.timeout(180)
+def test_an_operator_with_a_role_in_its_namespaces_runs_and_asks_for_nothing_else(
+    real: RealServer, operators: Path, log: FilteringBoundLogger
+) -> None:
+    admin = Api(real.kubeconfig)
+    configmap(admin, "shop", "a", "web")
+    configmap(admin, "blog", "b", "web")
+    configmap(admin, "blog", "c", "db")
+    configmap(admin, "default", "d", "web")
+    with api_transport(operators) as through:
+        transport = Listening(through)
+        with system_of(transport, mirror(), log) as system:
+            until(lambda: mirrored(admin) == ["blog/b", "shop/a"], "what is selected has its mirror")
+            path = "/api/v1/namespaces/blog/configmaps"
+            relabelled = {"metadata": {"name": "b", "labels": {"app": "db"}}}
+            admin.request("PUT", f"{path}/b", relabelled)
+            admin.request("PUT", f"{path}/c", {"metadata": {"name": "c", "labels": {"app": "web"}}})
+            until(lambda: mirrored(admin) == ["blog/c", "shop/a"], "who leaves is gone, and who enters is there")
+            assert {name: check() for name, check in system.checks().items() if check()} == {}
+            table = system.tables["v1/secrets?namespace=blog&labels=example.com/mirror&metadata"]
+            assert all(b'"data"' not in entry.raw for entry in table.entries())
+            assert len(table) == 1
+    assert transport.refused == []
+    theirs = tuple(f"/namespaces/{namespace}/" for namespace in NAMESPACES)
+    assert [path for path in transport.paths if not any(one in path for one in theirs)] == []
+    assert "PartialObjectMetadata" in transport.accepted["/api/v1/namespaces/blog/secrets"]
+
+    # The same account may not look at all of it, and one that wants to is told so.
+    with api_transport(operators) as through:
+        transport = Listening(through)
+        with system_of(transport, WHOLE, log) as system:
+            until(lambda: "GET /api/v1/configmaps" in transport.refused, "the server refuses it")
+            assert not system.tables["v1/configmaps"].synced
+            check = system.checks()[WHOLE.name]
+            until(lambda: check() is not None, "its health says that it has no table")
+            assert "the table of configmaps is not synced" in str(check())
+            assert MIRROR not in system.checks()

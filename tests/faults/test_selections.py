@@ -1,0 +1,113 @@
+"""What a controller sees of a resource is what it selects, whatever goes wrong and whoever runs beside it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from actors.reconciliation.specs import ControllerSpec
+from actors.simulation import SimulatedCluster
+from protocols.objects import labels_of, namespace_of
+from protocols.resources import NAMESPACES as NAMESPACE_RESOURCE
+from runtime.simulation.plan import draw_plan
+from tests.support.mirror import CONFIGMAPS, LABEL, MIRROR, NAMESPACES, OF, SECRETS, SHOP, WHOLE, mirror
+
+SECONDS = 60.0  # in which things change and go wrong
+PATIENCE = 600.0  # virtual seconds afterwards
+BESIDE: dict[str, tuple[ControllerSpec, ...]] = {"alone": (), "a whole one": (WHOLE,), "one of a namespace": (SHOP,)}
+EVERYWHERE = (*NAMESPACES, "default")
+
+
+def table_ids(specs: tuple[ControllerSpec, ...], log: FilteringBoundLogger) -> list[str]:
+    return list(SimulatedCluster(log=log).manager(controllers=specs).tables)
+
+
+def selected(cluster: SimulatedCluster) -> set[str]:
+    return {
+        f"{namespace_of(one)}/{one['metadata']['name']}"
+        for namespace in NAMESPACES
+        for one in cluster.list(CONFIGMAPS, namespace)
+        if labels_of(one).get("app") == "web"
+    }
+
+
+def mirrored(cluster: SimulatedCluster) -> list[str]:
+    secrets = [one for namespace in EVERYWHERE for one in cluster.list(SECRETS, namespace)]
+    return sorted(one["metadata"]["annotations"][OF] for one in secrets if LABEL in labels_of(one))
+
+
+def change(cluster: SimulatedCluster, chance: random.Random, there: dict[str, str]) -> None:
+    """A ConfigMap comes, goes, or is labelled otherwise. there: labels by key."""
+    key = f"{chance.choice(EVERYWHERE)}/{chance.choice('abcd')}"
+    namespace, name = key.split("/")
+    if key not in there:
+        there[key] = chance.choice(("web", "web", "db"))
+        meta = {"name": name, "namespace": namespace, "labels": {"app": there[key]}}
+        cluster.create(CONFIGMAPS, {"metadata": meta})
+    elif chance.random() < 0.3:
+        del there[key]
+        cluster.delete(CONFIGMAPS, key)
+    elif chance.random() < 0.7:
+        there[key] = "db" if there[key] == "web" else "web"
+        cluster.merge(CONFIGMAPS, key, {"metadata": {"labels": {"app": there[key]}}})
+    else:
+        cluster.merge(CONFIGMAPS, key, {"data": {"x": str(chance.random())}})
+
+
+def prepared(cluster: SimulatedCluster) -> None:
+    for namespace in NAMESPACES:
+        cluster.create(NAMESPACE_RESOURCE, {"metadata": {"name": namespace}})
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("seed", range(4))
+def test_each_that_is_selected_has_its_mirror_in_the_end(seed: int, beside: str, log: FilteringBoundLogger) -> None:
+    specs = (mirror(), *BESIDE[beside])
+    actors = (
+        f"controller:{MIRROR}",
+        "dispatcher",
+        "controller-manager",
+        *(f"informer:{table_id}" for table_id in table_ids(specs, log)),
+    )
+    faults = draw_plan(seed, seconds=SECONDS, actors=actors, resources=("configmaps", "secrets"))
+    cluster = SimulatedCluster(log=log, seed=seed, faults=faults)
+    prepared(cluster)
+    cluster.manager(controllers=specs, keep=True)
+    chance, there = random.Random(seed), dict[str, str]()
+    while cluster.clock.monotonic() < SECONDS:
+        change(cluster, chance, there)
+        cluster.run_for(chance.uniform(0.0, 4.0))
+    assert cluster.run_until(lambda: mirrored(cluster) == sorted(selected(cluster)), within=PATIENCE), faults
+    cluster.run_for(30.0)
+    assert mirrored(cluster) == sorted(selected(cluster))
+
+
+def test_the_same_changes_concern_it_whoever_runs_beside_it(log: FilteringBoundLogger) -> None:
+    told: dict[str, list[tuple[str, str]]] = {}
+    for name, beside in BESIDE.items():
+        seen = told[name] = list[tuple[str, str]]()
+        cluster = SimulatedCluster(log=log, seed=3)
+        prepared(cluster)
+        cluster.manager(controllers=(mirror(seen), *beside))
+        cluster.run_for(2.0)
+        chance, there = random.Random(3), dict[str, str]()
+        for _ in range(60):
+            change(cluster, chance, there)
+            cluster.run_for(1.0)
+    assert told["alone"] == told["a whole one"] == told["one of a namespace"]
+    assert {type for type, _ in told["alone"]} == {"ADDED", "MODIFIED", "DELETED"}
+    there_now = set[str]()
+    for type, key in told["alone"]:
+        assert (key in there_now) == (type != "ADDED"), "each comes once, before it changes and goes"
+        (there_now.discard if type == "DELETED" else there_now.add)(key)
+
+
+def test_tables_are_shared_where_one_contains_the_other(log: FilteringBoundLogger) -> None:
+    assert table_ids((mirror(), WHOLE), log) == ["v1/configmaps", "v1/secrets"]
+    assert table_ids((mirror(), SHOP), log) == [
+        "v1/configmaps?namespace=blog&labels=app=web",
+        "v1/configmaps?namespace=shop",
+        "v1/secrets?metadata",
+    ]

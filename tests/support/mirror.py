@@ -1,0 +1,105 @@
+"""A controller that sees a part of what there is: it keeps a Secret for each ConfigMap that it selects.
+
+In the namespaces shop and blog, of those with app=web. The Secrets are its own by their label, and it reads their
+metadata alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.reconciliation import (
+    Change,
+    Interest,
+    Read,
+    Reconciliation,
+    Watch,
+    create,
+    delete,
+    itself,
+    must,
+)
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
+from protocols.objects import Key, Object, annotations_of, key_of, split_key
+from protocols.resources import Resource
+from runtime.tables.overlay import Tables
+
+CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
+SECRETS = Resource(version="v1", plural="secrets", kind="Secret")
+NAMESPACES = ("shop", "blog")
+LABEL, OF = "example.com/mirror", "example.com/of"
+MIRROR = "mirror-controller"
+
+
+def original(obj: Object) -> Iterable[str]:
+    return (annotations_of(obj).get(OF, ""),)
+
+
+def its_original(change: Change, _tables: Tables) -> Iterable[Key]:
+    return original(change.new)
+
+
+class Mirror:
+    """seen: the changes that concerned it: (type, key)."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._configmaps, self._secrets = tables[CONFIGMAPS], tables[SECRETS]
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        configmap, mirrors = self._configmaps.get(key), self._secrets.indexed("original", key)
+        if any(list(one) != ["metadata"] for one in mirrors):
+            raise AssertionError("it is to read their metadata alone")
+        if configmap is None:
+            for one in mirrors:
+                yield from must(delete(SECRETS, key_of(one), uid=one["metadata"]["uid"]))
+        elif not mirrors:
+            namespace, name = split_key(key)
+            meta = {"name": f"{name}-{configmap['metadata']['uid'][:8]}", "namespace": namespace}
+            marked = {"labels": {LABEL: "yes"}, "annotations": {OF: key}}
+            yield from must(create(SECRETS, {"metadata": {**meta, **marked}}))
+
+
+def mirror(seen: list[tuple[str, Key]] | None = None) -> ControllerSpec:
+    """seen: is filled with (type, key) of the changes of ConfigMaps that concerned it."""
+    seen = seen if seen is not None else []
+
+    def noted(change: Change, tables: Tables) -> Iterable[Key]:
+        seen.append((str(change.type), change.key))
+        return itself(change, tables)
+
+    def build(context: ControllerContext) -> Mirror:
+        return Mirror(context.tables)
+
+    return ControllerSpec(
+        name=MIRROR,
+        queues=(
+            Queue(
+                watches=(
+                    Watch(CONFIGMAPS, to=noted, labels="app=web", namespaces=NAMESPACES),
+                    Watch(SECRETS, to=its_original, labels=LABEL, namespaces=NAMESPACES, metadata_only=True),
+                )
+            ),
+        ),
+        indexes=(Index(SECRETS, "original", original),),
+        build=build,
+    )
+
+
+class Idle:
+    def reconcile(self, key: Key) -> Reconciliation:
+        yield from ()
+
+
+# Controllers beside it that need more: all of every object, or all that it selects and other things as well.
+WHOLE = ControllerSpec(
+    name="whole-controller",
+    queues=(Queue(watches=(Watch(CONFIGMAPS, to=itself, interest=Interest(types=("DELETED",))),)),),
+    reads=(SECRETS,),
+    build=lambda _context: Idle(),
+)
+SHOP = ControllerSpec(
+    name="shop-controller",
+    queues=(Queue(watches=(Watch(CONFIGMAPS, to=itself, namespaces=("shop",)),)),),
+    reads=(Read(SECRETS, metadata_only=True),),
+    build=lambda _context: Idle(),
+)
