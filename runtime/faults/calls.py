@@ -21,7 +21,7 @@ from runtime.scheduling.permits import ALWAYS, Permit
 class Strike(Protocol):
     """Returns the fault of this kind that strikes at this opportunity; None if none does."""
 
-    def __call__(self, kind: FaultKind, *, resource: str, key: str) -> Fault | None: ...
+    def __call__(self, kind: FaultKind, *, resource: str, key: str, at: object) -> Fault | None: ...
 
 
 def refusal(errand: Errand, fault: Fault) -> Outcome:
@@ -57,7 +57,7 @@ class FaultyCalls:
         resource, key = errand.scope
 
         def strike(kind: FaultKind) -> Fault | None:
-            return self._strike(kind, resource=resource, key=key)
+            return self._strike(kind, resource=resource, key=key, at=errand)
 
         deadline = self._clock.monotonic() + errand.timeout
 

@@ -38,12 +38,14 @@ class Strikes:
     def plans(self, kind: FaultKind) -> bool:
         return self._injector.plans(kind)
 
-    def strike(self, kind: FaultKind, *, actor: str = "", resource: str = "", key: str = "") -> Fault | None:
-        """The fault that strikes at this opportunity; None if none does."""
+    def strike(
+        self, kind: FaultKind, *, actor: str = "", resource: str = "", key: str = "", at: object = None
+    ) -> Fault | None:
+        """The fault that strikes at this opportunity; None if none does. at: as of Injector.strike."""
         if not self._injector.plans(kind):
             return None
         with self._lock:
-            return self._injector.strike(kind, process=PROCESS, actor=actor, resource=resource, key=key)
+            return self._injector.strike(kind, process=PROCESS, actor=actor, resource=resource, key=key, at=at)
 
     def share(self, fault: Fault) -> float:
         with self._lock:

@@ -75,7 +75,7 @@ class SimulatedCalls:
         seconds = self.latency
         if self.injector is not None:
             resource, key = errand.scope
-            hung = self.injector.strike(FaultKind.CALL_HUNG, process=process, resource=resource, key=key)
+            hung = self.injector.strike(FaultKind.CALL_HUNG, process=process, resource=resource, key=key, at=errand)
             if hung is not None and hung.seconds <= 0:
                 return
             seconds += hung.seconds if hung is not None else 0.0

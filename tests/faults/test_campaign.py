@@ -14,8 +14,7 @@ import random
 import pytest
 
 from actors.simulation.campaign.checking import check
-from actors.simulation.campaign.command import REFERENCES
-from actors.simulation.campaign.explaining import report, small
+from actors.simulation.campaign.many import run_campaign
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
@@ -31,10 +30,7 @@ PARTS = 12
     ("setting", "seeds"), [(USUAL, SEEDS), (NODES_TOO, SEEDS // 10)], ids=[USUAL.name, NODES_TOO.name]
 )
 def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: int, part: int) -> None:
-    for seed in range(part, seeds, PARTS):
-        run = check(seed, setting=setting, compared=seed % REFERENCES == 0)
-        if run.violations:
-            pytest.fail(report(small(run, setting=setting)))
+    run_campaign(setting, range(part, seeds, PARTS)).must_hold()
 
 
 @pytest.mark.parametrize("kind", FaultKind)

@@ -56,12 +56,10 @@ def test_what_strikes_at_no_step_is_counted_too() -> None:
 
 
 def test_a_fault_of_a_call_is_counted_at_the_call() -> None:
-    kinds = [kind for kind in FaultKind if kind.value.endswith("call-lost")]
-    (lost,) = kinds
-    coverage = coverage_of(f"{lost} 0..60 most=3", NODES_TOO, seed=3)
-    steps = {step for kind, step in coverage.struck if kind is lost}
-    assert steps
-    assert all(who in {who for who, _ in coverage.taken} and what.startswith("call ") for who, what in steps)
+    coverage = coverage_of("call-lost 0..60 most=3 resource=routes", NODES_TOO, seed=3)
+    steps = {step for kind, step in coverage.struck if kind is FaultKind.CALL_LOST}
+    assert steps == {("node-route-controller", "call ListRoutes")}
+    assert FaultKind.CALL_LOST not in coverage.missed(*steps)
 
 
 def test_what_was_planned_and_never_struck_is_named() -> None:

@@ -17,7 +17,6 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import InvariantChecker, Observation, ProcessStarted, Submitted
 from protocols.codec import DecodeError, decode
 from protocols.messages.commands import (
-    COMMANDS,
     Command,
     Create,
     Delete,
@@ -29,7 +28,8 @@ from protocols.messages.commands import (
     Update,
 )
 from protocols.messages.outcomes import Settled
-from runtime.faults.vocabulary import Fault, FaultKind
+from runtime.calls.errands import Errand
+from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from runtime.simulation.network import Scope
 from runtime.simulation.world import next_frame
 from runtime.system.actor import Actor
@@ -46,7 +46,6 @@ VERBS: dict[type[Any], str] = {
     Get: "get",
     List: "list",
 }
-CALLS = tuple(kind for kind in COMMANDS if kind not in VERBS)  # what is no request to the API server
 METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "WATCH": "watch"}
 AT_MESSAGES = frozenset(
     (
@@ -101,7 +100,7 @@ AT_NO_STEP = frozenset(
         FaultKind.RECONCILER_BLOCKED,
     )
 )
-AT_CALLS = frozenset(FaultKind) - AT_MESSAGES - AT_REQUESTS - AT_WATCHES - AT_WHAT_IS_UNDER_WAY - AT_NO_STEP
+AT_CALLS = frozenset(OF_CALLS)
 AT_REST = "nothing under way"
 
 
@@ -222,20 +221,19 @@ class StepsOfRun:
         match at:
             case Scope(client=client):
                 return [(self._clients.get(client, client), _step_of_request(at))]
+            case Errand(command=command, sender=sender):
+                return [(_named(sender), step_of(command))]
             case Actor():
                 return self._steps_of_message(process, actor, next_frame(at))
             case bytes():
                 return self._steps_of_message(process, actor, at)
         if fault.kind in AT_WHAT_IS_UNDER_WAY:
-            under_way = self._under_way(fault.process, [*VERBS, *CALLS])
-            return list(under_way) or [("", AT_REST)]
-        if fault.kind in AT_CALLS:
-            return self._under_way(process, CALLS)
+            return list(self._under_way(fault.process)) or [("", AT_REST)]
         return [(_named(actor), "begin a reconciliation")] if actor else []
 
-    def _under_way(self, process: str, types: Collection[type[Any]]) -> Iterator[Step]:
+    def _under_way(self, process: str) -> Iterator[Step]:
         for where, sender, ticket, command in self._checker.under_way():
-            if where != HOLLOW and fnmatchcase(where, process) and type(command) in types:
+            if where != HOLLOW and fnmatchcase(where, process):
                 yield self._submitted[where, sender, ticket][0], step_of(command)
 
     def _steps_of_message(self, process: str, receiver: str, frame: bytes | None) -> Iterable[Step]:
