@@ -1,7 +1,8 @@
 """Gives each node without a range one of pod addresses, out of each of the cluster's ranges.
 
 In: nodes. Out: one patch of spec.podCIDR and spec.podCIDRs, events on the node. The ranges that nodes hold are counted
-before any is given: from a live list, as a late table may not show what an earlier incarnation has given.
+before any is given: from a live list, as a late table may not show what an earlier incarnation has given. All nodes
+wait for that pass: a list that fails is not tried again for each of them.
 
 Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/range_allocator.go. Differences:
 - A node that holds a range outside of the cluster's does not keep others from being served.
@@ -19,8 +20,9 @@ from actors.controllers.nodes.node_ipam.holdings import Holding, Holdings, Range
 from actors.controllers.nodes.node_ipam.ranges import NodeRanges
 from actors.controllers.shared.cluster_ranges import pod_cidrs
 from actors.reconciliation import (
+    Enqueue,
     Reconciliation,
-    RequeueAfter,
+    Retry,
     Step,
     list_live,
     must_object,
@@ -37,26 +39,27 @@ from runtime.tables.overlay import Tables, UnreadableError
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+NODE_QUEUE = "cidrallocator_node"
 PATCH_TRIES = 3
-COUNTING = 0.5  # seconds to requeue after while holdings are being counted
+LIST_AGAIN = 10.0  # seconds. Source: nodePollInterval
 
 
 class NodeIpamReconciler:
-    """Key: a node's name. What nodes hold is counted once, by a live list, before any range is given."""
+    """Key: a node's name. What nodes hold is counted once, before any range is given."""
 
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger, metrics: Metrics, ranges: NodeRanges) -> None:
         self._nodes, self._log = tables[NODES], log
         self._ranges = ranges
         sets = [CidrSet(cluster, mask=mask) for cluster, mask in ranges.clusters]
         self._holdings = Holdings(sets, services=ranges.services, metrics=metrics)
-        self._counting = self._counted = False  # holdings
+        self._counted = False
+        self._waiting: set[Key] = set()  # nodes that came before what is held was counted
         self._assigning: set[Key] = set()  # nodes whose patch is on its way
 
     def reconcile(self, key: Key) -> Reconciliation:
-        if self._counting:
-            return RequeueAfter(COUNTING)
         if not self._counted:
-            yield from self._count_holdings()
+            self._waiting.add(key)
+            return None
         entry = self._nodes.entry(key)
         if entry is None:
             self._release(key)
@@ -73,12 +76,12 @@ class NodeIpamReconciler:
                 self._assigning.discard(key)
         return None
 
-    def _count_holdings(self) -> Step[None]:
-        self._counting = True
+    def count_holdings(self) -> Reconciliation:
+        """The pass over what nodes hold already."""
         try:
             found = yield from must_object(list_live(NODES))
-        finally:
-            self._counting = False
+        except CommandFailed as err:
+            raise Retry(f"nodes cannot get ranges yet: {err}", after=LIST_AGAIN) from err
         for text in self._ranges.unreadable:
             self._log.warning("service range not understood, it is not kept free", cidr=text)
         for node in found.get("items") or ():
@@ -87,6 +90,10 @@ class NodeIpamReconciler:
             except ValueError as err:
                 self._log.warning("node holds a strange range", node=name_of(node), error=str(err))
         self._counted = True
+        for key in sorted(self._waiting):
+            yield Enqueue(NODE_QUEUE, key)
+        self._waiting.clear()
+        return None
 
     def _hold(self, node: Object) -> None:
         """Raises ValueError if the node holds a range outside of the cluster's, or no valid range."""

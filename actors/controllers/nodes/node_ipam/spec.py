@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from actors.controllers.nodes.node_ipam.ranges import node_ranges
-from actors.controllers.nodes.node_ipam.reconciler import NodeIpamReconciler
+from actors.controllers.nodes.node_ipam.reconciler import NODE_QUEUE, NodeIpamReconciler
 from actors.options import Options
 from actors.options.controller_names import is_enabled
 from actors.reconciliation import Watch, itself
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from protocols.resources import NODES
 
 NAME = "node-ipam-controller"
@@ -45,7 +46,8 @@ SPEC = ControllerSpec(
     aliases=("nodeipam",),
     client="node-controller",
     component="cidrAllocator",
-    queues=(Queue("cidrallocator_node", watches=(Watch(NODES, to=itself),), concurrency=30, terminal=()),),
+    queues=(Queue(NODE_QUEUE, watches=(Watch(NODES, to=itself),), concurrency=30, terminal=()),),
+    passes=(Pass("holdings", every=math.inf, run=NodeIpamReconciler.count_holdings),),
     build=_build,
     enabled_if=lambda options: options.cloud.allocate_node_cidrs,
     needs="--allocate-node-cidrs",

@@ -227,6 +227,31 @@ def test_a_patch_without_an_answer_is_not_given_to_another(make_cluster: Callabl
     assert ranges(cluster) == {"n1": ["10.0.0.0/24"], "n2": ["10.0.1.0/24"]}
 
 
+def test_where_nodes_cannot_be_listed_that_is_not_tried_again_for_each_of_them(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    """Each node had retries of its own, and each was a list of all nodes."""
+    broken = Fault(kind=FaultKind.COMMAND_ANSWERED, start=4.0, until=35.0, status=500, resource="nodes")
+    cluster = make_cluster(faults=[broken])
+    manager = start(cluster)
+    for number in range(20):
+        cluster.create(NODES, node(f"a{number}"))
+    cluster.run_for(5.0)
+    cluster.world.kill(manager.actors, NAME)
+    cluster.create(NODES, node("b"))
+    cluster.run_for(25.0)
+    cluster.delete(NODES, "a7")
+    lists = [
+        at
+        for at, who, request in cluster.transport.requests
+        if (who, request.method, request.path) == ("node-controller", "GET", "/api/v1/nodes") and at > 5.0
+    ]
+    assert 2 <= len(lists) <= 4
+    cluster.run_for(20.0)
+    held = ranges(cluster)
+    assert len(set(itertools.chain(*held.values()))) == len(held) == 20
+
+
 @pytest.mark.parametrize("moment", [0.0, 0.012, 0.03, 0.05, 0.08, 0.15, 0.3, 1.0])
 @pytest.mark.parametrize("victim", [NAME, "dispatcher", "informer:v1/nodes"])
 def test_no_two_nodes_share_a_range_over_a_crash(
