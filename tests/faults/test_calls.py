@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from actors.simulation.trials.trial import Trial
 from protocols.objects import Key
 from protocols.resources import Resource
 from runtime.faults.vocabulary import OF_CALLS, parse_faults
+from runtime.simulation.plan import draw_plan
 from runtime.tables.overlay import Tables
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
@@ -131,6 +133,7 @@ def test_faults_of_calls_are_drawn_where_there_are_calls() -> None:
         return {fault.kind for seed in range(60) for fault in setting.plan(seed)}
 
     assert kinds(SETTING) >= set(OF_CALLS)
+    assert kinds(replace(SETTING, draw=partial(draw_plan, resources=("configmaps",)))) >= set(OF_CALLS)
     assert not kinds(Setting()) & set(OF_CALLS)
     assert not kinds(replace(SETTING, calls=False)) & set(OF_CALLS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -61,7 +62,7 @@ class Setting:
     heartbeats: whether nodes renew their Leases; None: if a controller reads Leases.
     acting: seconds within which users act. faults: seconds within which something goes wrong. settled: seconds after
     that within which all has to be as the specs say. draw: makes the plan of a seed, see runtime/simulation/plan.py.
-    calls: whether faults of calls are drawn too; None: with an `outside`.
+    calls: whether faults of calls are drawn too, by draw_plan or a partial of it; None: with an `outside`.
     """
 
     name: str = "workloads"
@@ -111,15 +112,15 @@ class Setting:
         """Of the seed's scenario."""
         return seed if self.scenarios is None else seed % self.scenarios
 
-    def scenario(self, number: int, *, draw: Callable[[str], Random] | None = None) -> Scenario:
-        """draw: see Scenario."""
-        fleet, pod = self.fleet(number), self.pod(number)
-        return Scenario(number, seconds=self.acting, fleet=fleet, pod=pod, steady=self.steady, draw=draw)
+    def scenario(self, number: int) -> Scenario:
+        return Scenario(number, seconds=self.acting, fleet=self.fleet(number), pod=self.pod(number), steady=self.steady)
 
     def plan(self, seed: int) -> tuple[Fault, ...]:
+        # Of draw_plan a setting may have said some arguments, its resources, say: the faults of calls are drawn too.
+        draw, said = (self.draw.func, self.draw.keywords) if isinstance(self.draw, partial) else (self.draw, NOTHING)
         more: dict[str, Any] = {}
-        if self.draw is draw_plan and self.has_calls():
-            more = {"kinds": WITH_CALLS, "callees": ("*",)}
+        if draw is draw_plan and self.has_calls():
+            more = {"kinds": WITH_CALLS, "callees": ("*",), **said}
         return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors(), **more)
 
     def actors(self) -> tuple[str, ...]:
