@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from protocols.messages.watching import EVERYTHING, Interest
+from tests.bench.custom_resources import custom_resources
 from tests.bench.fan_out import PODS_IN_ALL, WATCHING, burst, manager_with_watchers, scale_to_none, whole_lives
 from tests.bench.nodes import heartbeats
 from tests.bench.processes import LIFTED, Cluster, Hand, Process, our_manager, scratch
@@ -211,6 +212,12 @@ def selections(bench: Bench, who: str, start: Start) -> None:
         bench.report.add("10,000 ConfigMaps of 4 kB", f"{wanted} on {bench.cluster.name}", **figures)
 
 
+def many_custom_resources(bench: Bench, _who: str, start: Start) -> None:
+    """One controller over 10,000 custom resources: kopf and controller-runtime run such a one as well."""
+    if start is our_manager:
+        custom_resources(bench.cluster, bench.hand, bench.report)
+
+
 BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "one-large": one_large,
     "many-small": many_small,
@@ -220,4 +227,5 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "nodes": nodes,
     "fan-out": fan_out,
     "selections": selections,
+    "custom-resources": many_custom_resources,
 }
