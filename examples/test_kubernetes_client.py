@@ -1,6 +1,7 @@
 """The official Python client against the `cluster` fixture, with our controllers at work on it."""
 
 from pathlib import Path
+from typing import Any
 
 from kubernetes import client, config, watch
 
@@ -29,5 +30,5 @@ def test_the_official_client_makes_a_deployment_and_sees_it_become_ready(kubecon
         apps.create_namespaced_deployment("default", deployment)
         events = watch.Watch().stream(apps.list_namespaced_deployment, "default", timeout_seconds=40)
         assert any(event["object"].status.ready_replicas == 3 for event in events)
-        pods = client.CoreV1Api(api).list_namespaced_pod("default", label_selector="app=client-example")
+        pods: Any = client.CoreV1Api(api).list_namespaced_pod("default", label_selector="app=client-example")
         assert [pod.status.phase for pod in pods.items] == ["Running"] * 3

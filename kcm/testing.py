@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from actors.simulation.campaign.explaining import must_hold
     from actors.simulation.campaign.many import Campaign, Tried, run_campaign
     from actors.simulation.campaign.setting import Setting, Surroundings
-    from actors.simulation.campaign.strategies import Plan, plans, wishes
-    from actors.simulation.campaign.wishes import Wishes
     from actors.simulation.driving import (
         Bench,
         Driven,
@@ -90,10 +88,6 @@ else:
             "drive_steps": "actors.simulation.driving:drive_steps",
             "failing": "actors.simulation.driving:failing",
             "Coverage": "actors.simulation.campaign.coverage:Coverage",
-            "Plan": "actors.simulation.campaign.strategies:Plan",
-            "plans": "actors.simulation.campaign.strategies:plans",
-            "wishes": "actors.simulation.campaign.strategies:wishes",
-            "Wishes": "actors.simulation.campaign.wishes:Wishes",
             "Committed": "actors.simulation.invariants.observing:Committed",
             "draw_plan": "runtime.simulation.plan:draw_plan",
             "Fault": "runtime.faults.vocabulary:Fault",
@@ -157,7 +151,6 @@ __all__ = [
     "Observation",
     "OutcomeReceived",
     "Owns",
-    "Plan",
     "ProcessStarted",
     "Scenario",
     "Sent",
@@ -168,7 +161,6 @@ __all__ = [
     "Surroundings",
     "Trial",
     "Tried",
-    "Wishes",
     "bodies",
     "created_keys",
     "created_names",
@@ -185,7 +177,6 @@ __all__ = [
     "node",
     "owned_by",
     "parse_faults",
-    "plans",
     "pod",
     "pod_spec",
     "pod_template",
@@ -201,5 +192,4 @@ __all__ = [
     "user_deletes",
     "user_merges",
     "user_replaces",
-    "wishes",
 ]

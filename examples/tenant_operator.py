@@ -1,0 +1,106 @@
+"""A tenant operator: a Tenant has an account in a directory outside, and namespaces with a quota and admins each.
+
+kubectl apply -f examples/tenant-crd.yml -f examples/tenant.yml
+python examples/tenant_operator.py KUBECONFIG
+"""
+
+import sys
+from typing import Any
+
+from directory import Directory
+
+import kcm
+from kcm import ControllerContext, ControllerSpec, Key, Object, Reconciliation, RequeueAfter, Resource, Step, Watch
+
+RBAC = "rbac.authorization.k8s.io"
+TENANTS = Resource(group="example.com", version="v1", plural="tenants", kind="Tenant", namespaced=False)
+NAMESPACES = Resource(version="v1", plural="namespaces", kind="Namespace", namespaced=False)
+QUOTAS = Resource(version="v1", plural="resourcequotas", kind="ResourceQuota")
+BINDINGS = Resource(group=RBAC, version="v1", plural="rolebindings", kind="RoleBinding")
+ACCOUNT = "example.com/account"  # the finalizer
+SOON = RequeueAfter(1.0)  # nobody tells when an account is open, or a name is free
+
+
+class Tenants:
+    def __init__(self, context: ControllerContext, directory: Directory) -> None:
+        tables = context.tables
+        self._tenants, self._namespaces, self._quotas = tables[TENANTS], tables[NAMESPACES], tables[QUOTAS]
+        self._bindings, self._clock, self._directory = tables[BINDINGS], context.clock, directory
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        tenant = self._tenants.get(key)
+        if tenant is None:
+            return None
+        if kcm.is_deleting(tenant):
+            return (yield from self._leave(tenant))
+        tenant = yield from kcm.ensure_finalizer(self._tenants, tenant, ACCOUNT)
+        admins, generation = tenant["spec"]["admins"], tenant["metadata"]["generation"]
+        account = yield from kcm.call(self._directory.enrol, kcm.uid_of(tenant), key, admins, generation, timeout=10)
+        wanted = [f"{key}-{name}" for name in tenant["spec"]["namespaces"]]
+        have = yield from self._provide(tenant, wanted)
+        yield from self._tidy(tenant, wanted)
+        status = {"account": account["number"], "namespaces": sorted(have), "observedGeneration": generation}
+        if missing := sorted({*wanted} - {*have}):
+            yield from self._say(tenant, status, False, "NameTaken", f"not its own, or going: {', '.join(missing)}")
+        elif not account["open"]:
+            yield from self._say(tenant, status, False, "AccountOpening", f"account {account['number']} opens soon")
+        else:
+            yield from self._say(tenant, status, True, "Provided", f"{len(have)} namespaces, and an account")
+            return None
+        return SOON
+
+    def _leave(self, tenant: Object) -> Reconciliation:
+        is_closed = yield from kcm.call(self._directory.close, kcm.uid_of(tenant), timeout=10)
+        if not is_closed:
+            return SOON
+        yield from kcm.remove_finalizer(self._tenants, tenant, ACCOUNT)
+        return None
+
+    def _provide(self, tenant: Object, wanted: list[str]) -> Step[list[str]]:
+        """Returns the namespaces that it has, with all that is in them. Others' are left alone, and those that go."""
+        users = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in tenant["spec"]["admins"]]
+        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"}
+        have = []
+        for name in wanted:
+            there = self._namespaces.get(name)
+            if there is not None and (kcm.is_deleting(there) or not kcm.controlled_by(there, tenant)):
+                continue
+            quota = {"metadata": {"name": "tenant", "namespace": name}, "spec": {"hard": tenant["spec"].get("quota")}}
+            binding = {"metadata": {"name": "tenant", "namespace": name}, "subjects": users, "roleRef": role}
+            yield from kcm.ensure(self._namespaces, kcm.own({"metadata": {"name": name}}, by=tenant, of=TENANTS))
+            yield from kcm.ensure(self._quotas, kcm.own(quota, by=tenant, of=TENANTS))
+            yield from kcm.ensure(self._bindings, kcm.own(binding, by=tenant, of=TENANTS))
+            have.append(name)
+        return have
+
+    def _tidy(self, tenant: Object, wanted: list[str]) -> Step[None]:
+        for namespace in kcm.owned(self._namespaces, by=tenant):
+            if kcm.name_of(namespace) not in wanted and not kcm.is_deleting(namespace):
+                yield from kcm.must(kcm.delete(NAMESPACES, kcm.key_of(namespace), uid=kcm.uid_of(namespace)))
+
+    def _say(self, tenant: Object, status: dict[str, Any], ready: bool, reason: str, message: str) -> Step[None]:
+        said, now = tenant.get("status", {}).get("conditions"), self._clock.now()
+        generation = status["observedGeneration"]
+        conditions = kcm.set_condition(said, "Ready", ready, reason, message, now=now, observed_generation=generation)
+        yield from kcm.patch_status(self._tenants, tenant, {**status, "conditions": conditions})
+        if conditions != said:
+            yield kcm.record(TENANTS, tenant, "Normal" if ready else "Warning", reason, message)
+
+
+def tenant_spec(directory: Directory) -> ControllerSpec:
+    dependents = (Watch(each, to=kcm.its_controller(TENANTS)) for each in (NAMESPACES, QUOTAS, BINDINGS))
+    return ControllerSpec(
+        name="tenant-controller",
+        queues=(kcm.Queue(watches=(Watch(TENANTS, to=kcm.itself), *dependents)),),
+        build=lambda context: Tenants(context, directory),
+    )
+
+
+def main(kubeconfig: str) -> None:
+    with kcm.api_transport(kubeconfig) as transport:
+        with kcm.ControllerSystem(transport=transport, controllers=(tenant_spec(Directory()),)) as system:
+            system.wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
