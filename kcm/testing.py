@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from actors.simulation.campaign.explaining import must_hold
     from actors.simulation.campaign.many import Campaign, Tried, run_campaign
     from actors.simulation.campaign.setting import Setting, Surroundings
+    from actors.simulation.campaign.strategies import Plan, plans, wishes
+    from actors.simulation.campaign.wishes import Wishes
     from actors.simulation.driving import (
         Bench,
         Driven,
@@ -88,6 +90,10 @@ else:
             "drive_steps": "actors.simulation.driving:drive_steps",
             "failing": "actors.simulation.driving:failing",
             "Coverage": "actors.simulation.campaign.coverage:Coverage",
+            "Plan": "actors.simulation.campaign.strategies:Plan",
+            "plans": "actors.simulation.campaign.strategies:plans",
+            "wishes": "actors.simulation.campaign.strategies:wishes",
+            "Wishes": "actors.simulation.campaign.wishes:Wishes",
             "Committed": "actors.simulation.invariants.observing:Committed",
             "draw_plan": "runtime.simulation.plan:draw_plan",
             "Fault": "runtime.faults.vocabulary:Fault",
@@ -151,6 +157,7 @@ __all__ = [
     "Observation",
     "OutcomeReceived",
     "Owns",
+    "Plan",
     "ProcessStarted",
     "Scenario",
     "Sent",
@@ -161,6 +168,7 @@ __all__ = [
     "Surroundings",
     "Trial",
     "Tried",
+    "Wishes",
     "bodies",
     "created_keys",
     "created_names",
@@ -177,6 +185,7 @@ __all__ = [
     "node",
     "owned_by",
     "parse_faults",
+    "plans",
     "pod",
     "pod_spec",
     "pod_template",
@@ -192,4 +201,5 @@ __all__ = [
     "user_deletes",
     "user_merges",
     "user_replaces",
+    "wishes",
 ]

@@ -307,6 +307,10 @@ def decode(frame: bytes) -> Any:
     """Decode a message. Raises DecodeError, and no other exception, on any bytes that are not a message."""
     if len(frame) <= _LONGEST_FIELDLESS and (known := _FIELDLESS.get(frame)) is not None:
         return known
+    return _unpacked(frame)
+
+
+def _unpacked(frame: bytes) -> Any:
     try:
         wire = msgpack.unpackb(frame, strict_map_key=False)
     except Exception as err:
@@ -338,7 +342,9 @@ class Decoder:
         latest, message = self._latest
         if frame is latest:
             return message
-        message = decode(frame)
+        if len(frame) <= _LONGEST_FIELDLESS and (known := _FIELDLESS.get(frame)) is not None:
+            return known
+        message = _unpacked(frame)
         if type(message) in self.SENT_TO_MANY:
             self._latest = frame, message
         return message

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -230,6 +230,16 @@ class ActorSystem:
     def is_alive(self, name: str) -> bool:
         resident = self._residents.get(name)
         return resident is not None and not resident.stopped.is_set()
+
+    def ended(self, names: Iterable[str]) -> set[str]:
+        """Those that are not alive: one call for all of a supervisor's children."""
+        residents = self._residents
+        ended = set()
+        for name in names:
+            resident = residents.get(name)
+            if resident is None or resident.stopped.is_set():
+                ended.add(name)
+        return ended
 
     def incarnation(self, name: str) -> int:
         """The newest incarnation of this name, alive or not; 0 if there was none."""

@@ -138,14 +138,14 @@ class Children:
         """Start who is due, find who is dead or hangs, and ping."""
         self._allow_for_standstill(now - self._looked_at)
         self._looked_at = now
-        is_alive = self._system.is_alive
+        ended = self._system.ended(self._children)
         for name, child in list(self._children.items()):
             if child.start_at is not None:
                 if now >= child.start_at and not self._waits_for_threads(child, now):
                     if is_controller(name):
                         self._log.info("Controller starting...", controller=controller_of(name))
                     self.start(child.spec, now)
-            elif not child.gave_up and not is_alive(name):
+            elif name in ended and not child.gave_up:
                 self._count_failure(child, "it died without a word")
             elif child.pinged_at is not None and now - child.pinged_at > self._plan.hung_after:
                 self._replace_hung(child, now - child.pinged_at)

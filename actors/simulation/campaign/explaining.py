@@ -13,6 +13,7 @@ from actors.simulation.campaign.checking import SAME_END, check, differences, un
 from actors.simulation.campaign.recording import Recording, Sent
 from actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, run
 from actors.simulation.campaign.setting import USUAL, Composition, Setting
+from actors.simulation.campaign.wishes import Wishes
 from actors.simulation.invariants.observing import Violation
 from actors.simulation.invariants.writes import Quiet
 from protocols.nodes import LEASE_NAMESPACE
@@ -29,6 +30,7 @@ MOST_RUNS = 60  # for shrinking the faults, and again for the wishes
 CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that say nothing about an object
 HOLLOW = "hollow"  # the process of the hollow nodes
 INFRASTRUCTURE = (MANAGER, DISPATCHER, RECORDER, ELECTOR, DISCOVERY)
+AGAIN = ("run the test again: what it has drawn is kept and tried first; @hypothesis.reproduce_failure repeats it",)
 _WORD = re.compile(r"[\w.:/-]+")
 _NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a part that is drawn
 
@@ -91,9 +93,21 @@ def _complaints(violations: Iterable[Violation]) -> set[str]:
     return found
 
 
-def must_hold(seed: int, *, setting: Setting = USUAL) -> None:
-    """For tests: raises AssertionError with the report of a run that violates an invariant, shrunk."""
-    one = check(seed, setting=setting)
+def must_hold(seed: int | Wishes, *, setting: Setting | None = None, faults: Sequence[Fault] | None = None) -> None:
+    """For tests: raises AssertionError with the report of a run that violates an invariant.
+
+    Of a seed, with the fewest faults and wishes that cause it. Of wishes, which bring their setting along, as they are:
+    who drew them makes them fewer. faults: in place of those that the seed draws.
+    """
+    if isinstance(seed, Wishes):
+        if setting is not None:
+            raise TypeError(f"wishes bring their setting along, {seed.setting.name}: leave `setting` away")
+        one = check(seed.number, faults, setting=seed.setting)
+        if one.violations:
+            raise AssertionError(report(explained(one, setting=seed.setting), replay=AGAIN))
+        return
+    setting = USUAL if setting is None else setting
+    one = check(seed, faults, setting=setting)
     if one.violations:
         raise AssertionError(report(small(one, setting=setting)))
 
@@ -138,8 +152,11 @@ def _late_end(failed: Run, setting: Setting) -> float | None:
 # The report.
 
 
-def report(failed: Run) -> str:
-    """All about a run that failed: one of `small` or `explained`. What it left out, its last part says how to see."""
+def report(failed: Run, *, replay: Sequence[str] | None = None) -> str:
+    """All about a run that failed: one of `small` or `explained`. What it left out, its last part says how to see.
+
+    replay: how to see it again, where its seed alone does not say so.
+    """
     lines = [f"seed {failed.seed} of {failed.setting} violates:", *_indented(map(str, failed.violations))]
     if failed.hints:
         lines += ["hint:", *_indented(failed.hints)]
@@ -147,7 +164,7 @@ def report(failed: Run) -> str:
     lines += ["faults:", *_indented(map(str, failed.faults) if failed.faults else ["none"])]
     lines += ["what was raised:", *_indented(failed.mishaps or ["nothing"])]
     lines += ["what happened last to what is concerned:", *_indented(_happened(failed))]
-    lines += ["replay:", *_indented(_replay(failed))]
+    lines += ["replay:", *_indented(_replay(failed) if replay is None else replay)]
     return "\n".join(lines)
 
 

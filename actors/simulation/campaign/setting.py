@@ -112,8 +112,10 @@ class Setting:
         """Of the seed's scenario."""
         return seed if self.scenarios is None else seed % self.scenarios
 
-    def scenario(self, number: int) -> Scenario:
-        return Scenario(number, seconds=self.acting, fleet=self.fleet(number), pod=self.pod(number), steady=self.steady)
+    def scenario(self, number: int, *, draw: Callable[[str], Random] | None = None) -> Scenario:
+        """draw: see Scenario."""
+        fleet, pod = self.fleet(number), self.pod(number)
+        return Scenario(number, seconds=self.acting, fleet=fleet, pod=pod, steady=self.steady, draw=draw)
 
     def plan(self, seed: int) -> tuple[Fault, ...]:
         # Of draw_plan a setting may have said some arguments, its resources, say: the faults of calls are drawn too.

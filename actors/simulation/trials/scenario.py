@@ -96,7 +96,8 @@ class Scenario:
     """What the actions of a run are drawn from.
 
     number: equal numbers have equal actions. seconds: within which users act. pod: more fields for the spec of every
-    pod of a workload. steady: pods go when they are deleted, as no node is silent for good.
+    pod of a workload. steady: pods go when they are deleted, as no node is silent for good. draw: makes the generator
+    for a purpose, where the number is not to determine what it draws.
     """
 
     def __init__(
@@ -107,14 +108,16 @@ class Scenario:
         fleet: Fleet | None = None,
         pod: Mapping[str, Any] = NOTHING,
         steady: bool = True,
+        draw: Callable[[str], random.Random] | None = None,
     ) -> None:
         self.number, self.seconds, self.pod, self.steady = number, seconds, pod, steady
+        self._draw = draw
         self.fleet = fleet if fleet is not None else Fleet()
         self.nodes = NodePool(self.fleet, self.chance("nodes"))
 
     def chance(self, what: str) -> random.Random:
         """A generator of its own for each purpose: what one trial draws changes nothing of what another one draws."""
-        return random.Random(f"{what} {self.number}")
+        return random.Random(f"{what} {self.number}") if self._draw is None else self._draw(what)
 
     def times(self, chance: random.Random, count: int, *, first: float = 3.0) -> list[float]:
         """So many times at which users act, ascending."""

@@ -1,0 +1,68 @@
+"""What users do and what goes wrong as strategies of hypothesis, which finds the simplest that fails.
+
+@given(wishes(SETTING), plans(SETTING))
+@settings(deadline=None)
+def test_whatever_users_wish(wished: Wishes, plan: Plan) -> None:
+    must_hold(wished, faults=plan)
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from actors.simulation.campaign.setting import USUAL, Setting
+from actors.simulation.campaign.wishes import Wishes
+from actors.simulation.trials.scenario import Action
+from runtime.faults.vocabulary import Fault, format_faults
+
+try:
+    from hypothesis import strategies as st
+except ImportError as err:
+    raise ImportError("wishes and plans are strategies of hypothesis: pip install hypothesis") from err
+
+MOST_SCENARIOS = 1 << 16
+MOST_SEEDS = 1 << 16
+
+
+class Plan(tuple[Fault, ...]):
+    """Faults; shown in the words that make them."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f'parse_faults("{format_faults(self)}")'
+
+
+def wishes(
+    setting: Setting = USUAL, *, actions: st.SearchStrategy[Iterable[Action]] | None = None
+) -> st.SearchStrategy[Wishes]:
+    """What users do: all that the setting's trials draw by chance, hypothesis draws, and makes smaller and fewer.
+
+    actions: in place of what the trials draw. They have to be such that users can do them where nothing goes wrong.
+    """
+    most = MOST_SCENARIOS if setting.scenarios is None else setting.scenarios
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Wishes:
+        number = draw(st.integers(0, most - 1))
+        if actions is not None:
+            return Wishes(setting, number, draw(actions))
+
+        def chance(_what: str) -> random.Random:
+            return draw(st.randoms(use_true_random=False))
+
+        return Wishes(setting, number, setting.composed(number).actions(setting.scenario(number, draw=chance)))
+
+    return drawn()
+
+
+def plans(setting: Setting = USUAL) -> st.SearchStrategy[Plan]:
+    """What goes wrong: some or all of the faults that a seed of the setting draws; the simplest plan has none."""
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Plan:
+        planned = setting.plan(draw(st.integers(0, MOST_SEEDS - 1)))
+        return Plan(fault for fault in planned if draw(st.booleans()))
+
+    return drawn()

@@ -1,0 +1,24 @@
+"""What users of a setting do, as a value: drawn by something else than a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from actors.simulation.campaign.setting import Setting
+from actors.simulation.trials.scenario import Action
+
+
+class Wishes:
+    """actions: in order of time. number: of the scenario, which says what its nodes, options and elections are.
+    setting: the one that they were drawn for, in which they are all that users do.
+    """
+
+    def __init__(self, setting: Setting, number: int, actions: Iterable[Action]) -> None:
+        self.number = number
+        self.actions = tuple(sorted(actions, key=lambda action: action.at))
+        self.setting = replace(setting, actions=lambda _scenario: self.actions)
+
+    def __repr__(self) -> str:
+        lines = [f"    {action.at:g} s: {action.text}" for action in self.actions]
+        return "\n".join([f"Wishes in scenario {self.number} of {self.setting.name}:", *(lines or ["    none"])])

@@ -1,0 +1,103 @@
+"""What users do and what goes wrong, drawn by hypothesis, which finds the simplest that fails."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.explaining import must_hold
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.setting import USUAL, Setting
+from actors.simulation.campaign.strategies import Plan, plans, wishes
+from actors.simulation.campaign.wishes import Wishes
+from actors.simulation.trials.actions import create
+from actors.simulation.trials.scenario import Action, Scenario
+from runtime.faults.vocabulary import FaultKind, parse_faults
+from tests.support.census import CONFIGMAPS
+
+QUIETLY = settings(derandomize=True, database=None, deadline=None, max_examples=40)
+
+
+def configured(at: float, name: str, size: int) -> Action:
+    return create(at, CONFIGMAPS, {"metadata": {"name": name}, "data": {"size": str(size)}})
+
+
+def actions(scenario: Scenario) -> Iterator[Action]:
+    chance = scenario.chance("config maps")
+    for at, name in zip(scenario.times(chance, chance.randint(1, 4)), "abcd", strict=False):
+        yield configured(at, name, chance.randint(0, 50))
+
+
+def too_large(cluster: SimulatedCluster) -> list[str]:
+    sizes = [int(one.get("data", {}).get("size", 0)) for one in cluster.list(CONFIGMAPS)]
+    return [f"{size} is too large" for size in sizes if size > 7]
+
+
+SETTING = Setting(
+    name="config maps", controllers=(), trials=(), actions=actions, unsettled=too_large, faults=31.0, settled=5.0
+)
+
+
+def fails(wished: Wishes) -> bool:
+    return bool(check(wished.number, (), setting=wished.setting, compared=False).violations)
+
+
+def test_the_values_that_trials_draw_are_shrunk_to_the_simplest_that_fail() -> None:
+    simplest = find(wishes(SETTING), fails, settings=QUIETLY)
+    assert [action.text for action in simplest.actions] == ["create ConfigMap a"]
+    assert simplest.number == 0
+    cluster = SimulatedCluster()
+    assert simplest.actions[0].do(cluster)
+    assert too_large(cluster) == ["8 is too large"]
+
+
+def test_actions_may_be_a_strategy_of_ones_own() -> None:
+    sizes = st.lists(st.integers(0, 50), max_size=4)
+    own = sizes.map(lambda drawn: [configured(1.0 + n, f"map-{n}", size) for n, size in enumerate(drawn)])
+    simplest = find(wishes(SETTING, actions=own), lambda wished: len(wished.actions) > 0, settings=QUIETLY)
+    assert repr(simplest) == "Wishes in scenario 0 of config maps:\n    1 s: create ConfigMap map-0"
+
+
+def test_a_plan_is_part_of_what_a_seed_draws_and_shrinks_to_the_fault_that_matters() -> None:
+    drawn = Setting(
+        draw=lambda seed, **_: parse_faults(f"command-lost 1..2; partition {seed % 3}..9; server-away 0..9")
+    )
+    simplest = find(
+        plans(drawn), lambda plan: any(fault.kind is FaultKind.PARTITION for fault in plan), settings=QUIETLY
+    )
+    assert repr(simplest) == 'parse_faults("partition 0..9")'
+    assert find(plans(drawn), lambda plan: True, settings=QUIETLY) == Plan()
+
+
+@pytest.mark.parametrize("setting", [USUAL, NODES_TOO], ids=lambda setting: setting.name)
+def test_all_that_our_own_trials_draw_hypothesis_can_draw(setting: Setting) -> None:
+    @settings(QUIETLY, max_examples=10)
+    @given(wishes(setting), plans(setting))
+    def drawn(wished: Wishes, plan: Plan) -> None:
+        assert list(wished.actions) == sorted(wished.actions, key=lambda action: action.at)
+        assert wished.setting.plan(0) == setting.plan(0)
+        assert parse_faults(repr(plan).split('"')[1]) == plan
+
+    drawn()
+
+
+def test_a_run_of_wishes_must_hold_and_its_report_says_how_it_is_repeated() -> None:
+    must_hold(Wishes(SETTING, 3, [configured(1.0, "a", 7)]), faults=())
+    with pytest.raises(AssertionError, match=r"what users do:\n +0 +1.00 s +create ConfigMap a\n") as raised:
+        must_hold(Wishes(SETTING, 3, [configured(1.0, "a", 8)]), faults=())
+    assert "replay:\n  run the test again: " in str(raised.value)
+    with pytest.raises(TypeError, match="wishes bring their setting along, config maps"):
+        must_hold(Wishes(SETTING, 3, []), setting=USUAL)
+
+
+@settings(QUIETLY, max_examples=3)
+@given(wishes(dataclasses.replace(USUAL, scenarios=1)), plans())
+def test_what_users_wish_is_done_whatever_goes_wrong(wished: Wishes, plan: Plan) -> None:
+    assert wished.number == 0
+    must_hold(wished, faults=plan)
