@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from protocols.messages.recording import Record
 from runtime.system.actor import Context
 from runtime.tables.overlay import Lister, Tables
 
+WAITS = "what waits outside goes by call(function, …)"
 ALONE = (*COMMANDS, Record, Tell, Enqueue)  # what a reconciliation may yield by itself; commands also in a list
 
 
@@ -225,6 +226,8 @@ class Work:
         now = self._clock.monotonic()
         self.failed += not isinstance(err, Retry)
         task, context = attempt.task, self._context
+        if isinstance(err, RuntimeError) and isinstance(attempt.generator, Coroutine):
+            err.add_note(f"No event loop runs in a controller; {WAITS}.")
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
         task.fail(err, now)
 
@@ -239,7 +242,9 @@ def _nonsense(yielded: Any, by: Running) -> TypeError | None:
     if isinstance(yielded, Sequence) and all(isinstance(one, COMMANDS) for one in yielded):
         return None
     if not isinstance(by, Generator):
-        return TypeError(f"a reconciliation awaits commands, records and steps; no event loop drives {yielded!r:.200}")
+        return TypeError(
+            f"a reconciliation awaits commands, records and steps; {WAITS}: no event loop drives {yielded!r:.200}"
+        )
     hint = "; steps are written `yield from`" if isinstance(yielded, (Generator, Awaitable)) else ""
     return TypeError(f"a reconciliation yields a command, a list of commands or a record, not {yielded!r:.200}{hint}")
 

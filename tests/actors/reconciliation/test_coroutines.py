@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -261,7 +262,7 @@ class YieldsInAsync(Copier):
 @pytest.mark.parametrize(
     ("reconciler", "said"),
     [
-        (Waits, "a reconciliation awaits commands, records and steps; no event loop drives <Future"),
+        (Waits, "what waits outside goes by call(function, …): no event loop drives <Future"),
         (YieldsInAsync, "reconcile() of YieldsInAsync is `async def`: it awaits its commands and steps, and yields"),
     ],
 )
@@ -279,6 +280,19 @@ def test_what_is_awaited_in_vain_is_the_keys_failure(
     errors = {entry["error"] for entry in logs.entries if entry.get("key") == "default/a"}
     (error,) = errors
     assert said in error
+
+
+def test_asyncio_in_vain_says_what_to_write(make_cluster: Callable[..., SimulatedCluster], logs: LogCapture) -> None:
+    class Sleeps(Copier):
+        async def reconcile(self, _key: Key) -> None:
+            await asyncio.sleep(1.0)
+
+    cluster = make_cluster(seed=1)
+    cluster.manager(controllers=[spec(Sleeps)])
+    cluster.create(CONFIGMAPS, {"metadata": {"name": "a"}})
+    cluster.run_for(2.0)
+    raised = next(entry["exc_info"] for entry in logs.entries if entry.get("exc_info"))
+    assert raised.__notes__ == ["No event loop runs in a controller; what waits outside goes by call(function, …)."]
 
 
 class Forgetful:
