@@ -164,7 +164,7 @@ def _patched(obj: Object, command: Patch, of: Resource) -> Object:
     match command.patch_type:
         case PatchType.MERGE:
             return apply_merge_patch(obj, body)
-        case PatchType.APPLY:  # as the embedded server: as if with force, and what is left out stays
+        case PatchType.APPLY:  # nobody else manages a field here, and what is left out stays
             return apply_strategic_merge(obj, body, schema=merge_schema_of(of.group, of.version, of.kind))
         case PatchType.JSON:
             return apply_json_patch(obj, body)

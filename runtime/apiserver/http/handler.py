@@ -60,10 +60,6 @@ _WITHOUT_USER = {*_HEALTH, "/version"}
 _IMPERSONATE = b"impersonate-"
 _UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized")
 # Of these patches the body has the fields of the object.
-APPLY_MERGES = (  # until field managers are recorded: verbs/patch.py
-    "kcm's embedded API server records no field managers: what is applied is merged in by force, and fields that are "
-    "left out stay"
-)
 _PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
 
 
@@ -198,8 +194,6 @@ class ApiHttp:
         warnings = self._stray_fields(asked) if "fieldValidation" in query or method == "PATCH" else []
         response = self._api.handle(asked, user=user)
         await self._durable()
-        if method == "PATCH" and asked.content_type == PatchType.APPLY and response.status < 300:
-            warnings.append(APPLY_MERGES)
         return _http_response(response, warnings=warnings)
 
     async def _durable(self) -> None:

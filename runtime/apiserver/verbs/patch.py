@@ -1,7 +1,7 @@
 """PATCH of an object or of its status, in its four forms.
 
-Server-side apply is a first cut: what is applied is merged in as a strategic merge patch is (lists by their keys), as
-if with force. Managers of fields are not recorded, so a field that a later apply leaves out stays.
+What is applied on the server's side is merged in as a strategic merge patch is (lists by their keys); then what its
+manager applied before and leaves out now is removed. Who manages what: core/field_managers.py.
 
 Source: apiserver pkg/endpoints/handlers/patch.go (v1.36).
 """
@@ -17,9 +17,11 @@ from protocols.objects import Object, decode_object
 from runtime.apiserver.core import metadata
 from runtime.apiserver.core.cluster import Call, Cluster, stored_form
 from runtime.apiserver.core.decoding import UnfitError, parse_json, settle_types
+from runtime.apiserver.core.field_managers import MANAGED_FIELDS, applied
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid, required
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.schema.field_sets import without_fields
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
 from runtime.apiserver.schema.patches import MOST_OPERATIONS, apply_json_patch, apply_merge_patch
 from runtime.apiserver.schema.scalars import json_type
@@ -40,11 +42,13 @@ def patch(cluster: Cluster, call: Call) -> Response:
         return Response(status=201, body=_create_applied(cluster, call, body))
     record = cluster.record(definition, call.key)
     old = decode_object(record.raw)
-    patched = apply(
-        definition, old if definition.from_storage is None else definition.from_storage(old), body, patch_type
-    )
+    live = old if definition.from_storage is None else definition.from_storage(old)
+    patched, managers = apply(definition, live, body, patch_type), None
+    if patch_type == PatchType.APPLY:
+        gone, managers = applied(cluster, call, live, body, patched)
+        patched = without_fields(patched, gone) if gone else patched
     new = _settled(cluster, call, patched)
-    shown = replace(cluster, call, record, old, stored_form(definition, new))
+    shown = replace(cluster, call, record, old, stored_form(definition, new), managers=managers)
     return Response(status=200, body=shown)
 
 
@@ -114,7 +118,13 @@ def _settled(cluster: Cluster, call: Call, patched: Object) -> Object:
 
 
 def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
-    applied = settle_patched(cluster, call.definition, apply(call.definition, {}, body, PatchType.MERGE))
-    applied["metadata"].setdefault("name", call.route.name)
-    obj = _settled(cluster, call, applied)
+    definition = call.definition
+    made = settle_patched(cluster, definition, apply(definition, {}, body, PatchType.MERGE))
+    made["metadata"].setdefault("name", call.route.name)
+    obj = _settled(cluster, call, made)
+    uid = obj["metadata"].get("uid")
+    if uid:
+        because = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise status_errors.conflict(definition.group, definition.plural, call.route.name, because)
+    obj["metadata"][MANAGED_FIELDS] = applied(cluster, call, {}, body, obj).entries
     return create_object(cluster, call.definition, obj, dry_run=call.dry_run)

@@ -11,6 +11,7 @@ from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
 from runtime.apiserver.core.cluster import Call, Cluster, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
+from runtime.apiserver.core.field_managers import MANAGED_FIELDS, settle_managers
 from runtime.apiserver.core.removal import nothing_keeps
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
@@ -44,10 +45,13 @@ def update(cluster: Cluster, call: Call) -> Response:
     return Response(status=200, body=body)
 
 
-def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Object) -> bytes:
+def replace(
+    cluster: Cluster, call: Call, record: Record, old: Object, new: Object, *, managers: list[Object] | None = None
+) -> bytes:
     """Replaces old by new, both in stored form; returns the bytes of the response. Raises StatusError.
 
-    old is not changed. new may share parts with it: a part that is changed here is copied.
+    managers: the managedFields of what was applied; None where nothing was. old is not changed.
+    new may share parts with it: a part that is changed here is copied.
     """
     definition = call.definition
     _check_version(definition, call.key, record, new)
@@ -73,6 +77,8 @@ def replace(cluster: Cluster, call: Call, record: Record, old: Object, new: Obje
         errors += [*strategy.validate(new), *strategy.validate_update(new, old)]
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
+    if managers is not None or MANAGED_FIELDS in old["metadata"]:
+        settle_managers(cluster, call, new, old, managers)
     return _store(cluster, call, record, old, new)
 
 

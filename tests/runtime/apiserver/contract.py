@@ -24,6 +24,7 @@ NAMESPACE = "contract"
 
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 JSON_PATCH, JSON = "application/json-patch+json", "application/json"
+APPLY = "application/apply-patch+yaml"
 
 
 class Step(NamedTuple):
@@ -86,6 +87,26 @@ PODS_FULL = pod(
         }
     ],
 )
+
+
+def _apply(path: str, body: dict[str, Any], **query: str) -> Step:
+    kinds = {"configmaps": ("v1", "ConfigMap"), "replicasets": ("apps/v1", "ReplicaSet")}
+    resource, name = path.split("/")[:2]
+    api_version, kind = kinds[resource]
+    meta = {"name": name, **body.get("metadata", {})}
+    asked = {"fieldManager": query.pop("manager", "me"), **query}
+    return Step("PATCH", path, {"kind": kind, "apiVersion": api_version, **body, "metadata": meta}, APPLY, asked)
+
+
+def _containers(environments: dict[str, dict[str, str]]) -> dict[str, Any]:
+    containers: list[dict[str, Any]] = []
+    for name, env in environments.items():
+        variables = [{"name": one, "value": value} for one, value in env.items()]
+        containers.append({"name": name, "image": "nginx", **({"env": variables} if env else {})})
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    return {"spec": {"selector": {"matchLabels": labels}, "template": template}}
+
 
 SCENARIOS: dict[str, list[Step]] = {
     "defaults": [
@@ -202,6 +223,28 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("GET", "configmaps/c"),
         Step("POST", "configmaps", {"metadata": {"name": "c"}}),
         Step("DELETE", "configmaps/c"),
+    ],
+    "server-side apply": [
+        _apply("configmaps/c", {"data": {"a": "1", "b": "2"}, "metadata": {"labels": {"x": "y"}}}),
+        _apply("configmaps/c", {"data": {"a": "1", "b": "2"}, "metadata": {"labels": {"x": "y"}}}),
+        _apply("configmaps/c", {"data": {"a": "1"}}),
+        Step("PATCH", "configmaps/c", {"data": {"c": "3"}}, MERGE),
+        _apply("configmaps/c", {"data": {"a": "9", "c": "3"}}, manager="other"),
+        _apply("configmaps/c", {"data": {"a": "1", "c": "3"}}, manager="other"),
+        _apply("configmaps/c", {"data": {"d": "4"}}),
+        _apply("configmaps/c", {"data": {"d": "5", "e": "6"}}, manager="third"),
+        _apply("configmaps/c", {"data": {"a": "9", "c": "8", "d": "5"}}, manager="third", force="true"),
+        _apply("configmaps/c", {}, manager="other"),
+        _apply("configmaps/c", {}, manager="third"),
+        _apply("configmaps/none", {"metadata": {"uid": "other"}}),
+        _apply("configmaps/c", {"metadata": {"resourceVersion": "1"}, "data": {"a": "5"}}),
+        _apply("configmaps/c", {"metadata": {"uid": "other"}, "data": {"a": "5"}}),
+        _apply("replicasets/web", _containers({"c": {"A": "1", "B": "2"}, "d": {}})),
+        _apply("replicasets/web", _containers({"c": {"B": "3"}})),
+        _apply("replicasets/web", _containers({"c": {"B": "4"}}), manager="other"),
+        _apply("replicasets/web/status", {"status": {"replicas": 2, "readyReplicas": 1}}),
+        _apply("replicasets/web/status", {"status": {"replicas": 2}}),
+        Step("PATCH", "configmaps/c", {}, APPLY),
     ],
     "numbers and patches out of bounds": [
         Step("GET", "pods", query={"resourceVersion": "9" * 30}),

@@ -260,22 +260,6 @@ def test_a_patch_that_asks_for_nothing_is_warned_of_stray_fields() -> None:
     run(scenario)
 
 
-def test_an_apply_patch_is_warned_of_what_it_does_not_do() -> None:
-    async def scenario(served: Served) -> None:
-        headers = {"Content-Type": "application/apply-patch+yaml"}
-        for status in (201, 200):
-            answer = await served.ask(
-                "PATCH", f"{PODS}/a?fieldManager=me", data=orjson.dumps(posted_pod("a")), headers=headers
-            )
-            assert answer.status == status
-            assert "records no field managers" in answer.headers["Warning"]
-        refused = await served.ask("PATCH", f"{PODS}/a", data=orjson.dumps(posted_pod("a")), headers=headers)
-        assert refused.status == 422
-        assert "Warning" not in refused.headers
-
-    run(scenario)
-
-
 def test_a_fault_of_ours_is_answered_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: Served) -> None:
         def broken(*_: Any, **__: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from protocols.objects import Object
-from tests.runtime.apiserver.conftest import Api
+from tests.runtime.apiserver.conftest import Answer, Api
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,61 @@ def test_a_strategic_merge_patch_knows_lists_by_their_keys(api: Api) -> None:
     ]
 
 
-def test_an_applied_object_is_created_and_then_merged(api: Api) -> None:
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}
-    assert api.patch("configmaps", "c", manifest, "apply").status == 201
-    again = api.patch("configmaps", "c", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"b": "2"}}, "apply")
-    assert (again.status, again.obj["data"]) == (200, {"a": "1", "b": "2"})
+def applied(api: Api, manager: str, /, body: Any = None, resource: str = "configmaps", **data: str) -> Answer:
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data}
+    type_ = "application/apply-patch+yaml"
+    return api.send("PATCH", api.path(resource, "c"), body or manifest, type_=type_, fieldManager=manager)
+
+
+def test_an_applied_object_is_created_and_then_as_its_manager_says(api: Api) -> None:
+    """What kube-apiserver does beside it is in the contract."""
+    assert applied(api, "me", a="1").status == 201
+    api.patch("configmaps", "c", {"data": {"d": "4"}})
+    again = applied(api, "me", b="2")
+    assert (again.status, again.obj["data"]) == (200, {"b": "2", "d": "4"})
+    managers = {entry["manager"]: entry["fieldsV1"] for entry in again.meta["managedFields"]}
+    assert managers == {"me": {"f:data": {"f:b": {}}}, "unknown": {"f:data": {"f:d": {}}}}
     assert api.patch("configmaps", "d", b"{a: [", "apply").status == 400
+
+
+def test_who_applies_other_values_than_others_is_told_which(api: Api) -> None:
+    applied(api, "me", a="1", b="2")
+    api.patch("configmaps", "c", {"data": {"c": "3"}})
+    refused = applied(api, "other", a="9", b="9", c="9")
+    assert (refused.status, refused.reason) == (409, "Conflict")
+    assert refused.message == (
+        'Apply failed with 3 conflicts: conflicts with "me":\n- .data.a\n- .data.b\n'
+        'conflicts with "unknown" using v1:\n- .data.c'
+    )
+
+
+def test_what_was_there_before_the_first_apply_stays_when_it_is_left_out(api: Api) -> None:
+    created = api.create("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}})
+    assert "managedFields" not in created.meta
+    assert applied(api, "me", a="9").message == (
+        'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
+    )
+    assert applied(api, "me", a="1", b="2").status == 200
+    assert applied(api, "me").obj["data"] == {"a": "1"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"spec": []},
+        {"spec": {"template": 7}},
+        {"spec": {"template": {"spec": {"containers": ["c"]}}}},
+        {"spec": {"template": {"spec": {"containers": [{"name": {}}]}}}},
+        {"spec": {"template": {"spec": {"containers": {"name": "c"}}}}},
+        {"metadata": []},
+        {"metadata": {"labels": ["a"]}},
+        {"metadata": {"finalizers": {"a": "b"}}},
+    ],
+)
+def test_what_cannot_be_applied_is_refused(api: Api, body: Any) -> None:
+    api.create("replicasets", {**api.replicaset(), "metadata": {"name": "c"}})
+    refused = applied(api, "me", {"apiVersion": "apps/v1", "kind": "ReplicaSet", **body}, resource="replicasets")
+    assert 400 <= refused.status < 500, refused.obj
 
 
 @pytest.mark.parametrize(
