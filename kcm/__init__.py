@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         update,
     )
     from actors.reconciliation.discovered import Discovered
-    from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Index, Pass, Queue
+    from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Index, Pass, Queue, Source
     from protocols.conditions import find_condition, set_condition
     from protocols.messages.commands import PatchType
     from protocols.messages.discovery import ServedResource
@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     )
     from protocols.resources import Resource
     from runtime.apiserver.process.launch import LaunchError
+    from runtime.calls.listening import Waker
     from runtime.client.api import Request, Response, Transport
     from runtime.client.config import ConfigError
     from runtime.flags.declaration import FlagError, flag
@@ -212,6 +213,7 @@ else:
             "ServingError": "runtime.serving.server:ServingError",
             "set_condition": "protocols.conditions:set_condition",
             "slow_start": "actors.reconciliation:slow_start",
+            "Source": "actors.reconciliation.specs:Source",
             "split_key": "protocols.objects:split_key",
             "Step": "actors.reconciliation:Step",
             "step": "actors.reconciliation:step",
@@ -227,6 +229,7 @@ else:
             "Unknown": "protocols.messages.outcomes:Unknown",
             "UnreadableError": "runtime.tables.overlay:UnreadableError",
             "update": "actors.reconciliation:update",
+            "Waker": "runtime.calls.listening:Waker",
             "Watch": "actors.reconciliation:Watch",
         },
     )
@@ -289,6 +292,7 @@ __all__ = [
     "ServedResource",
     "ServerFailure",
     "ServingError",
+    "Source",
     "Step",
     "SystemClock",
     "TableMissingError",
@@ -299,6 +303,7 @@ __all__ = [
     "Transport",
     "Unknown",
     "UnreadableError",
+    "Waker",
     "Watch",
     "answer_of",
     "api_transport",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,6 +44,7 @@ from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerS
 from protocols.messages.discovery import ServedResource
 from protocols.objects import Key
 from runtime.calls.errands import Calls
+from runtime.calls.listening import Listener
 from runtime.client.api import Transport
 from runtime.cloud.provider import CloudProvider
 from runtime.metrics.families import (
@@ -95,6 +96,7 @@ class Assembly:
     seed: int | None = None
     calls: Calls | None = None
     functions: Functions = field(default_factory=Functions)
+    listeners: list[Listener] = field(default_factory=list)
     cloud: CloudProvider | None = None
 
 
@@ -296,6 +298,7 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
     held_back = HeldBack(hung_after=assembly.options.generic.actor_hang_timeout)
 
     log = assembly.log.bind(source=spec.name, controller=spec.name)
+    settings = replace(settings, sources=tuple(_sources(assembly, spec, log)))
 
     def controller_context(tables: Tables, log: FilteringBoundLogger = log) -> ControllerContext:
         return ControllerContext(
@@ -329,6 +332,17 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
         child=lambda kind, name: spec.children[kind](name, controller_context(Tables(tables))),
         discovers=spec.discovers,
     )
+
+
+def _sources(assembly: Assembly, spec: ControllerSpec, log: FilteringBoundLogger) -> Iterable[tuple[Listener, str]]:
+    """None where nothing outside is reached, as in a replay."""
+    if assembly.calls is None:
+        return
+    for source in spec.sources:
+        name = f"{spec.name}/{source.name}"
+        listener = Listener(name, source.listen, ears=assembly.calls, clock=assembly.clock, log=log)
+        assembly.listeners.append(listener)
+        yield listener, spec.queue_named(source.queue)
 
 
 def _reconciler(spec: ControllerSpec, context: ControllerContext) -> Any:

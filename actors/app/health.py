@@ -6,7 +6,7 @@ stuck; see runtime/system/vitals.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from actors.engine.elector import Election
 from actors.engine.vitals import (
@@ -20,6 +20,7 @@ from actors.engine.vitals import (
 )
 from actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
 from runtime.calls.errands import Calls
+from runtime.calls.listening import Listener
 from runtime.scheduling.clock import Clock
 from runtime.serving.health import Notice
 from runtime.system.vitals import Vitals
@@ -199,6 +200,17 @@ def calls_check(calls: Calls, *, clock: Clock) -> Check:
         named = ", ".join(f"{call.what} for {now - call.since:.0f} s" for call in hung[:NAMED])
         more = f" and {len(hung) - NAMED} more" if len(hung) > NAMED else ""
         return f"calls hang: {named}{more}"
+
+    return check
+
+
+def sources_check(listeners: Sequence[Listener]) -> Check:
+    """Names the sources of controllers that failed, and have not lasted for a while since."""
+
+    def check() -> str | None:
+        failed = [f"{one.name}: {one.trouble}" for one in listeners if one.trouble]
+        more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
+        return f"sources fail: {'; '.join(failed[:NAMED])}{more}" if failed else None
 
     return check
 

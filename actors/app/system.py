@@ -22,6 +22,7 @@ from actors.app.health import (
     discovery_check,
     infrastructure_check,
     leader_check,
+    sources_check,
     unreadable_check,
 )
 from actors.app.watchdog import Watchdog
@@ -32,7 +33,19 @@ from actors.options import Options
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
 from actors.reconciliation.derived import MakeTable, new_table
 from actors.reconciliation.specs import ControllerSpec, switched_on
-from protocols.messages.lifecycle import ActorFailed, Describe, Disable, Drain, Enable, Pause, Restart, Resume
+from protocols.codec import pack
+from protocols.messages.lifecycle import (
+    ActorFailed,
+    Describe,
+    Disable,
+    Drain,
+    Enable,
+    EnqueueKey,
+    Pause,
+    PlainKey,
+    Restart,
+    Resume,
+)
 from runtime.calls.errands import Calls
 from runtime.calls.threads import ThreadedCalls
 from runtime.client.api import Transport
@@ -197,6 +210,29 @@ class ControllerSystem:
     def resume(self, controller: str) -> None:
         self.actors.tell(MANAGER, Resume(controller))
 
+    def enqueue(self, controller: str, key: PlainKey, queue: str = "") -> bool:
+        """Have a controller reconcile this key, as if a watch had named it. From any thread; it only sends a message.
+
+        controller: its name, or an alias. key: text, a number, or a tuple of them. queue: its name; empty: the first.
+        Returns False where the controller does not run here: it stands by for the lease, is switched off, or is being
+        restarted. The key is dropped then: a controller that starts looks at all objects of its watches.
+        Raises ValueError without such a controller or queue, TypeError on a key that no message can carry.
+        """
+        spec = next((one for one in self.controllers if controller in (one.name, *one.aliases)), None)
+        if spec is None:
+            known = ", ".join(one.name for one in self.controllers)
+            raise ValueError(f"no controller is called {controller!r}; there are {known}")
+        message = EnqueueKey(spec.queue_named(queue), key)
+        try:
+            pack(key)
+        except TypeError as err:
+            raise TypeError(f"a key from outside is text, a number or a tuple of them: {err}") from err
+        name = controller_name(spec.name)
+        runs = self.actors.is_alive(name)
+        if runs:
+            self.actors.tell(name, message)
+        return runs
+
     def describe(self, actor: str = MANAGER, *, timeout: float = 5.0) -> dict[str, Any]:
         """What an actor says of itself. Raises pykka.ActorDeadError or pykka.Timeout if it does not."""
         description = self.actors.ask(actor, Describe(), timeout=timeout)
@@ -211,8 +247,8 @@ class ControllerSystem:
         return self._assembly.tables
 
     def checks(self) -> dict[str, Check]:
-        """Health checks by name: leaderElection, infrastructure, calls, discovery where a controller needs it,
-        and one for each controller that may run.
+        """Health checks by name: leaderElection, infrastructure, calls, sources and discovery where a controller
+        has them, and one for each controller that may run.
         """
         silence = self.options.generic.watch_silence_limit
         checks: dict[str, Check] = {
@@ -225,6 +261,8 @@ class ControllerSystem:
                 vitals=self.vitals, election=self._assembly.election, clock=self.clock
             )
         checks["calls"] = calls_check(self._calls, clock=self.clock)
+        if self._assembly.listeners:
+            checks["sources"] = sources_check(self._assembly.listeners)
         discovering = [spec.name for spec in self.controllers if spec.discovers is not None]
         if discovering:
             checks["discovery"] = discovery_check(

@@ -21,6 +21,7 @@ from actors.reconciliation.watches import Read, Watch
 from protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from protocols.objects import Object
 from protocols.resources import Resource
+from runtime.calls.listening import Listen
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.clock import Clock
@@ -143,6 +144,34 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """Something that listens to the world outside, and wakes keys of its controller.
+
+    async def changes(waker: Waker) -> AsyncIterator[str]:
+        async for message in consumer:
+            yield f"default/{message.name}"
+
+    It runs from when the controller may act until that stops, and begins again when it ends or fails, after 1 s, then
+    2, 4, … and at most 60. What comes while the controller does not run is lost: a controller that starts looks at all
+    objects of its watches.
+
+    name: in logs and health. listen: called with a Waker. An async function or async generator runs on the event loop
+    that async calls have, and is cancelled; a plain function or generator has a thread of its own, and ends when it
+    sees `waker.stopped`. What a generator yields is enqueued; the others call `waker.enqueue`. queue: its name in the
+    spec; empty: the first.
+    """
+
+    name: str
+    listen: Listen
+    _: KW_ONLY
+    queue: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises TypeError on what cannot be called."""
+        _refuse_uncallable(f"source {self.name!r}", listen=self.listen)
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """An index that a controller's lister calls need: which values an object has in it. See Lister.indexed.
 
@@ -208,6 +237,7 @@ class ControllerSpec:
     qps, burst: the rate limit of its client; None: those of --kube-api-qps and --kube-api-burst. Controllers of one
     client have one limit.
     calls: of functions outside (`call`) at a time; None: as many as the system makes, 16 in threads and 128 async ones.
+    sources: what wakes its keys from outside.
     children: kinds of actors that it may ask the manager for (StartChild): how to build one, by its name. The context
     has no overlay in common with the controller's.
     """
@@ -232,6 +262,7 @@ class ControllerSpec:
     options: type[ControllerOptions] | None = None
     checks: tuple[Check, ...] = ()
     calls: int | None = None
+    sources: tuple[Source, ...] = ()
     children: Mapping[str, Callable[[str, ControllerContext], ActorSpec]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -251,6 +282,7 @@ class ControllerSpec:
             "indexes": self.indexes,
             "facts": self.facts,
             "checks": self.checks,
+            "sources": self.sources,
         }
         for what, given in several.items():
             _refuse_single(f"{what} of {self.name}", given)
@@ -261,9 +293,24 @@ class ControllerSpec:
             raise TypeError(f"{self.name}: resync is a number, or a function of the options, not {self.resync!r}")
         if self.calls is not None and self.calls < 1:
             raise ValueError(f"calls of {self.name}: at least 1 at a time, or None, got {self.calls!r}")
-        for names in ([queue.name for queue in self.queues], [one.name for one in self.passes]):
+        for named in (self.queues, self.passes, self.sources):
+            names = [one.name for one in named]
             if len(set(names)) < len(names):
-                raise ValueError(f"two queues or passes of {self.name} have one name: {names}")
+                raise ValueError(f"two queues, passes or sources of {self.name} have one name: {names}")
+        for source in self.sources:
+            try:
+                self.queue_named(source.queue)
+            except ValueError as err:
+                raise ValueError(f"source {source.name!r}: {err}") from err
+
+    def queue_named(self, name: str) -> str:
+        """The name that this queue has in logs and messages; "": the first one. Raises ValueError without it."""
+        default = self.name.removesuffix("-controller")
+        names = [queue.name or default for queue in self.queues]
+        if not names or (name and name not in names):
+            said = f"no queue {name!r}" if name else "no queue"
+            raise ValueError(f"{self.name} has {said}" + (f", but {', '.join(names)}" if names else ""))
+        return name or names[0]
 
     @property
     def watches(self) -> tuple[Watch[Any], ...]:

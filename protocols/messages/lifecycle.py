@@ -162,6 +162,20 @@ class Resume:
     controller: str
 
 
+PlainKey = str | int | tuple[str | int | None, ...]  # what a message carries and a work queue can hold
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueKey:
+    """Add a key to this work queue, as if a watch had named it. Program, or a source → controller.
+
+    key: text most often.
+    """
+
+    queue: str
+    key: PlainKey
+
+
 @dataclass(frozen=True, slots=True)
 class Describe:
     """What are you doing? Asked by people and tests only; the answer is a Description."""

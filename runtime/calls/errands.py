@@ -18,6 +18,7 @@ from protocols.codec import pack
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
 from protocols.messages.outcomes import Done, Outcome, Raised, qualified_name
+from runtime.calls.listening import Ended
 from runtime.scheduling.permits import ALWAYS, Permit
 
 OnOutcome = Callable[[Outcome], None]
@@ -67,6 +68,9 @@ class Calls(Protocol):
 
     def hung(self) -> Sequence[HungCall]:
         """Those that hang now, the oldest first. For any thread."""
+
+    def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
+        """As runtime.calls.listening.Ears has it."""
 
     def close(self) -> None:
         """As cancel, for all; what is sent from now on is refused. Returns at once."""

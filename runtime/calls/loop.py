@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from protocols.messages.outcomes import Outcome, Unknown
 from runtime.calls.errands import Errand, HungCall, OnOutcome, raised
+from runtime.calls.listening import Ended
 from runtime.calls.pool import Line, PoolLimits
 from runtime.process.event_loop import new_event_loop
 from runtime.scheduling.clock import Clock
@@ -25,6 +27,7 @@ class LoopCalls:
             clock=clock, limits=limits, do=self._do, make=self._make, interrupt=lambda number: self._interrupt(number)
         )
         self._tasks: dict[int, asyncio.Task[Outcome]] = {}
+        self._listening: set[asyncio.Task[None]] = set()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -35,6 +38,33 @@ class LoopCalls:
     def cancel(self, sender: str, before: int) -> None:
         self._line.pool.cancel(sender, before)
 
+    def listen(self, name: str, run: Callable[[], Coroutine[Any, Any, None]], ended: Ended) -> Callable[[], None]:
+        """See Ears."""
+        task: asyncio.Task[None] | None = None
+        cancelled = False
+
+        def begin() -> None:
+            nonlocal task
+            if not cancelled:
+                task = asyncio.get_running_loop().create_task(run(), name=name)
+                self._listening.add(task)
+                task.add_done_callback(done)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._listening.discard(task)
+            ended(None if task.cancelled() else task.exception())
+            if self._closed:
+                self._stop_once_idle(task.get_loop())
+
+        def cancel() -> None:
+            nonlocal cancelled
+            cancelled = True
+            if task is not None:
+                task.cancel()
+
+        self._do(begin)
+        return lambda: self._do(cancel)
+
     def hung(self) -> Sequence[HungCall]:
         return self._line.pool.hung()
 
@@ -44,7 +74,7 @@ class LoopCalls:
             loop = None if self._closed else self._loop
             self._closed = True
         if loop is not None:
-            loop.call_soon_threadsafe(self._stop_once_idle, loop)
+            loop.call_soon_threadsafe(self._end, loop)
 
     def _do(self, what: Callable[[], None]) -> None:
         with self._lock:
@@ -85,6 +115,11 @@ class LoopCalls:
         if task is not None:
             task.cancel()
 
+    def _end(self, loop: asyncio.AbstractEventLoop) -> None:
+        for task in self._listening:
+            task.cancel()
+        self._stop_once_idle(loop)
+
     def _stop_once_idle(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._tasks:
+        if not self._tasks and not self._listening:
             loop.stop()

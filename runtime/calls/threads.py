@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from runtime.calls.errands import Errand, HungCall, OnOutcome
+from runtime.calls.listening import Ended
 from runtime.calls.loop import LoopCalls
 from runtime.calls.pool import CallPool, PoolLimits
 from runtime.scheduling.clock import Clock
@@ -38,6 +40,21 @@ class ThreadedCalls:
     def cancel(self, sender: str, before: int) -> None:
         self._pool.cancel(sender, before)
         self._loop.cancel(sender, before)
+
+    def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
+        if is_async:
+            return self._loop.listen(name, run, ended)
+
+        def work() -> None:
+            try:
+                run()
+            except BaseException as err:
+                ended(err)
+            else:
+                ended(None)
+
+        threading.Thread(target=work, name=f"source-{name}", daemon=True).start()
+        return lambda: None
 
     def hung(self) -> Sequence[HungCall]:
         return sorted([*self._pool.hung(), *self._loop.hung()], key=lambda one: one.since)

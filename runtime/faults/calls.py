@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from protocols.messages.calls import Call
 from protocols.messages.outcomes import Conflict, Outcome, ServerFailure, Throttled, Unknown
 from runtime.calls.errands import Calls, Errand, HungCall, OnOutcome, raised
+from runtime.calls.listening import Ended
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import ALWAYS, Permit
@@ -46,6 +47,9 @@ class FaultyCalls:
 
     def cancel(self, sender: str, before: int) -> None:
         self._inner.cancel(sender, before)
+
+    def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
+        return self._inner.listen(name, run, ended, is_async=is_async)
 
     def hung(self) -> Sequence[HungCall]:
         return self._inner.hung()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
 from protocols.messages.outcomes import Outcome, Raised, qualified_name
 from runtime.calls.errands import Calls, Errand, HungCall, OnOutcome
+from runtime.calls.listening import Ended
 from runtime.calls.loop import CANCELLED, LIMITS
 from runtime.calls.pool import Line, PoolLimits
 from runtime.faults.calls import FaultyCalls
@@ -61,6 +62,9 @@ class SimulatedCalls:
     def cancel(self, sender: str, before: int) -> None:
         self._own.cancel(sender, before)
 
+    def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
+        return self._own.listen(name, run, ended, is_async=is_async)
+
     def hung(self) -> Sequence[HungCall]:
         return self._own.hung()
 
@@ -102,6 +106,39 @@ class _Way:
     def cancel(self, sender: str, before: int) -> None:
         self._threads.pool.cancel(sender, before)
         self._coroutines.pool.cancel(sender, before)
+
+    def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
+        """Raises TypeError on one that holds a thread."""
+        if not is_async:
+            raise TypeError(
+                f"source {name} holds a thread, which a simulation has none of: give its controller a fake there that "
+                "is an async function"
+            )
+
+        async def listening() -> BaseException | None:
+            try:
+                await run()
+            except BlockingCallError:
+                raise  # a fake that waits for the real world: its author's bug, which no new start mends
+            except Exception as err:
+                return err
+            return None
+
+        cancel: Callable[[], None] = lambda: None  # noqa: E731
+        over = False
+
+        def start() -> None:
+            nonlocal cancel
+            if not over:
+                cancel = self._loop.start(listening(), ended)
+
+        def stop() -> None:
+            nonlocal over
+            over = True
+            cancel()
+
+        self._outside.clock.call_after(0.0, lambda: self._thread.do(start))  # not in the actor that asks for it
+        return lambda: self._thread.do(stop)
 
     def hung(self) -> Sequence[HungCall]:
         return sorted([*self._threads.pool.hung(), *self._coroutines.pool.hung()], key=lambda one: one.since)

@@ -78,6 +78,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._due.append(handle)
+        if not self._running and len(self._due) == 1:  # from outside: a fake puts something into an asyncio.Queue
+            self._clock.call_once(self._clock.monotonic(), lambda: self._thread.do(self._run))
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]

@@ -88,6 +88,7 @@ EXPECTED_TAGS = {
     98: "Restarted",
     99: "StartChild",
     100: "StopChild",
+    101: "EnqueueKey",
     110: "ZoneQueueReady",
     111: "SetEvictionRate",
     112: "EvictNode",

@@ -38,7 +38,9 @@ from protocols.messages.lifecycle import (
     Describe,
     Drain,
     Drained,
+    EnqueueKey,
     Pause,
+    PlainKey,
     Restarted,
     Resume,
     Wake,
@@ -176,6 +178,9 @@ class Controller(Actor):
 
     def stopped(self) -> None:
         incarnation = self.context.incarnation
+        if incarnation == self.context.system.incarnation(self.name):  # else they are its successor's
+            for listener, _ in self._settings.sources:
+                listener.stop()
         if self._functions is not None:
             self._functions.withdraw(self.name, incarnation)
         if self._calls is not None:
@@ -220,6 +225,8 @@ class Controller(Actor):
                 self._paused = False
             case Drain():
                 self._draining, self._drained = True, False
+            case EnqueueKey(queue=queue, key=key):
+                self._enqueue(Enqueue(queue, key))
             case Describe():
                 answer = description(self.name, self._description())
             case _:
@@ -259,6 +266,10 @@ class Controller(Actor):
     def _enqueue(self, enqueue: Enqueue) -> None:
         """Raises KeyError on a queue that this controller does not have."""
         self._queues[enqueue.queue].add_after(enqueue.key, enqueue.after, self.clock.monotonic())
+
+    def _wake_from_outside(self, source: str, queue: str, key: PlainKey) -> None:
+        """On a thread of a source's."""
+        self.context.system.tell(self.name, EnqueueKey(queue, key), sender=f"source:{source}")
 
     def _follow_tables(self, discovered: DiscoveredTables, change: TablesChanged) -> None:
         discovered.follow(change)
@@ -322,6 +333,8 @@ class Controller(Actor):
         for one in self._passes:
             one.make_due(now)
         self._begun = True
+        for listener, queue in self._settings.sources:
+            listener.start(functools.partial(self._wake_from_outside, listener.name, queue))
         self._timetable.begin_resyncs(now)
         self.log.info("controller ready", controller=self._settings.name)
 

@@ -10,6 +10,7 @@ from actors.reconciliation import Running, Watch
 from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.specs import call_reconcile
 from protocols.messages.outcomes import Outcome
+from runtime.calls.listening import Listener
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import PER_KEY, QueueMeter
 
@@ -52,6 +53,7 @@ class ControllerSettings:
 
     stale_after: seconds without a sign of life of a table after which nothing is deleted. resync: seconds after which
     everything is enqueued again; 0 never. calls: of functions outside, at a time; None: no bound of its own.
+    sources: each with its queue.
     """
 
     name: str
@@ -63,3 +65,4 @@ class ControllerSettings:
     stale_after: float = 300.0
     resync: float = 0.0
     calls: int | None = None
+    sources: tuple[tuple[Listener, str], ...] = ()

@@ -81,7 +81,7 @@ def test_mypy_checks_the_keys_of_a_queue_and_what_an_actor_is_built_with(tmp_pat
 
 
 def test_two_queues_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="two queues or passes of x-controller have one name"):
+    with pytest.raises(ValueError, match="two queues, passes or sources of x-controller have one name"):
         ControllerSpec(name="x-controller", build=lambda _context: None, queues=(Queue("x"), Queue("x")))
 
 
