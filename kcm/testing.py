@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         drive,
         drive_steps,
         failing,
+        returned,
     )
     from actors.simulation.invariants.observing import (
         Admitted,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from actors.simulation.trials.actions import unless_gone
     from actors.simulation.trials.scenario import Action, Fleet, Scenario
     from actors.simulation.trials.trial import Trial
+    from runtime.calls.errands import raised
     from runtime.faults.vocabulary import Fault, FaultKind, parse_faults
     from runtime.simulation.plan import draw_plan
 else:
@@ -89,6 +91,8 @@ else:
             "drive": "actors.simulation.driving:drive",
             "drive_steps": "actors.simulation.driving:drive_steps",
             "failing": "actors.simulation.driving:failing",
+            "raised": "runtime.calls.errands:raised",
+            "returned": "actors.simulation.driving:returned",
             "Coverage": "actors.simulation.campaign.coverage:Coverage",
             "Plan": "actors.simulation.campaign.strategies:Plan",
             "plans": "actors.simulation.campaign.strategies:plans",
@@ -189,7 +193,9 @@ __all__ = [
     "pod",
     "pod_spec",
     "pod_template",
+    "raised",
     "replica_set",
+    "returned",
     "run_campaign",
     "running_pod",
     "service",

@@ -22,7 +22,9 @@ from actors.engine.controller.own_writes import remember
 from actors.reconciliation import Enqueue, Reconciler, RequeueAfter, Running, Tell
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
+from actors.reconciliation.outside import Outside
 from actors.reconciliation.specs import Index
+from protocols.codec import pack
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.messages.recording import Record
@@ -33,6 +35,7 @@ from protocols.times import format_time
 from runtime.apiserver.schema.merge_schemas import merge_schema_of
 from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
 from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
+from runtime.simulation.coroutines import run_to_its_end
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry, Table, TableWriter
 
@@ -109,7 +112,10 @@ class Bench:
             overlay.prune()
 
     def accept(self, command: Command) -> Outcome:
-        """The outcome of a server that accepts the command: the Answer to use unless a test is about failures."""
+        """The outcome of a server that accepts the command: the Answer to use unless a test is about failures.
+
+        What is called outside is called here and now; the waits of an async function take no time.
+        """
         match command:
             case Create(subresource="binding"):
                 return Done(_SUCCESS)
@@ -138,6 +144,8 @@ class Bench:
             case Get(resource, key):
                 known = self._known(resource, key)
                 return NotFound(f'"{key}" not found') if known is None else Done(encode_object(known))
+            case Outside():
+                return _carried_out(command)
             case _:
                 raise AssertionError(f"no outcome for {command!r}")
 
@@ -267,6 +275,17 @@ def drive_steps(
         driven.error = err
     assert raises is None or driven.error is not None, f"expected {raises}, but it ended well"
     return driven
+
+
+def _carried_out(command: Outside) -> Outcome:
+    made = command.errand(sender="", incarnation=0, most=None).run()
+    outcome: Outcome = run_to_its_end(made) if command.is_async else made
+    return outcome
+
+
+def returned(value: Any) -> Done:
+    """The outcome of a call outside that returned this. Raises TypeError on what is no plain value."""
+    return Done(pack(value))
 
 
 def failing(*, after: int, outcome: Outcome, to: type[Command], otherwise: Answer) -> Answer:

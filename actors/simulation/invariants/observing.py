@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from actors.app.system import ControllerSystem
 from actors.reconciliation.actor_names import DISPATCHER
 from actors.simulation import SimulatedCluster
-from protocols.codec import decode
+from protocols.codec import decode, unpack
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Command, Submit
@@ -89,6 +89,12 @@ class Called(NamedTuple):
 
     process: str
     call: Call | CloudCall
+
+    @property
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Of a function: by position, and by name."""
+        by_position, by_name = unpack(self.call.arguments) if isinstance(self.call, Call) else ([], {})
+        return by_position, by_name
 
 
 class Entitled(NamedTuple):

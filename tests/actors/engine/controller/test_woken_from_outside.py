@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors.app.system import ControllerSystem
+from actors.command.journal.replay import replay
 from actors.engine.elector import Election
-from actors.reconciliation import Reconciliation
+from actors.options import Options
+from actors.reconciliation import Reconciliation, create
 from actors.reconciliation.specs import ControllerSpec, Queue, Source
 from actors.simulation import SimulatedCluster
 from runtime.calls.listening import Waker
 from runtime.simulation.blocking import BlockingCallError
+from runtime.system.journal import JournalWriter, Run, read_journal
+from tests.support.census import CONFIGMAPS
 
 NAME = "woken-controller"
 
@@ -91,6 +98,33 @@ def test_who_stands_by_or_is_switched_off_is_woken_by_nobody(cluster: SimulatedC
     leader.pause(NAME)
     assert leader.enqueue(NAME, "b"), "it is kept while it pauses"
     assert seen == []
+
+
+def test_keys_from_outside_are_in_the_journal_and_replayed(tmp_path: Path, cluster: SimulatedCluster, log: Any) -> None:
+    path, seen = tmp_path / "journal", list[Any]()
+    made = replace(spec(seen), build=lambda _context: Writing())
+    writers: list[JournalWriter] = []
+
+    def record(_name: str, system: ControllerSystem) -> None:
+        run = Run(version="test", seed=0, arguments=[], controllers=[NAME])
+        writers.append(JournalWriter(path, run=run, clock=system.clock, largest=10_000_000, files=3))
+        system.actors.journal = writers[-1]
+
+    cluster.started.append(record)
+    system = cluster.manager(controllers=(made,))
+    cluster.run_for(1.0)
+    system.enqueue(NAME, "default/a")
+    system.enqueue(NAME, "default/b")
+    cluster.run_for(1.0)
+    writers[0].close()
+    records = list(read_journal(path))
+    done = replay(records, NAME, specs=(made,), read_options=lambda _arguments: Options(), log=log)
+    assert (done.difference, done.batches) == (None, 2)
+
+
+class Writing:
+    def reconcile(self, key: str) -> Reconciliation:
+        yield create(CONFIGMAPS, {"metadata": {"name": key.partition("/")[2]}}, namespace="default")
 
 
 # Sources.

@@ -1,0 +1,60 @@
+"""Reconcilers driven by hand that call what is outside."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from actors.reconciliation import Reconciliation, call
+from actors.simulation.driving import Bench, drive, returned
+from protocols.messages.outcomes import CommandFailed, Unknown
+from protocols.objects import Key
+from protocols.resources import PODS
+from runtime.calls.errands import raised
+
+
+class Asking:
+    def __init__(self) -> None:
+        self.answers: list[object] = []
+
+    def double(self, number: int) -> int:
+        return 2 * number
+
+    async def double_slowly(self, number: int) -> int:
+        await asyncio.sleep(3600.0)
+        return 2 * number
+
+    async def wait(self) -> None:
+        await asyncio.Event().wait()
+
+    def reconcile(self, _key: Key) -> Reconciliation:
+        self.answers.append((yield from call(self.double, 1)))
+        self.answers.append((yield from call(self.double_slowly, 2)))
+
+
+class Waiting(Asking):
+    def reconcile(self, _key: Key) -> Reconciliation:
+        yield from call(self.wait)
+
+
+def test_calls_are_made_here_and_now() -> None:
+    bench, asking = Bench({PODS: ()}), Asking()
+    drive(asking, "d/a", bench.accept, tables=bench.tables)
+    assert asking.answers == [2, 4]
+
+
+def test_one_that_waits_for_ever_is_told() -> None:
+    bench = Bench({PODS: ()})
+    with pytest.raises(RuntimeError, match=r"carry_out_async.* waits for something that never comes"):
+        drive(Waiting(), "d/a", bench.accept, tables=bench.tables)
+
+
+def test_answers_are_given_by_hand() -> None:
+    bench, asking = Bench({PODS: ()}), Asking()
+    drive(asking, "d/a", lambda _command: returned([7]), tables=bench.tables)
+    assert asking.answers == [[7], [7]]
+    for failure in (raised(KeyError("u1")), Unknown("late")):
+        driven = drive(Asking(), "d/a", lambda _c, f=failure: f, tables=bench.tables, raises=CommandFailed)  # type: ignore[misc]
+        assert isinstance(driven.error, CommandFailed)
+        assert driven.error.failure == failure
