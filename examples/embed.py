@@ -1,15 +1,25 @@
-"""The controller manager inside another program: python examples/embed.py KUBECONFIG
+"""The controller manager inside another program: python examples/embed.py [KUBECONFIG]
 
-Scales nothing by itself: it keeps ReplicationControllers, ReplicaSets, Deployments and the rest in line until Ctrl-C.
+Scales nothing by itself: it keeps ReplicationControllers, ReplicaSets, Deployments and the rest in line until Ctrl-C,
+and serves its metrics on loopback. Without a kubeconfig it starts a cluster of its own.
 """
 
 import sys
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 
-from kcm import ControllerSystem, api_transport
+from kcm import ControllerSystem, LocalCluster, api_transport, serve
 
 
-def main(kubeconfig: str) -> None:
-    with api_transport(kubeconfig) as transport, ControllerSystem(transport=transport) as system:
+def main(kubeconfig: str = "") -> None:
+    with ExitStack() as closing:
+        if not kubeconfig:
+            directory = closing.enter_context(TemporaryDirectory())
+            kubeconfig = str(closing.enter_context(LocalCluster.start(directory, nodes=2)).kubeconfig)
+        transport = closing.enter_context(api_transport(kubeconfig))
+        system = closing.enter_context(ControllerSystem(transport=transport))
+        pages = closing.enter_context(serve(system, "127.0.0.1:0"))
+        print(f"metrics: {pages.url}/metrics", flush=True)
         print(f"running: {', '.join(system.enabled)}", flush=True)
         print(f"ended: {system.wait()}")
 

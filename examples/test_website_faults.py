@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 from test_website import CRDS, manifest
 from website_controller import DEPLOYMENTS, WEBSITE, WEBSITES
 
@@ -20,16 +21,20 @@ from kcm.testing import (
     Fail,
     Observation,
     Owns,
+    Plan,
     Scenario,
     Setting,
     SimulatedCluster,
     Trial,
+    Wishes,
     draw_plan,
     must_hold,
+    plans,
     user_creates,
     user_deletes,
     user_merges,
     user_replaces,
+    wishes,
 )
 
 BLOG = "default/blog"
@@ -134,3 +139,10 @@ SETTING = Setting(
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_goes_wrong_the_website_is_as_its_spec_says(seed: int) -> None:
     must_hold(seed, setting=SETTING)
+
+
+@given(wishes(SETTING), plans(SETTING))
+@settings(deadline=None, max_examples=3)
+def test_whatever_users_wish_too(wished: Wishes, plan: Plan) -> None:
+    """hypothesis draws, and finds the simplest that fails."""
+    must_hold(wished, faults=plan)

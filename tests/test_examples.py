@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,16 @@ def test_the_tests_among_the_examples_pass() -> None:
 def test_the_manager_runs_inside_another_program(server: EmbeddedServer) -> None:
     process = start("examples/embed.py", str(server.kubeconfig))
     assert "replicaset-controller" in read_until(process, "running: ")
+    assert "interrupted: all actors are stopped" in end(process)
+    assert process.returncode == 0
+
+
+def test_another_program_brings_a_cluster_of_its_own_and_serves_metrics() -> None:
+    process = start("examples/embed.py")
+    url = read_until(process, "metrics: ").split()[-1]
+    read_until(process, "running: ")
+    with urllib.request.urlopen(url, timeout=PATIENCE) as page:
+        assert b"workqueue_depth" in page.read()
     assert "interrupted: all actors are stopped" in end(process)
     assert process.returncode == 0
 

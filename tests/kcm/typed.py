@@ -8,6 +8,8 @@ from kcm import ControllerSystem, Key, Outcome, make_key
 from kcm import NoSuchName as NoSuchName  # type: ignore[attr-defined]  # an unknown name is an error, not Any
 from kcm.testing import SimulatedCluster, parse_faults
 
+NODES = kcm.Resource(version="v1", plural="nodes", kind="Node", namespaced=False)
+
 assert_type(make_key("default", "web"), Key)
 assert_type(kcm.testing.SimulatedCluster(seed=7, faults=parse_faults("")), SimulatedCluster)
 
@@ -24,3 +26,14 @@ def outcome(of: Outcome) -> str:
             return "gone"
         case _:
             return "failed"
+
+
+def campaign() -> None:
+    assert_type(kcm.testing.run_campaign(kcm.testing.Setting(), range(3), jobs=2).failed, list[kcm.testing.Tried])
+    assert_type(kcm.testing.user_creates(1.0, NODES, kcm.testing.node()), kcm.testing.Action)
+
+
+def served(system: ControllerSystem) -> None:
+    with kcm.LocalCluster.start("cluster", nodes=1) as cluster, kcm.serve(system, "127.0.0.1:0") as pages:
+        assert_type(cluster.url, str)
+        assert_type(pages.url, str)
