@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 SIGINT = int(signal.SIGINT)
 STDIN, STDERR = 0, 2  # file descriptors
+LONGEST_WAIT = 1.0  # seconds
 
 
 class Ending:
@@ -30,7 +31,12 @@ class Ending:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits at most so many seconds; returns whether it is set."""
-        return self._set.wait(seconds)
+        if seconds is not None:
+            return self._set.wait(seconds)
+        # Python notices a signal that comes just before a thread begins to sleep only when the sleep is over.
+        while not self._set.wait(LONGEST_WAIT):
+            pass
+        return True
 
 
 @contextlib.contextmanager
