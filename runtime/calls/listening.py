@@ -93,16 +93,18 @@ class Listener:
         self._waker: Waker | None = None  # of the run that counts
         self._cancel: Callable[[], None] = lambda: None
         self._failures, self._began = 0, 0.0
+        self._turn = 0  # counts starts and stops: an alarm that sounds after a stop starts nothing
 
     def start(self, enqueue: Callable[[PlainKey], None]) -> None:
         """In the place of one that runs."""
         self.stop()
         self._failures = 0
-        self._run(enqueue)
+        self._run(enqueue, self._turn)
 
     def stop(self) -> None:
         """Returns at once. What it says from now on wakes nobody."""
         with self._lock:
+            self._turn += 1
             waker, self._waker = self._waker, None
             cancel = self._cancel
         self._clock.cancel(self)
@@ -110,15 +112,17 @@ class Listener:
             waker.stop()
             cancel()
 
-    def _run(self, enqueue: Callable[[PlainKey], None]) -> None:
+    def _run(self, enqueue: Callable[[PlainKey], None], turn: int) -> None:
         waker = Waker(enqueue=enqueue, log=self._log)
         with self._lock:
+            if turn != self._turn:
+                return
             self._waker, self._cancel = waker, lambda: None
         self._began = self._clock.monotonic()
         listen = self._listen
 
         def ended(err: BaseException | None) -> None:
-            self._ended(waker, err, enqueue)
+            self._ended(waker, err, enqueue, turn)
 
         if is_async(listen):
             cancel = self._ears.listen(self.name, lambda: _follow(listen, waker), ended, is_async=True)
@@ -130,7 +134,7 @@ class Listener:
                 return
         cancel()  # it was stopped meanwhile, or has ended
 
-    def _ended(self, waker: Waker, err: BaseException | None, enqueue: Callable[[PlainKey], None]) -> None:
+    def _ended(self, waker: Waker, err: BaseException | None, enqueue: Callable[[PlainKey], None], turn: int) -> None:
         with self._lock:
             if self._waker is not waker:
                 return
@@ -147,7 +151,7 @@ class Listener:
         else:
             self.trouble = f"{type(err).__name__}: {err}"
             self._log.warning("source failed, and is started again", error=self.trouble, delay=delay, exc_info=err)
-        self._clock.call_at(self, now + delay, lambda: self._run(enqueue))
+        self._clock.call_at(self, now + delay, lambda: self._run(enqueue, turn))
 
 
 async def _follow(listen: Listen, waker: Waker) -> None:

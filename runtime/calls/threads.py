@@ -21,7 +21,8 @@ class ThreadedCalls:
     """Implements runtime.calls.errands.Calls: calls begin in the order in which they came."""
 
     def __init__(self, *, clock: Clock, limits: PoolLimits | None = None) -> None:
-        self._started = 0  # workers, those that have ended too
+        self._lock = threading.Lock()  # around the number of workers that were started
+        self._started = 0
         self._in_line: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._pool = CallPool(
             clock=clock,
@@ -66,8 +67,9 @@ class ThreadedCalls:
         self._loop.close()
 
     def _start(self) -> None:
-        threading.Thread(target=self._work, name=f"calls-{self._started}", daemon=True).start()
-        self._started += 1
+        with self._lock:
+            number, self._started = self._started, self._started + 1
+        threading.Thread(target=self._work, name=f"calls-{number}", daemon=True).start()
 
     def _work(self) -> None:
         goes_on = True

@@ -37,3 +37,26 @@ def served(system: ControllerSystem) -> None:
     with kcm.LocalCluster.start("cluster", nodes=1) as cluster, kcm.serve(system, "127.0.0.1:0") as pages:
         assert_type(cluster.url, str)
         assert_type(pages.url, str)
+
+
+# Calls of what is outside: what the function returns is what the call returns.
+
+
+def size(of: str) -> int:
+    return len(of)
+
+
+async def size_later(of: str) -> int:
+    return len(of)
+
+
+def asking(key: Key) -> kcm.Reconciliation:
+    assert_type((yield from kcm.call(size, key, timeout=5)), int)
+    assert_type((yield from kcm.call(size_later, key)), int)
+    kcm.call("no function")  # type: ignore[call-overload]
+    return None
+
+
+async def awaiting(key: Key) -> None:
+    assert_type(await kcm.call(size, key), int)
+    assert_type(await kcm.call(size_later, key), int)
