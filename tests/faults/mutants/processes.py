@@ -128,8 +128,8 @@ def replaced_actors_write_on() -> Iterator[None]:
 def deleted_by_name() -> Iterator[None]:
     """A deletion says a name and no uid."""
 
-    def by_name(resource: Any, key: str, *, uid: str | None = None, **more: Any) -> Any:
-        return delete(resource, key, uid=None if resource is PODS else uid, **more)
+    def by_name(resource: Any, which: Any, **more: Any) -> Any:
+        return delete(resource, which.key if resource is PODS else which, **more)
 
     with patch("actors.controllers.shared.pod_control.delete", by_name):
         yield
