@@ -186,3 +186,53 @@ def test_subscribers_that_are_gone_are_dropped_by_a_successor(rig: DeliveryRig) 
     successor.take_over(lambda name: name == "alive")
     successor.synced()
     assert rig.sent == [("alive", rig.sent[0][1])]
+
+
+def labelled(name: str, version: int, app: str, **more: Any) -> Object:
+    return pod(name, version=version, metadata={"labels": {"app": app}}, **more)
+
+
+@pytest.fixture
+def divided() -> DeliveryRig:
+    """Its table serves watches of all pods, and others of those with app=web."""
+    rig = DeliveryRig()
+    rig.table.add_indexes({"web": lambda obj: ("",) if obj["metadata"]["labels"]["app"] == "web" else ()})
+    return rig
+
+
+def changes(rig: DeliveryRig, name: str) -> list[tuple[str, str, int]]:
+    return [
+        (str(event.type), event.key, matches)
+        for message in rig.mail(name)
+        if isinstance(message, WatchEvents)
+        for event, matches in zip(message.events, message.matches, strict=True)
+    ]
+
+
+def test_who_enters_what_a_watch_selects_is_added_for_it_and_who_leaves_is_deleted(divided: DeliveryRig) -> None:
+    rig = divided
+    rig.delivery.subscribe("web", [EVERYTHING], ["web"])
+    rig.delivery.subscribe("all", [EVERYTHING])
+    rig.delivery.subscribe("both", [EVERYTHING, Interest(types=("DELETED",))], ["", "web"])
+    rig.show(labelled("a", 1, "db"), labelled("a", 2, "web"), labelled("a", 3, "web", node="n"), labelled("a", 4, "db"))
+    rig.remove("default/a", 5)
+    rig.delivery.flush()
+    assert changes(rig, "web") == [("ADDED", "default/a", 1), ("MODIFIED", "default/a", 1), ("DELETED", "default/a", 1)]
+    every = [("ADDED", "default/a", 1), *[("MODIFIED", "default/a", 1)] * 3]
+    assert changes(rig, "all") == [*every, ("DELETED", "default/a", 1)]
+    assert changes(rig, "both") == [*every, ("DELETED", "default/a", 2), ("DELETED", "default/a", 1)]
+    left = next(event for message in rig.mail("web") for event in message.events if event.type == "DELETED")
+    assert b'"web"' in left.object, "as it was when it was last selected"
+
+
+def test_a_successor_tells_of_what_left_a_selection_meanwhile(divided: DeliveryRig) -> None:
+    rig = divided
+    rig.delivery.subscribe("web", [EVERYTHING], ["web"])
+    rig.show(labelled("a", 1, "web"))
+    rig.delivery.flush()
+    rig.sent.clear()
+    changed = labelled("a", 2, "db")
+    rig.writer.put(rig.table.make_entry(changed, encode_object(changed)))
+    successor = Delivery(rig.table, rig.table.claim(), send=rig._send)
+    successor.take_over(lambda _name: True)
+    assert changes(rig, "web") == [("DELETED", "default/a", 1)]

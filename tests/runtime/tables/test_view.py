@@ -1,0 +1,105 @@
+"""A view shows what is selected of the tables under it, with the controller's own writes over them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocols.objects import Object, encode_object
+from protocols.resources import PODS
+from runtime.tables.entry import unreadable
+from runtime.tables.overlay import ViewOverlay
+from runtime.tables.selection import Selection, read_selection
+from runtime.tables.table import Table, TableWriter
+from runtime.tables.view import Part, View, mark_of, marks
+from tests.runtime.tables.conftest import put
+from tests.support.objects import pod
+
+WEB = read_selection(PODS, labels="app=web", fields="", namespaces=None, metadata_only=False)
+HERE = read_selection(PODS, labels="app=web", fields="", namespaces=("default", "other"), metadata_only=False)
+
+
+def labelled(version: int, app: str = "web", name: str = "a", namespace: str = "default", **meta: Any) -> Object:
+    return pod(name, version=version, metadata={"labels": {"app": app}, "namespace": namespace, **meta})
+
+
+def shared(selection: Selection) -> tuple[View, TableWriter]:
+    """Over a table of all pods."""
+    mark = mark_of(selection)
+    table = Table(PODS, indexes={mark: marks(selection, Selection())})
+    writer = table.claim()
+    writer.replace([], 1)
+    return View(PODS, selection, [Part(table, "", mark)]), writer
+
+
+def own(selection: Selection) -> tuple[View, TableWriter]:
+    """Over a table of what is selected, as the server selects it."""
+    table = Table(PODS, selection=selection)
+    writer = table.claim()
+    writer.replace([], 1)
+    return View(PODS, selection, [Part(table, "", "")]), writer
+
+
+@pytest.mark.parametrize("make", [shared, own])
+def test_what_we_write_out_of_the_selection_is_hidden_at_once_and_shown_when_it_comes_back(make: Any) -> None:
+    view, writer = make(WEB)
+    overlay = ViewOverlay(view)
+    put(writer, labelled(2))
+    assert overlay.get("default/a") is not None
+    overlay.wrote(encode_object(labelled(3, "db")))
+    assert overlay.get("default/a") is None
+    assert overlay.entries() == []
+    overlay.prune()
+    assert overlay.get("default/a") is None, "the table is late"
+    overlay.wrote(encode_object(labelled(4)))
+    assert [entry.resource_version for entry in overlay.entries()] == [4]
+    overlay.wrote(encode_object(labelled(5, "db")))
+    put(writer, labelled(6))  # somebody labelled it again
+    assert [entry.resource_version for entry in overlay.entries()] == [6]
+    overlay.prune()
+    assert len(overlay) == 0
+
+
+@pytest.mark.parametrize("make", [shared, own])
+def test_what_we_make_outside_of_the_selection_is_never_shown(make: Any) -> None:
+    view, writer = make(HERE)
+    overlay = ViewOverlay(view)
+    overlay.wrote(encode_object(labelled(3, "db")))
+    overlay.wrote(encode_object(labelled(4, namespace="elsewhere")))
+    overlay.wrote(encode_object(labelled(5, name="b", namespace="other")))
+    assert [entry.key for entry in overlay.entries()] == ["other/b"]
+    assert overlay.get("elsewhere/a") is None
+    writer.advance(9)
+    overlay.prune()
+    assert [entry.key for entry in overlay.unseen] == ["other/b"], "gone before the watch came to it"
+
+
+def test_each_namespace_has_reached_its_own_version() -> None:
+    there = [own(read_selection(PODS, labels="", fields="", namespaces=(one,), metadata_only=False)) for one in "ab"]
+    selection = read_selection(PODS, labels="", fields="", namespaces=("a", "b"), metadata_only=False)
+    view = View(
+        PODS, selection, [Part(one.parts[0].table, name, "") for name, (one, _) in zip("ab", there, strict=True)]
+    )
+    overlay = ViewOverlay(view)
+    overlay.wrote(encode_object(labelled(5, namespace="a")))
+    there[0][1].advance(6)  # it was deleted at once, and that namespace's watch has passed it
+    assert overlay.get("a/a") is None
+    assert view.version == 1, "the other one has not"
+    there[1][1].touch(7.0)
+    assert view.age(9.0) is None
+    there[0][1].touch(8.0)
+    assert view.age(9.0) == 2.0
+
+
+def test_an_object_that_cannot_be_read_counts_for_those_who_select_it_or_may() -> None:
+    view, writer = shared(WEB)
+    table = view.parts[0].table
+    for name, labels in (("web", {"app": "web"}), ("db", {"app": "db"}), ("odd", ["app"])):
+        obj = pod(name, version=5, metadata={"labels": labels})
+        found = unreadable(obj, "odd", namespaced=True, values=table.values_in_doubt(obj))
+        assert found is not None
+        writer.mark(found)
+    assert sorted(one.key for one in view.unreadable()) == ["default/odd", "default/web"]
+    assert view.unreadable_at("default/db") is None
+    assert view.has_unreadable
