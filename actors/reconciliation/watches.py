@@ -167,6 +167,11 @@ class Read:
         _check_selected(self)
 
     @property
+    def is_restricted(self) -> bool:
+        """As Watch.is_restricted."""
+        return bool(self.labels or self.fields or self.metadata_only or self.namespaces is not None)
+
+    @property
     def selection(self) -> Selection:
         """As Watch.selection."""
         return _selection_of(self)

@@ -18,13 +18,12 @@ from actors.app.system import ControllerSystem
 from actors.engine.elector import Election
 from actors.reconciliation.specs import ControllerSpec
 from protocols.objects import labels_of
+from runtime.apiserver.process.launch import launch
 from runtime.client.api import Request, Response, Stream, Transport
 from tests.e2e.kubectl import Api
 from tests.e2e.real_server import RealServer
 from tests.e2e.running import until
 from tests.support.mirror import LABEL, MIRROR, NAMESPACES, OF, WHOLE, mirror
-
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 RULES = [
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
@@ -109,32 +108,48 @@ def system_of(transport: Transport, spec: ControllerSpec, log: FilteringBoundLog
     return ControllerSystem(transport=transport, controllers=(spec,), election=election, log=log)
 
 
-@pytest.mark.timeout(180)
-def test_an_operator_with_a_role_in_its_namespaces_runs_and_asks_for_nothing_else(
-    real: RealServer, operators: Path, log: FilteringBoundLogger
-) -> None:
-    admin = Api(real.kubeconfig)
+def tell_a_story(admin: Api, transport: Listening, log: FilteringBoundLogger) -> None:
+    """The operator does its work, and asks for nothing beyond its namespaces."""
     configmap(admin, "shop", "a", "web")
     configmap(admin, "blog", "b", "web")
     configmap(admin, "blog", "c", "db")
     configmap(admin, "default", "d", "web")
-    with api_transport(operators) as through:
-        transport = Listening(through)
-        with system_of(transport, mirror(), log) as system:
-            until(lambda: mirrored(admin) == ["blog/b", "shop/a"], "what is selected has its mirror")
-            path = "/api/v1/namespaces/blog/configmaps"
-            relabelled = {"metadata": {"name": "b", "labels": {"app": "db"}}}
-            admin.request("PUT", f"{path}/b", relabelled)
-            admin.request("PUT", f"{path}/c", {"metadata": {"name": "c", "labels": {"app": "web"}}})
-            until(lambda: mirrored(admin) == ["blog/c", "shop/a"], "who leaves is gone, and who enters is there")
-            assert {name: check() for name, check in system.checks().items() if check()} == {}
-            table = system.tables["v1/secrets?namespace=blog&labels=example.com/mirror&metadata"]
-            assert all(b'"data"' not in entry.raw for entry in table.entries())
-            assert len(table) == 1
-    assert transport.refused == []
+    with system_of(transport, mirror(), log) as system:
+        until(lambda: mirrored(admin) == ["blog/b", "shop/a"], "what is selected has its mirror")
+        path = "/api/v1/namespaces/blog/configmaps"
+        admin.request("PUT", f"{path}/b", {"metadata": {"name": "b", "labels": {"app": "db"}}})
+        admin.request("PUT", f"{path}/c", {"metadata": {"name": "c", "labels": {"app": "web"}}})
+        until(lambda: mirrored(admin) == ["blog/c", "shop/a"], "who leaves is gone, and who enters is there")
+        until(lambda: not [why for check in system.checks().values() if (why := check())], "all is well")
+        table = system.tables["v1/secrets?namespace=blog&labels=example.com/mirror&metadata"]
+        assert all(b'"data"' not in entry.raw for entry in table.entries())
+        assert len(table) == 1
     theirs = tuple(f"/namespaces/{namespace}/" for namespace in NAMESPACES)
     assert [path for path in transport.paths if not any(one in path for one in theirs)] == []
     assert "PartialObjectMetadata" in transport.accepted["/api/v1/namespaces/blog/secrets"]
+
+
+def test_it_runs_on_the_embedded_server(tmp_path: Path, log: FilteringBoundLogger) -> None:
+    server = launch(tmp_path / "kcm")
+    try:
+        admin = Api(server.kubeconfig)
+        for namespace in NAMESPACES:
+            admin.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        with api_transport(server.kubeconfig) as through:
+            tell_a_story(admin, Listening(through), log)
+    finally:
+        server.stop()
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_an_operator_with_a_role_in_its_namespaces_runs_and_asks_for_nothing_else(
+    real: RealServer, operators: Path, log: FilteringBoundLogger
+) -> None:
+    with api_transport(operators) as through:
+        transport = Listening(through)
+        tell_a_story(Api(real.kubeconfig), transport, log)
+    assert transport.refused == []
 
     # The same account may not look at all of it, and one that wants to is told so.
     with api_transport(operators) as through:

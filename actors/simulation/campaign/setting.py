@@ -21,7 +21,7 @@ from actors.simulation.invariants.ownership import Ownership, keeper
 from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from actors.simulation.trials.trial import Trial, no_actions
-from protocols.resources import LEASES
+from protocols.resources import LEASES, PODS
 from runtime.faults.vocabulary import Fault
 from runtime.scheduling.clock import Clock
 from runtime.simulation.clock import VirtualClock
@@ -175,6 +175,7 @@ class Composition:
                 raise ValueError(f"{setting.name} has trials of controllers that it does not have: {unknown}")
             trials = {**{name: replace(trial, actions=no_actions) for name, trial in TRIALS.items()}, **given}
         self.trials = tuple(trial for name, trial in trials.items() if name in specs)
+        _check_counted(self.trials, specs)
         self.ownership = Ownership(
             keeper(trial.controller, client=specs[trial.controller].client, owns=trial.owns, deletes=trial.deletes)
             for trial in self.trials
@@ -206,6 +207,18 @@ class Composition:
         for part in (*(trial.end_state for trial in self.trials), self._setting.end_state):
             state |= part(cluster)
         return state
+
+
+def _check_counted(trials: Iterable[Trial], specs: Mapping[str, ControllerSpec]) -> None:
+    """Raises ValueError for a controller whose pods are to be counted and that does not see all of them."""
+    for trial in trials:
+        counted = [owns for owns in trial.owns if owns.dependents == PODS and owns.wanted is not None]
+        for resource in {one for owns in counted for one in (owns.owner, owns.dependents)}:
+            if any(one.resource == resource and one.is_restricted for one in specs[trial.controller].selecting):
+                raise ValueError(
+                    f"{trial.controller} selects {resource}, and what its owners want is counted over all of them: "
+                    f"its Owns has no `wanted`, and an invariant of its own counts"
+                )
 
 
 USUAL = Setting()
