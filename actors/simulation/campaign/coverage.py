@@ -226,7 +226,8 @@ class StepsOfRun:
             case Actor():
                 return self._steps_of_message(process, actor, next_frame(at))
             case bytes():
-                return self._steps_of_message(process, actor, at)
+                does = "send" if fault.kind is FaultKind.ACTOR_BROKEN else "handle"
+                return self._steps_of_message(process, actor, at, does)
         if fault.kind in AT_WHAT_IS_UNDER_WAY:
             return list(self._under_way(fault.process)) or [("", AT_REST)]
         return [(_named(actor), "begin a reconciliation")] if actor else []
@@ -236,8 +237,8 @@ class StepsOfRun:
             if where != HOLLOW and fnmatchcase(where, process):
                 yield self._submitted[where, sender, ticket][0], step_of(command)
 
-    def _steps_of_message(self, process: str, receiver: str, frame: bytes | None) -> Iterable[Step]:
-        """Of the commands that it carries or whose outcome it is; else what its receiver does with it."""
+    def _steps_of_message(self, process: str, actor: str, frame: bytes | None, does: str = "handle") -> Iterable[Step]:
+        """Of the commands that it carries or whose outcome it is; else what the actor does with it."""
         try:
             message = None if frame is None else decode(frame)
         except DecodeError:
@@ -246,10 +247,10 @@ class StepsOfRun:
             who = self._clients.get(message.client, _named(message.sender))
             return [(who, step_of(command)) for command in message.commands]
         if isinstance(message, Settled):
-            who, commands = self._submitted.get((process, receiver, message.ticket), ("", ()))
+            who, commands = self._submitted.get((process, actor, message.ticket), ("", ()))
             if message.index < len(commands):
                 return [(who, step_of(commands[message.index]))]
-        return [(_named(receiver), f"handle {type(message).__name__}" if message is not None else "start")]
+        return [(_named(actor), f"{does} {type(message).__name__}" if message is not None else "start")]
 
 
 def _named(actor: str) -> str:
