@@ -81,10 +81,11 @@ def patch(
     return Patch(resource.id, check_key(resource, key), encode_object(body), patch_type, subresource)  # type: ignore[arg-type]
 
 
-def merge_status(resource: Resource, obj: Mapping[str, Any], changes: Mapping[str, Any]) -> Patch:
+def merge_status(resource: Resource[M], obj: Mapping[str, Any] | M, changes: Mapping[str, Any]) -> Patch:
     """Write these fields of a built-in object's status, its conditions merged by their type, so that several writers do
     not get in each other's way. The uid is a precondition, and no version: what differs is for the caller to find.
     """
+    obj = _map(resource, obj)
     body = {"metadata": {"uid": uid_of(obj)}, "status": changes}
     return patch(resource, key_of(obj), body, patch_type=PatchType.STRATEGIC, subresource="status")
 

@@ -19,6 +19,9 @@ def write_status(
     After a failure the object is fetched and the same status written to its new version, `retries` times: the counts
     were true when they were taken, and the next event brings newer ones. Raises CommandFailed.
 
+    It is a PUT of the whole status and no patch_status: the roles that upstream gives its controllers let them update
+    a status, and not patch it.
+
     Source: kubernetes v1.36 pkg/controller/replicaset/replica_set_utils.go, updateReplicaSetStatus. Differs: an object
     that was replaced under its name is left alone, and one whose spec has changed meanwhile is reconciled again.
     """

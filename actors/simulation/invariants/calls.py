@@ -45,6 +45,10 @@ class NothingWrittenTwice:
             if request.method == "PUT" and observation.response.status == 200:
                 if not changes or _without_version(changes[0].raw) == _without_version(changes[0].previous):
                     fail(f"{observation.client} writes {request.path} as it is")
+            # One that names a version came first, and so is no repetition whose answer was lost.
+            elif request.method == "PATCH" and observation.response.status == 200 and not changes:
+                if b'"resourceVersion"' in request.body:
+                    fail(f"{observation.client} patches {request.path} as it is: {request.body.decode()}")
 
 
 def _without_version(raw: bytes) -> Object:
