@@ -25,9 +25,11 @@ from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
 from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition
 from actors.reconciliation import (
     Change,
+    Enqueue,
     Interest,
     Reconciliation,
     RequeueAfter,
+    Retry,
     Step,
     Watch,
     delete,
@@ -55,7 +57,9 @@ if TYPE_CHECKING:
 NO_EXECUTE = "NoExecute"
 REASON = "DeletionByTaintManager"
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
+QUEUE = "noexec_taint_pod"
 FRESH = 10.0  # seconds for which a fetched node counts for its other pods too
+LOOK_AGAIN = 1.0  # seconds after which a node that could not be fetched is, for all its pods
 
 
 EVICTIONS = Family(
@@ -164,11 +168,15 @@ class TaintEvictionReconciler:
         self._clock, self._log, self._evicted, self._comparing = clock, log, evicted, comparing
         self._evictions: dict[Key, _Eviction] = {}
         self._looked: dict[str, float] = {}  # when nodes were last fetched
+        self._looking: dict[str, set[Key]] = {}  # nodes that are being fetched, and which other pods wait for that
+        self._not_before: dict[str, float] = {}  # when nodes that could not be fetched may be again
 
     def reconcile(self, key: Key) -> Reconciliation:
         eviction = yield from self._judge(key)
         if eviction is not None and eviction.delayed and eviction.due <= self._clock.monotonic():
-            yield from self._fetch_node(eviction.node)
+            wait = yield from self._fetch_node(key, eviction.node)
+            if wait > 0:
+                return RequeueAfter(wait)
             eviction = yield from self._judge(key)
         if eviction is None:
             return None
@@ -223,14 +231,35 @@ class TaintEvictionReconciler:
         if self._evictions.pop(key, None) is not None:
             yield _event(key, f"Cancelling deletion of Pod {key}")
 
-    def _fetch_node(self, node: str) -> Step[None]:
-        """The overlay then shows the node as it is. Raises CommandFailed without an answer: the eviction is retried."""
-        if self._clock.monotonic() - self._looked.get(node, -math.inf) < FRESH:
-            return
-        yield from must(get_live(NODES, node), but=(NotFound,))
+    def _fetch_node(self, key: Key, node: str) -> Step[float]:
+        """The overlay then shows the node as it is. Returns 0.0, or the seconds after which its pod is to ask again.
+
+        Pods of one node are due together: one of them fetches it for all, also when that has to be tried again.
+        Raises Retry without an answer.
+        """
         now = self._clock.monotonic()
+        if now - self._looked.get(node, -math.inf) < FRESH:
+            return 0.0
+        if now < self._not_before.get(node, now):
+            return self._not_before[node] - now
+        if node in self._looking:
+            self._looking[node].add(key)
+            return LOOK_AGAIN  # it is enqueued at once when the answer comes
+        waiting = self._looking[node] = set()
+        try:
+            outcome = yield get_live(NODES, node)
+        finally:
+            del self._looking[node]
+        now = self._clock.monotonic()
+        if not isinstance(outcome, Done | NotFound):
+            self._not_before[node] = now + LOOK_AGAIN
+            raise Retry(f"node {node} could not be fetched: {outcome}", after=LOOK_AGAIN)
+        self._not_before.pop(node, None)
         self._looked = {name: when for name, when in self._looked.items() if now - when < FRESH}
         self._looked[node] = now
+        for other in sorted(waiting):
+            yield Enqueue(QUEUE, other)
+        return 0.0
 
     def _evict(self, key: Key, eviction: _Eviction) -> Step[None]:
         if not eviction.marked:
@@ -288,7 +317,7 @@ def _build(context: ControllerContext) -> TaintEvictionReconciler:
 SPEC = ControllerSpec(
     name="taint-eviction-controller",
     client="node-controller",
-    queues=(Queue("noexec_taint_pod", watches=WATCHES, concurrency=8, terminal=()),),
+    queues=(Queue(QUEUE, watches=WATCHES, concurrency=8, terminal=()),),
     indexes=(PODS_BY_NODE,),
     build=_build,
     enabled_if=lambda options: options[NodeLifecycleOptions].enable_taint_manager,
