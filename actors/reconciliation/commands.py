@@ -126,19 +126,21 @@ def delete(
     depends_on: whose tables it rests on, or which objects of them: it is postponed while a table is stale, or such an
     object cannot be read. None: all tables that the spec names.
     """
-    if resource.model is not None and isinstance(which, resource.model):
-        which = as_object(which)
-    key = which
+    key: Any = which
     if isinstance(which, Entry):
         key, uid = which.key, which.uid
-        resource_version = str(which.resource_version) if unchanged else resource_version
-    elif isinstance(which, Mapping) and "metadata" in which:
-        key, uid = key_of(which), uid_of(which)
-        resource_version = resource_version_of(which) if unchanged else resource_version
-        if not uid or resource_version == "":
-            raise ValueError(f"{resource} {key!r} has no uid or resourceVersion: it is not an object that was read")
-    elif unchanged:
-        raise ValueError("unchanged is said of an object that was read, not of a key")
+        if unchanged:
+            resource_version = str(which.resource_version)
+    elif isinstance(which, str):
+        if unchanged:
+            raise ValueError("unchanged is said of an object that was read, not of a key")
+    else:
+        obj = as_object(which) if resource.model is not None and isinstance(which, resource.model) else which
+        if isinstance(obj, Mapping) and "metadata" in obj:
+            key, uid = key_of(obj), uid_of(obj)
+            resource_version = resource_version_of(obj) if unchanged else resource_version
+            if not uid or resource_version == "":
+                raise ValueError(f"{resource} {key!r} has no uid or resourceVersion: it is not an object that was read")
     return Delete(
         resource.id,
         check_key(resource, key),

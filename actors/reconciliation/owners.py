@@ -26,19 +26,22 @@ def own(child: Mapping[str, Any] | M, *, by: Mapping[str, Any] | N, of: Resource
     """
     child, by = as_object(child), as_object(by)
     uid, namespace = uid_of(by), namespace_of(by)
-    about = f"{of.kind} {key_of(by)}"
     if not uid:
-        raise ValueError(f"{about} has no uid: an owner is an object that was read")
-    meta = metadata(child)
-    if namespace and (meta.get("namespace") or namespace) != namespace:
-        raise ValueError(f"{about} cannot own {name_of(child)!r} in another namespace, {meta['namespace']!r}")
-    former = controller_of(child)
-    if former is not None and former.uid != uid:
-        raise ValueError(f"{name_of(child)!r} has a controller already, {former.kind} {former.name} ({former.uid})")
-    others = [each for each in meta.get("ownerReferences") or () if each.get("uid") != uid]
-    reference = owner_reference(by, api_version=of.api_version, kind=of.kind)
-    placed = {**meta, "namespace": namespace} if namespace else dict(meta)
-    return {**child, "metadata": {**placed, "ownerReferences": [*others, reference]}}
+        raise ValueError(f"{of.kind} {key_of(by)} has no uid: an owner is an object that was read")
+    meta: Object = {**metadata(child)}
+    if namespace:
+        its = meta.get("namespace") or namespace
+        if its != namespace:
+            raise ValueError(f"{of.kind} {key_of(by)} cannot own {name_of(child)!r} in another namespace, {its!r}")
+        meta["namespace"] = namespace
+    references = [owner_reference(by, api_version=of.api_version, kind=of.kind)]
+    if meta.get("ownerReferences"):
+        former = controller_of(child)
+        if former is not None and former.uid != uid:
+            raise ValueError(f"{name_of(child)!r} has a controller already, {former.kind} {former.name} ({former.uid})")
+        references[:0] = [each for each in meta["ownerReferences"] if each.get("uid") != uid]
+    meta["ownerReferences"] = references
+    return {**child, "metadata": meta}
 
 
 def owned(lister: Lister[M], *, by: Any) -> list[M]:
