@@ -23,7 +23,7 @@ from actors.reconciliation import Enqueue, Reconciler, RequeueAfter, Running, Te
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from actors.reconciliation.outside import Outside
-from actors.reconciliation.specs import Index
+from actors.reconciliation.specs import Facts, Index
 from protocols.codec import pack
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
@@ -71,14 +71,17 @@ class Bench:
     """Tables made of objects, and a server that accepts every write.
 
     objects: every resource that the reconciler watches or reads, with its objects, maps or models. An object without a
-    uid or a resourceVersion gets one. indexes: as the controller's spec has them. Tables derive facts as in production;
-    a map read from one raises when it is changed.
+    uid or a resourceVersion gets one. indexes, facts: as the controller's spec has them. A map that is read raises when
+    it is changed.
     """
 
-    def __init__(self, objects: Mapping[Resource, Iterable[Any]], *, indexes: Iterable[Index] = ()) -> None:
+    def __init__(
+        self, objects: Mapping[Resource, Iterable[Any]], *, indexes: Iterable[Index] = (), facts: Iterable[Facts] = ()
+    ) -> None:
         self.clock = StillClock()
         self._version = 100
-        self._by_id = {resource.id: frozen_table(resource) for resource in objects}
+        derived = {one.resource.id: one.derive for one in facts}
+        self._by_id = {resource.id: frozen_table(resource, derive=derived.get(resource.id)) for resource in objects}
         for index in indexes:
             self._by_id[index.resource.id].add_indexes({index.name: index.values_of})
         self._writers: dict[str, TableWriter] = {}

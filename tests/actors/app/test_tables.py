@@ -13,6 +13,7 @@ from actors.options import Options
 from actors.reconciliation import Interest, Read, Watch, itself
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.specs import ControllerSpec, Facts, Index, Queue
+from actors.simulation.driving import Bench
 from protocols.objects import Object, encode_object
 from protocols.resources import PODS, Resource
 from runtime.tables.overlay import Lister, Tables
@@ -168,6 +169,8 @@ def test_a_spec_declares_facts_of_its_own_resource() -> None:
     entry = lister(plan, "sizes", CONFIGMAPS).entry("n/a")
     assert entry is not None
     assert entry.facts == Size(1)
+    bench = Bench({CONFIGMAPS: [{"metadata": {"name": "a", "namespace": "n"}}]}, facts=(Facts(CONFIGMAPS, size),))
+    assert [one.facts for one in bench.tables[CONFIGMAPS].entries()] == [Size(0)]
     with pytest.raises(ValueError, match="sizes watches configmaps by an unknown fact: 'keys'"):
         planned(spec("sizes", watch))
     with pytest.raises(ValueError, match="sizes watches configmaps by an unknown fact: 'keys'"):
