@@ -7,7 +7,6 @@ python -m kcm.simulate --setting test_tenant_faults:SETTING --seeds 1000
 import functools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from directory import Directory
 from tenant_operator import ACCOUNT, BINDINGS, NAMESPACES, QUOTAS, TENANTS, tenant_spec
 from test_website import CRDS, manifest
 
-from kcm import Object, Resource, decode_object, key_of
+from kcm import Object, Resource, decode_object, is_deleting, key_of
 from kcm.testing import (
     Action,
     Committed,
@@ -39,20 +38,22 @@ HELD = "example.com/held"
 # What users do with a tenant, each of them called with a time.
 
 
-@dataclass(frozen=True)
 class Users:
-    """Of one tenant."""
+    """Of one tenant. What was never made, as a report leaves that out, they need not change."""
 
-    name: str
-    chance: random.Random
+    def __init__(self, name: str, chance: random.Random) -> None:
+        self.name, self.chance = name, chance
+        self._made = False
 
     def make(self, at: float) -> Iterator[Action]:
         spec = {"namespaces": self._some(SHORT_NAMES), "admins": self._some(USERS), "quota": self._quota()}
 
         def do(cluster: SimulatedCluster) -> bool:
-            if cluster.get(TENANTS, self.name) is not None:
-                return False  # its predecessor is still going
+            there = cluster.get(TENANTS, self.name)
+            if there is not None:
+                return not is_deleting(there)  # once its predecessor is gone
             cluster.create(TENANTS, {"metadata": {"name": self.name}, "spec": spec})
+            self._made = True
             return True
 
         yield Action(at, f"{self.name} is made: {spec}", do)
@@ -60,7 +61,7 @@ class Users:
     def remove(self, at: float) -> Iterator[Action]:
         def do(cluster: SimulatedCluster) -> bool:
             if cluster.get(TENANTS, self.name) is None:
-                return False
+                return not self._made
             cluster.delete(TENANTS, self.name)
             return True
 
@@ -76,7 +77,9 @@ class Users:
 
         def do(cluster: SimulatedCluster) -> bool:
             tenant = cluster.get(TENANTS, self.name)
-            if tenant is None or any(trouble_of(cluster, tenant)):
+            if tenant is None:
+                return not self._made
+            if any(trouble_of(cluster, tenant)):
                 return False  # which ones are left shall not be chance
             cluster.delete(TENANTS, self.name, policy="Orphan")
             return True
@@ -117,7 +120,7 @@ class Users:
 
         def do(cluster: SimulatedCluster) -> bool:
             for namespace in cluster.list(NAMESPACES):
-                if owner_of(namespace)[0] == self.name and "deletionTimestamp" not in namespace["metadata"]:
+                if owner_of(namespace)[0] == self.name and not is_deleting(namespace):
                     where = {"name": "held", "namespace": namespace["metadata"]["name"], "finalizers": [HELD]}
                     if cluster.get(CONFIGMAPS, f"{where['namespace']}/held") is None:
                         cluster.create(CONFIGMAPS, {"metadata": where})
@@ -135,7 +138,7 @@ class Users:
     def _merge(self, at: float, spec: Any) -> Action:
         def do(cluster: SimulatedCluster) -> bool:
             if cluster.get(TENANTS, self.name) is None:
-                return False
+                return not self._made
             cluster.merge(TENANTS, self.name, {"spec": spec})
             return True
 
@@ -168,9 +171,8 @@ def strange(name: str, scenario: Scenario, chance: random.Random) -> Iterator[Ac
 
     def remove(cluster: SimulatedCluster) -> bool:
         found = cluster.get(NAMESPACES, name)
-        if found is None or owner_of(found)[0]:
-            return False
-        cluster.delete(NAMESPACES, name)
+        if found is not None and not owner_of(found)[0]:
+            cluster.delete(NAMESPACES, name)
         return True
 
     yield Action(0.0, f"a stranger makes {name}", make)
@@ -193,8 +195,9 @@ def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
 
 def trouble_of(cluster: SimulatedCluster, tenant: Object) -> Iterator[str]:
     name, uid, spec = tenant["metadata"]["name"], tenant["metadata"]["uid"], tenant["spec"]
-    if "deletionTimestamp" in tenant["metadata"]:
-        yield f"{name} is still being deleted"
+    account = dict(cluster.outside.accounts()).get(uid)
+    if is_deleting(tenant):
+        yield f"{name} is still being deleted, and it has {account or 'no account any more'}"
         return
     owned = {one["metadata"]["name"]: one for one in cluster.shown(NAMESPACES) if owner_of(one) == (name, uid)}
     wanted = {f"{name}-{each}" for each in spec["namespaces"]}
@@ -204,7 +207,7 @@ def trouble_of(cluster: SimulatedCluster, tenant: Object) -> Iterator[str]:
     for each in sorted(wanted - taken):
         if each not in owned:
             yield f"{name} has no namespace {each}"
-        elif "deletionTimestamp" in owned[each]["metadata"]:
+        elif is_deleting(owned[each]):
             yield f"{each} is going"
         else:
             quota, binding = cluster.get(QUOTAS, f"{each}/tenant"), cluster.get(BINDINGS, f"{each}/tenant")
@@ -219,7 +222,6 @@ def trouble_of(cluster: SimulatedCluster, tenant: Object) -> Iterator[str]:
         yield f"{name} says {reason_of(tenant)}, and {sorted(taken) or 'nothing'} is taken"
     if status.get("observedGeneration") != tenant["metadata"]["generation"]:
         yield f"{name} says nothing about generation {tenant['metadata']['generation']}"
-    account = dict(cluster.outside.accounts()).get(uid)
     if account is None or list(account.members) != spec["admins"]:
         yield f"the directory has {account} of {name}, and its members are to be {spec['admins']}"
 

@@ -23,6 +23,8 @@ FIRST = {
     "availability is not looked at again": 3,
     "surge counted for each ReplicaSet": 1,
     "old pods go before new ones are available": 1,
+    "uid not compared": 44,
+    "wrong namespace watched": 14,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by]
 

@@ -1,0 +1,156 @@
+"""Mutants of examples/tenant_operator.py: what authors of operators get wrong, looked for by that example's trial."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import kcm
+from kcm import Lister, Object, Reconciliation, Step, Watch
+from tests.faults.mutants.mutant import Mutant
+from tests.support.examples import tenant_operator, test_tenant_faults
+
+SETTING = test_tenant_faults.SETTING
+Tenants = tenant_operator.Tenants
+
+
+def _is_of_that_name(obj: Object, owner: Object) -> bool:
+    return any(each["name"] == kcm.name_of(owner) for each in obj["metadata"].get("ownerReferences", []))
+
+
+def _ensure_by_name(lister: Lister, wanted: Object) -> Step[Object]:
+    """As one writes it by hand: it is created, or patched if there is one, whose ever that is."""
+    there = lister.get(kcm.key_of(wanted))
+    if there is None:
+        yield from kcm.must(kcm.create(lister.resource, wanted), but=(kcm.AlreadyExists,))
+        return wanted
+    if any(there.get(name) != value for name, value in wanted.items() if name != "metadata"):
+        yield from kcm.must(kcm.patch(lister.resource, kcm.key_of(wanted), wanted))
+    return there
+
+
+@contextmanager
+def uid_not_compared() -> Iterator[None]:
+    """A namespace whose owner has the tenant's name counts as its own: its predecessor's as well.
+
+    `ensure` refuses what has another owner, so that this author does without it.
+    """
+    with patch.object(kcm, "controlled_by", _is_of_that_name), patch.object(kcm, "ensure", _ensure_by_name):
+        yield
+
+
+@contextmanager
+def status_from_memory() -> Iterator[None]:
+    """The status names the namespaces that were made, as the operator remembers, and not those that are there."""
+    provide = Tenants._provide
+    made: dict[int, set[str]] = {}  # by reconciler: a new one remembers nothing
+
+    def from_memory(self: Any, tenant: Object, wanted: list[str]) -> Step[list[str]]:
+        new = [name for name in wanted if self._namespaces.get(name) is None]
+        yield from provide(self, tenant, wanted)
+        made.setdefault(id(self), set()).update(new)
+        return [name for name in wanted if name in made[id(self)]]
+
+    with patch.object(Tenants, "_provide", from_memory):
+        yield
+
+
+@contextmanager
+def finalizer_too_early() -> Iterator[None]:
+    """The finalizer goes once the directory was asked to close the account, and not once it has."""
+
+    def leave(self: Any, tenant: Object) -> Reconciliation:
+        yield from kcm.call(self._directory.close, kcm.uid_of(tenant), timeout=10)
+        yield from kcm.remove_finalizer(self._tenants, tenant, tenant_operator.ACCOUNT)
+        return None
+
+    with patch.object(Tenants, "_leave", leave):
+        yield
+
+
+def no_requeue() -> AbstractContextManager[Any]:
+    """Nobody looks again whether an account is open by now, or closed, or a name free."""
+    return patch.object(tenant_operator, "SOON", None)
+
+
+@contextmanager
+def called_again() -> Iterator[None]:
+    """A call is made again as another request, which opens another account, unless the status names the first one."""
+    reconcile, requests = Tenants.reconcile, itertools.count(1)
+
+    class Requests:
+        """The directory, asked so."""
+
+        def __init__(self, directory: Any, tenants: Lister) -> None:
+            self._directory, self._tenants = directory, tenants
+
+        def enrol(self, uid: str, name: str, members: list[str], generation: int) -> Any:
+            tenant, there = self._tenants.get(name) or {}, self._directory.accounts()
+            said = tenant.get("status", {}).get("account")
+            known = next((one for one, account in there if account.number == said), None)
+            new = uid if all(one != uid for one, _ in there) else f"{uid} {next(requests)}"
+            return self._directory.enrol(known or new, name, members, generation)
+
+        def close(self, uid: str) -> bool:
+            return bool(self._directory.close(uid))
+
+    def asking(self: Any, key: str) -> Reconciliation:
+        if not isinstance(self._directory, Requests):
+            self._directory = Requests(self._directory, self._tenants)
+        return reconcile(self, key)
+
+    with patch.object(Tenants, "reconcile", asking):
+        yield
+
+
+def wrong_namespace_watched() -> AbstractContextManager[Any]:
+    """Quotas are watched in a namespace of the operator's own, and not in those of the tenants."""
+
+    def watch(resource: Any, **arguments: Any) -> Watch[Any]:
+        return Watch(resource, **arguments, namespaces=("default",) if resource is tenant_operator.QUOTAS else None)
+
+    return patch.object(tenant_operator, "Watch", watch)
+
+
+TENANTS = (
+    Mutant(
+        name="uid not compared",
+        source="a predecessor's namespace passes for the tenant's own, as it has the same name",
+        mutation=uid_not_compared,
+        setting=replace(SETTING),
+    ),
+    Mutant(
+        name="status from memory",
+        source="an operator that was started anew writes a status without what it made before",
+        mutation=status_from_memory,
+        setting=replace(SETTING),
+    ),
+    Mutant(
+        name="finalizer too early",
+        source="the clean-up outside was asked for, and not waited for",
+        mutation=finalizer_too_early,
+        setting=replace(SETTING),
+    ),
+    Mutant(
+        name="no requeue",
+        source="what is outside changes, and nothing tells the operator",
+        mutation=no_requeue,
+        setting=replace(SETTING),
+    ),
+    Mutant(
+        name="answer lost, and the call repeated",
+        source="a request that is made again has another number",
+        mutation=called_again,
+        setting=replace(SETTING),
+    ),
+    Mutant(
+        name="wrong namespace watched",
+        source="the informer of dependents is restricted to the operator's namespace",
+        mutation=wrong_namespace_watched,
+        setting=replace(SETTING),
+    ),
+)

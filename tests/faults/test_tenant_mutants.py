@@ -1,0 +1,37 @@
+"""What authors of operators get wrong is found in the tenant operator, by a report that names the cause."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from actors.simulation.campaign.checking import check
+from actors.simulation.campaign.explaining import explained, report
+from tests.faults.mutants.tenants import TENANTS
+
+MOST = 200  # seeds
+# By mutant: the seed that finds it first, and what the report says, whichever seed it is.
+CAUSES = {
+    "uid not compared": (44, r"\w+ \(\S+\) writes \w+ into \S+, which is not its own"),
+    "status from memory": (0, r"\w+ says that it has \[.*\], and it has \[.*\]"),
+    "finalizer too early": (0, r"\w+ is gone before account \d+ of it is closed"),
+    "no requeue": (0, r"\w+ is still being deleted, and it has no account any more"),
+    "answer lost, and the call repeated": (0, r"\w+ is given account \d+, and has account \d+"),
+    "wrong namespace watched": (14, r"tenant-controller writes POST /api/v1/namespaces/\S+/resourcequotas"),
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutant", TENANTS, ids=lambda mutant: mutant.name)
+def test_a_planted_bug_is_found_and_its_cause_named(mutant) -> None:
+    first, cause = CAUSES[mutant.name]
+    for seed in [first, *range(MOST)]:
+        with mutant.mutation():
+            failed = check(seed, setting=mutant.setting)
+            if failed.violations:
+                said = report(explained(failed, setting=mutant.setting))
+                break
+    else:
+        raise AssertionError(f"not found in {MOST} seeds")
+    assert re.search(cause, said), said
