@@ -95,6 +95,10 @@ class ReplicaSetReconciler:
         claimed = yield from claim(
             pods.candidates, lister=self._pods, owner=owner, owners=self._kind.resource, matches=spec.selector.matches
         )
+        now = self._owners.entry(key)
+        if now is None or (now.uid, now.resource_version) != (entry.uid, entry.resource_version):
+            # It has changed or is gone since, and its pods are shown as they are now: no decision rests on both.
+            return (yield from self.reconcile(key))
         managed = _Managed()
         if not is_deleting(owner):
             managed = yield from self._manage(entry, owner, spec, claimed, pods.failed)

@@ -13,7 +13,7 @@ from actors.simulation.driving import NOW, bodies, created_names, deleted_keys
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed, Done, ServerFailure
 from protocols.objects import Object, encode_object
-from protocols.resources import REPLICASETS
+from protocols.resources import PODS, REPLICASETS
 from tests.actors.controllers.workloads.replica_sets import CONTROLLER, DELETING, KEY, WEB, owned, web_replica_set
 from tests.support.objects import running_pod
 
@@ -136,6 +136,28 @@ def test_a_replica_set_that_is_deleted_without_our_knowing_adopts_nothing(scene:
     live = Done(encode_object(web_replica_set(meta={**DELETING, "resourceVersion": "900"})))
     driven = one.sync(lambda command: live if isinstance(command, Get) else one.accept(command), raises=CommandFailed)
     assert [type(command) for command in driven.commands] == [Get]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "created"), [(None, 0), (0, 0), (3, 3)], ids=["it is gone", "scaled down", "scaled up"]
+)
+def test_an_adopted_pod_that_went_is_replaced_as_its_replica_set_is_then(
+    scene: Callable[..., Any], replicas: int | None, created: int
+) -> None:
+    """Campaign, seed 12003214: the pod was replaced for a ReplicaSet that the table showed no more."""
+    one = scene(web_replica_set(1), pods=[running_pod("a", labels=WEB)])
+
+    def late(command: Any) -> Any:
+        answer = one.accept(command)
+        if isinstance(command, Patch):
+            one.bench.hide(PODS, "default/a")
+            if replicas is None:
+                one.bench.hide(REPLICASETS, KEY)
+            else:
+                one.bench.show(REPLICASETS, web_replica_set(replicas))
+        return answer
+
+    assert len(one.sync(late).of(Create)) == created
 
 
 # Which pods go.
