@@ -36,7 +36,7 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     Where `wanted` has a controller (see `own`) and the object another, or none, it is left alone, and CommandFailed is
     raised with AlreadyExists, which says whose it is: the name is taken by a predecessor's or a stranger's. Also raises
     CommandFailed for other outcomes, UnreadableError for an object that is there and cannot be read, and ValueError on
-    what cannot be wanted: no name, a status.
+    what cannot be wanted: no name, a status, labels or a namespace that the controller's own selection leaves out.
     """
     resource, wanted = lister.resource, as_object(wanted)
     if lister.metadata_only:
@@ -44,6 +44,8 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     if "status" in wanted:
         raise ValueError(f"a {resource.kind} is wanted without its status: patch_status writes that")
     key = check_key(resource, key_of(wanted))
+    if not lister.selects(wanted):
+        raise ValueError(f"{resource} {key} is not among those that the controller selects, so it would never be seen")
     making = create(resource, without_none(wanted))
     lister.require(key)
     present = lister.maps.get(key)

@@ -9,6 +9,7 @@ from protocols.models import as_object
 from protocols.objects import Key, Object, split_key
 from protocols.resources import Resource
 from runtime.tables.entry import Unreadable
+from runtime.tables.selection import WHOLE
 from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, Entry, owner_value
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ class Lister(Generic[M]):
     @property
     def metadata_only(self) -> bool:
         return self._table.metadata_only
+
+    def selects(self, obj: Mapping[str, Any]) -> bool:
+        """Whether this object, as a map, is among those that it shows, if it is there. See Watch."""
+        selection = self._table.selection
+        return selection is WHOLE or selection.selects(dict(obj))
 
     def get(self, key: Key) -> M | None:
         entry = self._overlay.get(key)

@@ -10,10 +10,11 @@ import pytest
 
 from actors.app.tables import TablePlan, plan_tables
 from actors.options import Options
-from actors.reconciliation import Interest, Read, Watch, itself
+from actors.reconciliation import Interest, Read, Watch, ensure, itself
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.specs import ControllerSpec, Facts, Index, Queue
-from actors.simulation.driving import Bench
+from actors.simulation.driving import Bench, drive_steps
+from protocols.messages.outcomes import Done
 from protocols.objects import Object, encode_object
 from protocols.resources import PODS, Resource
 from runtime.tables.overlay import Lister, Tables
@@ -94,6 +95,19 @@ def test_a_controller_that_runs_alone_has_a_table_of_what_it_asked_for_and_no_mo
     assert web.synced
     assert names(web.objects()) == ["a", "b"]
     assert names(web.objects("shop")) == ["b"]
+
+
+def test_what_a_controller_would_never_see_it_does_not_ensure() -> None:
+    plan = planned(spec("web", Watch(PODS, to=itself, labels="app=web", namespaces=("shop",))))
+    table = next(iter(plan.tables.values()))
+    fill(table)
+    pods = lister(plan, "web", PODS)
+    wanted = {"metadata": {"name": "a", "namespace": "shop", "labels": {"app": "web"}}}
+    drive_steps(ensure(pods, wanted), lambda _command: Done(encode_object(pod("a", version=1))), tables=Tables({}))
+    for meta in ({"namespace": "default"}, {"labels": {"app": "db"}}):
+        asked = {"metadata": {**wanted["metadata"], **meta}}
+        with pytest.raises(ValueError, match="is not among those that the controller selects"):
+            drive_steps(ensure(pods, asked), lambda _command: Done(b"{}"), tables=Tables({}))
 
 
 def test_one_that_is_disabled_widens_nobodys_watch_and_uses_what_there_is() -> None:
