@@ -79,6 +79,7 @@ class Users:
             tenant = cluster.get(TENANTS, self.name)
             if tenant is None:
                 return not self._made
+            release(cluster)
             if any(trouble_of(cluster, tenant)):
                 return False  # which ones are left shall not be chance
             cluster.delete(TENANTS, self.name, policy="Orphan")
@@ -126,12 +127,6 @@ class Users:
                         cluster.create(CONFIGMAPS, {"metadata": where})
             return True
 
-        def release(cluster: SimulatedCluster) -> bool:
-            for held in cluster.list(CONFIGMAPS):
-                if held["metadata"].get("finalizers") == [HELD]:
-                    cluster.merge(CONFIGMAPS, key_of(held), {"metadata": {"finalizers": None}})
-            return True
-
         yield Action(at, f"the namespaces of {self.name} cannot go", do)
         yield Action(round(at + self.chance.choice((3.0, 8.0, 15.0)), 2), "they can go again", release)
 
@@ -149,6 +144,14 @@ class Users:
 
     def _quota(self) -> dict[str, str]:
         return {"pods": self.chance.choice(SIZES)}
+
+
+def release(cluster: SimulatedCluster) -> bool:
+    """What is held can go."""
+    for held in cluster.list(CONFIGMAPS):
+        if held["metadata"].get("finalizers") == [HELD]:
+            cluster.merge(CONFIGMAPS, key_of(held), {"metadata": {"finalizers": None}})
+    return True
 
 
 def actions(scenario: Scenario) -> Iterator[Action]:
