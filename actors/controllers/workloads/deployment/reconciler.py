@@ -22,6 +22,7 @@ from actors.controllers.workloads.deployment.arithmetic import (
 from actors.controllers.workloads.deployment.fields import active, generation, number, section, template
 from actors.controllers.workloads.deployment.progress import is_complete
 from actors.controllers.workloads.deployment.recreate import old_pods_running, start_plan, stop_plan
+from actors.controllers.workloads.deployment.recreations import Recreations
 from actors.controllers.workloads.deployment.revisions import Templates
 from actors.controllers.workloads.deployment.rollback import requested_revision, rollback_plan
 from actors.controllers.workloads.deployment.rolling import growth_plan, shrink_plan
@@ -133,12 +134,13 @@ class DeploymentReconciler:
         """counts_terminating: the status has terminatingReplicas."""
         self._deployments, self._replica_sets, self._pods = tables[DEPLOYMENTS], tables[REPLICASETS], tables[PODS]
         self._clock, self._counts_terminating = clock, counts_terminating
-        self._templates = Templates()
+        self._templates, self._recreations = Templates(), Recreations()
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Raises ValueError on a malformed Deployment or ReplicaSet, CommandFailed on a write that did not succeed."""
         deployment = self._deployments.get(key)
         if deployment is None:
+            self._recreations.forget(key)
             return None
         try:
             return (yield from self._reconcile(deployment))
@@ -200,6 +202,7 @@ class DeploymentReconciler:
             replica_sets,
             clock=self._clock,
             templates=self._templates,
+            recreations=self._recreations,
             counts_terminating=self._counts_terminating,
         )
 

@@ -22,6 +22,7 @@ from actors.controllers.workloads.deployment.progress import (
     progressing_condition,
     rollout_status,
 )
+from actors.controllers.workloads.deployment.recreations import Recreations
 from actors.controllers.workloads.deployment.revisions import (
     Templates,
     is_ours,
@@ -41,6 +42,7 @@ from actors.controllers.workloads.deployment.status import (
 )
 from actors.reconciliation import (
     RequeueAfter,
+    Retry,
     Step,
     create,
     delete,
@@ -73,12 +75,13 @@ class Rollout:
         *,
         clock: Clock,
         templates: Templates,
+        recreations: Recreations,
         counts_terminating: bool = True,
     ) -> None:
         """claimed: the ReplicaSets that the Deployment owns and selects. counts_terminating: in its status, too."""
         self.deployment = deployment
         self.new, self.old = split_new_and_old(deployment, claimed, comparable=templates.comparable)
-        self._clock, self._counts_terminating = clock, counts_terminating
+        self._clock, self._recreations, self._counts_terminating = clock, recreations, counts_terminating
 
     @property
     def all(self) -> list[Object]:
@@ -107,6 +110,9 @@ class Rollout:
         return self.new
 
     def _create(self, wanted: Object) -> Step[Object]:
+        wait = self._recreations.wait(self.deployment, name_of(wanted), self._clock.monotonic())
+        if wait > 0:
+            raise Retry(f"ReplicaSet {name_of(wanted)} went as soon as it was there", after=wait)
         command = create(REPLICASETS, wanted)
         outcome = yield from perform(command)
         revision = annotations_of(wanted)[REVISION]
@@ -118,6 +124,7 @@ class Rollout:
             yield from self._creation_failed(outcome, wanted)
             raise CommandFailed(command, outcome)
         created = decode_object(outcome.body)
+        self._recreations.made(self.deployment, name_of(created), self._clock.monotonic())
         if replicas(wanted) > 0:
             yield self._scaled(created, 0, replicas(wanted))
         begun = None

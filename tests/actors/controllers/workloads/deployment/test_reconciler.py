@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from actors.reconciliation import Retry
 from actors.simulation.driving import Driven
 from protocols.messages.commands import Create, Delete, Get, Patch, Update
 from protocols.messages.outcomes import CommandFailed
@@ -142,6 +143,23 @@ def test_a_deleted_new_replica_set_comes_again_and_the_status_that_says_so_is_no
     assert writes(web.sync()) == [("Create", "replicasets", "")]  # its revision and Progressing are noted already
     assert web.sizes() == {1: 3, 2: 1}
     assert web.deployment == before
+
+
+def test_a_new_replica_set_that_goes_again_and_again_is_not_made_as_fast_as_it_goes(rolled_out: Cluster) -> None:
+    """Campaign, seeds 12004064 and 11006121 of nodes: the Deployment was gone, and its watch was late."""
+    web = rolled_out
+    web.set_image("web:2")
+    web.settle()
+
+    def goes() -> None:
+        web.must(Delete(REPLICASETS.id, f"default/{name_of(web.replica_sets()[2])}", grace_seconds=0))
+
+    goes()
+    assert writes(web.sync()) == [("Create", "replicasets", "")]
+    goes()
+    with pytest.raises(Retry, match="went as soon as it was there"):
+        web.sync()
+    assert web.sizes() == {1: 3}
 
 
 def test_a_controller_that_does_not_see_the_newest_replica_set_writes_no_status_as_it_is(rolled_out: Cluster) -> None:
