@@ -15,7 +15,7 @@ from actors.simulation.campaign.kept_seeds import KeptSeedsError
 from actors.simulation.campaign.many import REFERENCES, Attempt, Campaign, Tried, run_campaign
 from actors.simulation.campaign.named import SETTINGS, setting_named
 from actors.simulation.campaign.setting import USUAL, Setting
-from runtime.faults.vocabulary import parse_faults
+from runtime.faults.vocabulary import Fault, parse_faults
 from runtime.system.journal import JournalError
 
 
@@ -28,6 +28,25 @@ def _setting(name: str) -> Setting:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns 1 if an invariant was violated."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    try:
+        faults, wishes = _given(arguments)
+    except ValueError as err:
+        parser.error(str(err))
+    try:
+        campaign = _run(arguments, faults, wishes)
+    except (JournalError, KeptSeedsError) as err:
+        parser.error(str(err))
+    if arguments.coverage:
+        print(*campaign.coverage.lines(), sep="\n")
+    if arguments.coverage or campaign.runs > 1:
+        print(campaign.coverage.summary())
+    print(campaign.summary())
+    return 1 if campaign.failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m kcm.simulate", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from the first on")
@@ -75,48 +94,44 @@ def main(argv: Sequence[str] | None = None) -> int:
         action="store_true",
         help="also print which fault struck at which step of which controller, and which never did",
     )
-    arguments = parser.parse_args(argv)
-    try:
-        faults = None if arguments.faults is None else parse_faults(arguments.faults)
-        wishes = None if arguments.wishes is None else tuple(int(word) for word in arguments.wishes.split())
-    except ValueError as err:
-        parser.error(str(err))
+    return parser
+
+
+def _given(arguments: argparse.Namespace) -> tuple[tuple[Fault, ...] | None, tuple[int, ...] | None]:
+    """--faults and --wishes; None: drawn. Raises ValueError on these, and on what does not go together."""
+    faults = None if arguments.faults is None else parse_faults(arguments.faults)
+    wishes = None if arguments.wishes is None else tuple(int(word) for word in arguments.wishes.split())
     if arguments.journal is not None and arguments.seeds != 1:
-        parser.error("--journal is for one seed")
+        raise ValueError("--journal is for one seed")
     if arguments.references < 1:
-        parser.error("--references is 1 or more")
+        raise ValueError("--references is 1 or more")
     if arguments.jobs < 0:
-        parser.error("--jobs is 0 or more")
+        raise ValueError("--jobs is 0 or more")
     if arguments.failing is not None and (faults is not None or wishes is not None):
-        parser.error("--failing is for what seeds draw: leave --faults and --wishes away")
+        raise ValueError("--failing is for what seeds draw: leave --faults and --wishes away")
+    return faults, wishes
+
+
+def _run(arguments: argparse.Namespace, faults: tuple[Fault, ...] | None, wishes: tuple[int, ...] | None) -> Campaign:
+    """Raises JournalError and KeptSeedsError on files that cannot be used."""
     setting, shrink = arguments.setting, not arguments.no_shrink
-    seeds = range(arguments.seed, arguments.seed + arguments.seeds)
-    try:
-        if arguments.journal is not None:
-            campaign = Campaign(setting.name)
-            one = Attempt(setting, arguments.seed, faults, wishes, shrink=shrink, journal=arguments.journal)()
-            campaign.add(one)
-            _show(one)
-        else:
-            campaign = run_campaign(
-                setting,
-                seeds,
-                jobs=arguments.jobs,
-                failing=arguments.failing,
-                references=1 if arguments.seeds == 1 else arguments.references,
-                faults=faults,
-                wishes=wishes,
-                shrink=shrink,
-                seen=_show,
-            )
-    except (JournalError, KeptSeedsError) as err:
-        parser.error(str(err))
-    if arguments.coverage:
-        print(*campaign.coverage.lines(), sep="\n")
-    if arguments.coverage or campaign.runs > 1:
-        print(campaign.coverage.summary())
-    print(campaign.summary())
-    return 1 if campaign.failed else 0
+    if arguments.journal is not None:
+        campaign = Campaign(setting.name)
+        one = Attempt(setting, arguments.seed, faults, wishes, shrink=shrink, journal=arguments.journal)()
+        campaign.add(one)
+        _show(one)
+        return campaign
+    return run_campaign(
+        setting,
+        range(arguments.seed, arguments.seed + arguments.seeds),
+        jobs=arguments.jobs,
+        failing=arguments.failing,
+        references=1 if arguments.seeds == 1 else arguments.references,
+        faults=faults,
+        wishes=wishes,
+        shrink=shrink,
+        seen=_show,
+    )
 
 
 def _show(one: Tried) -> None:
