@@ -207,6 +207,7 @@ def lose_the_rest(kubectl: Kubectl) -> None:
     assert {uid_of(pod) for pod in kubectl.until_pods(REPLICAS)} == survivors
 
 
+@pytest.mark.slow
 def test_pods_leave_lost_nodes_and_lost_zones_but_stay_when_all_nodes_are_lost(people: Kubectl) -> None:
     seen = story(people)
     status_unknown = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")

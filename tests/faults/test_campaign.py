@@ -20,7 +20,7 @@ from actors.simulation.campaign.setting import USUAL, Setting
 from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from runtime.simulation.plan import draw_fault
 
-SEEDS = int(os.environ.get("KCM_SEEDS", "300"))
+SEEDS = int(os.environ.get("KCM_SEEDS", "160"))
 PARTS = 12
 
 
