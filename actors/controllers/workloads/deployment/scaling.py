@@ -71,7 +71,8 @@ def scale_plan(deployment: Mapping[str, Any], new: Object | None, old: Sequence[
 
     Differs: the only one with pods is named also where it has that size by chance, so that it is annotated for it. Its
     old annotation would count as a change of size for ever, and the rollout never go on (kubernetes/kubernetes#138036).
-    Source: scale.
+    So it is with several under Recreate, which a rolling update left behind: they keep their sizes, for the rollout to
+    end. Source: scale.
     """
     desired = replicas(deployment)
     only = active_or_latest(new, old)
@@ -79,9 +80,10 @@ def scale_plan(deployment: Mapping[str, Any], new: Object | None, old: Sequence[
         return [Resize(name_of(only), desired)]
     if is_saturated(deployment, new):
         return [Resize(name_of(each), 0) for each in active(old)]
+    with_pods = active([*old, new] if new is not None else old)
     if strategy_type(deployment) != ROLLING_UPDATE:
-        return []
-    return proportional_plan(deployment, active([*old, new] if new is not None else old))
+        return [Resize(name_of(each), replicas(each)) for each in with_pods]
+    return proportional_plan(deployment, with_pods)
 
 
 def active_or_latest(new: Object | None, old: Sequence[Object]) -> Object | None:

@@ -113,9 +113,19 @@ def test_a_saturated_new_replica_set_replaces_all_old_ones() -> None:
     assert scale_plan(web_deployment(2), new, old) == [Resize("v1", 0)]
 
 
-def test_recreate_does_not_spread() -> None:
-    new, old = with_available("v2", 2, 0), with_available("v1", 1, 1, age=1)
-    assert scale_plan(web_deployment(9, strategy=RECREATE), new, [old]) == []
+def test_recreate_spreads_nothing_but_annotates_all_anew_so_that_its_rollout_goes_on() -> None:
+    """The strategy was changed amid a rolling update, and then the size: several ReplicaSets have pods."""
+    sized_for = (6, 8)
+    sets = {
+        "v2": with_available("v2", 1, 0, sized_for=sized_for),
+        "v1": with_available("v1", 5, 5, age=1, sized_for=sized_for),
+    }
+    smaller = web_deployment(3, strategy=RECREATE)
+    assert is_scaling_event(smaller, sets.values())
+    plan = scale_plan(smaller, sets["v2"], [sets["v1"]])
+    assert dict(plan) == {"v2": 1, "v1": 5}
+    annotated = [resized(sets[name], size, smaller) for name, size in plan]
+    assert not is_scaling_event(smaller, [each for each in annotated if each is not None])
 
 
 def test_the_only_replica_set_is_annotated_anew_also_where_its_size_fits() -> None:
