@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 
 QuantityText = str | int | float
 
@@ -104,7 +105,11 @@ def _format_binary(number: int) -> str:
 def _parse(quantity: QuantityText) -> tuple[Decimal, QuantityFormat]:
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
         raise ValueError(f"not a quantity: {quantity!r}")
-    text = quantity if isinstance(quantity, str) else repr(quantity)
+    return _parse_text(quantity if isinstance(quantity, str) else repr(quantity))
+
+
+@lru_cache(maxsize=1024)  # a cluster has few different ones, and each pod is made with some
+def _parse_text(text: str) -> tuple[Decimal, QuantityFormat]:
     found = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None or not (found[2] or found[3]):
         raise ValueError(f"not a quantity: {text[:_LONGEST]!r}; expected a number and a suffix such as m, k, Mi or e3")
