@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from actors.simulation.trials.actions import unless_gone
     from actors.simulation.trials.scenario import Action, Fleet, Scenario
     from actors.simulation.trials.trial import Trial
-    from runtime.calls.errands import raised
+    from runtime.calls.calling import raised
     from runtime.faults.vocabulary import Fault, FaultKind, parse_faults
     from runtime.simulation.plan import draw_plan
 else:
@@ -91,7 +91,7 @@ else:
             "drive": "actors.simulation.driving:drive",
             "drive_steps": "actors.simulation.driving:drive_steps",
             "failing": "actors.simulation.driving:failing",
-            "raised": "runtime.calls.errands:raised",
+            "raised": "runtime.calls.calling:raised",
             "returned": "actors.simulation.driving:returned",
             "Coverage": "actors.simulation.campaign.coverage:Coverage",
             "Plan": "actors.simulation.campaign.strategies:Plan",

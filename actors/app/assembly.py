@@ -43,7 +43,7 @@ from actors.reconciliation.outside import Functions
 from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
 from protocols.messages.discovery import ServedResource
 from protocols.objects import Key
-from runtime.calls.errands import Calls
+from runtime.calls.calling import Calls
 from runtime.calls.listening import Listener
 from runtime.client.api import Transport
 from runtime.cloud.provider import CloudProvider
@@ -340,7 +340,7 @@ def _sources(assembly: Assembly, spec: ControllerSpec, log: FilteringBoundLogger
         return
     for source in spec.sources:
         name = f"{spec.name}/{source.name}"
-        listener = Listener(name, source.listen, ears=assembly.calls, clock=assembly.clock, log=log)
+        listener = Listener(name, source.listen, host=assembly.calls, clock=assembly.clock, log=log)
         assembly.listeners.append(listener)
         yield listener, spec.queue_named(source.queue)
 

@@ -19,7 +19,7 @@ from actors.engine.vitals import (
     Misread,
 )
 from actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
-from runtime.calls.errands import Calls
+from runtime.calls.calling import Calls
 from runtime.calls.listening import Listener
 from runtime.scheduling.clock import Clock
 from runtime.serving.health import Notice

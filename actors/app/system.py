@@ -46,7 +46,7 @@ from protocols.messages.lifecycle import (
     Restart,
     Resume,
 )
-from runtime.calls.errands import Calls
+from runtime.calls.calling import Calls
 from runtime.calls.threads import ThreadedCalls
 from runtime.client.api import Transport
 from runtime.cloud.provider import CloudProvider

@@ -18,7 +18,7 @@ from actors.engine.elector import Election
 from actors.faults.live import LiveFaults
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec
-from runtime.calls.errands import Calls
+from runtime.calls.calling import Calls
 from runtime.calls.threads import ThreadedCalls
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.transport import HttpTransport

@@ -9,7 +9,7 @@ from actors.faults.writes import SHORTEST_FLAP, TIMEOUT, concerns, silence, thef
 from actors.hollow.behaviour import SILENT
 from protocols.objects import annotations_of, decode_object, name_of
 from protocols.resources import NODES, resource_path
-from runtime.calls.errands import Calls
+from runtime.calls.calling import Calls
 from runtime.client.api import Request, Response, Transport
 from runtime.faults.actors import FaultyBeginning, FaultyClock, FaultyGate, FaultySpawner
 from runtime.faults.calls import FaultyCalls

@@ -20,7 +20,7 @@ from actors.reconciliation.reconciler import Step, Word, step
 from protocols.codec import pack, unpack
 from protocols.messages.calls import Call
 from protocols.messages.outcomes import CommandFailed, Done, Outcome, Raised
-from runtime.calls.errands import Errand, carry_out, carry_out_async
+from runtime.calls.calling import PreparedCall, carry_out, carry_out_async
 
 T = TypeVar("T")
 But = type[Exception] | type[Outcome]  # an exception that the function raises, or an outcome of the call
@@ -33,9 +33,9 @@ class Outside(Call):
     target: Callable[[], Any] = field(kw_only=True, compare=False, repr=False)
     is_async: bool = field(kw_only=True, compare=False, repr=False)
 
-    def errand(self, *, sender: str, incarnation: int, most: int | None) -> Errand:
+    def prepare(self, *, sender: str, incarnation: int, most: int | None) -> PreparedCall:
         make = carry_out_async if self.is_async else carry_out
-        return Errand(
+        return PreparedCall(
             command=Call(self.function, self.arguments, self.timeout, self.key),
             what=f"{self.function} {self.key}".rstrip(),
             scope=(self.function, self.key),
@@ -172,10 +172,10 @@ class Functions:
     def withdraw(self, sender: str, incarnation: int) -> None:
         self._lent.pop((sender, incarnation), None)
 
-    def errand(self, sender: str, incarnation: int, ticket: int, index: int) -> Errand | None:
+    def prepare(self, sender: str, incarnation: int, ticket: int, index: int) -> PreparedCall | None:
         """None if nobody waits for it any more."""
         find, most = self._lent.get((sender, incarnation), (None, None))
         command = None if find is None else find(ticket, index)
         if not isinstance(command, Outside):
             return None
-        return command.errand(sender=sender, incarnation=incarnation, most=most)
+        return command.prepare(sender=sender, incarnation=incarnation, most=most)

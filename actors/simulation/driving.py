@@ -281,7 +281,7 @@ def drive_steps(
 
 
 def _carried_out(command: Outside) -> Outcome:
-    made = command.errand(sender="", incarnation=0, most=None).run()
+    made = command.prepare(sender="", incarnation=0, most=None).run()
     outcome: Outcome = run_to_its_end(made) if command.is_async else made
     return outcome
 

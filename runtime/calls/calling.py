@@ -25,7 +25,7 @@ OnOutcome = Callable[[Outcome], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class PreparedCall:
     """One call, ready to be made.
 
     command: as it was submitted. what: in words. scope: (resource, object) that faults and health name it by.
@@ -54,7 +54,7 @@ class HungCall(NamedTuple):
 class Calls(Protocol):
     """The way outside."""
 
-    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+    def send(self, prepared: PreparedCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
         """Returns at once; on_outcome is called exactly once, on whatever thread, and must not block.
 
         permit: looked at just before the call begins; without it the outcome is Refused.
@@ -70,7 +70,7 @@ class Calls(Protocol):
         """Those that hang now, the oldest first. For any thread."""
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
-        """As runtime.calls.listening.Ears has it."""
+        """As runtime.calls.listening.SourceHost has it."""
 
     def close(self) -> None:
         """As cancel, for all; what is sent from now on is refused. Returns at once."""

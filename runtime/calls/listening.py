@@ -51,7 +51,7 @@ class Waker:
 Listen = Callable[[Waker], Awaitable[None] | AsyncIterator[PlainKey] | Iterable[PlainKey] | None]
 
 
-class Ears(Protocol):
+class SourceHost(Protocol):
     """Where sources run."""
 
     def listen(self, name: str, run: Callable[[], Any], ended: Ended, *, is_async: bool) -> Callable[[], None]:
@@ -81,14 +81,14 @@ class Listener:
         name: str,
         listen: Listen,
         *,
-        ears: Ears,
+        host: SourceHost,
         clock: Clock,
         log: FilteringBoundLogger,
     ) -> None:
         """name: its controller's, and its own. log: its controller's."""
         self.name = name
         self.trouble = ""
-        self._listen, self._ears, self._clock, self._log = listen, ears, clock, log.bind(listener=name)
+        self._listen, self._host, self._clock, self._log = listen, host, clock, log.bind(listener=name)
         self._lock = threading.Lock()
         self._waker: Waker | None = None  # of the run that counts
         self._cancel: Callable[[], None] = lambda: None
@@ -125,9 +125,9 @@ class Listener:
             self._ended(waker, err, enqueue, turn)
 
         if is_async(listen):
-            cancel = self._ears.listen(self.name, lambda: _follow(listen, waker), ended, is_async=True)
+            cancel = self._host.listen(self.name, lambda: _follow(listen, waker), ended, is_async=True)
         else:
-            cancel = self._ears.listen(self.name, lambda: _iterate(listen, waker), ended, is_async=False)
+            cancel = self._host.listen(self.name, lambda: _iterate(listen, waker), ended, is_async=False)
         with self._lock:
             if self._waker is waker:
                 self._cancel = cancel

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from protocols.messages.outcomes import Outcome, Unknown
-from runtime.calls.errands import Errand, HungCall, OnOutcome, raised
+from runtime.calls.calling import HungCall, OnOutcome, PreparedCall, raised
 from runtime.calls.listening import Ended
 from runtime.calls.pool import Line, PoolLimits
 from runtime.process.event_loop import new_event_loop
@@ -32,14 +32,14 @@ class LoopCalls:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
-    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        self._line.pool.add(errand, on_outcome, permit)
+    def send(self, prepared: PreparedCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        self._line.pool.add(prepared, on_outcome, permit)
 
     def cancel(self, sender: str, before: int) -> None:
         self._line.pool.cancel(sender, before)
 
     def listen(self, name: str, run: Callable[[], Coroutine[Any, Any, None]], ended: Ended) -> Callable[[], None]:
-        """See Ears."""
+        """See SourceHost."""
         task: asyncio.Task[None] | None = None
         cancelled = False
 
@@ -94,8 +94,8 @@ class LoopCalls:
 
     # On the loop's thread.
 
-    def _make(self, number: int, errand: Errand) -> None:
-        task = self._tasks[number] = asyncio.get_running_loop().create_task(errand.run(), name=errand.what)
+    def _make(self, number: int, prepared: PreparedCall) -> None:
+        task = self._tasks[number] = asyncio.get_running_loop().create_task(prepared.run(), name=prepared.what)
         task.add_done_callback(lambda done: self._done(number, done))
 
     def _done(self, number: int, task: asyncio.Task[Outcome]) -> None:

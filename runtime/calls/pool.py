@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from protocols.messages.outcomes import Outcome, Refused, Unknown
-from runtime.calls.errands import Errand, HungCall, OnOutcome
+from runtime.calls.calling import HungCall, OnOutcome, PreparedCall
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import Permit
 
@@ -39,7 +39,7 @@ class _Given:
     has the outcome.
     """
 
-    errand: Errand
+    prepared: PreparedCall
     on_outcome: OnOutcome
     permit: Permit
     in_line: bool = False
@@ -77,17 +77,17 @@ class CallPool:
         self._workers = self._waiting = self._at_work = self._hung = 0
         self._closed = False
 
-    def add(self, errand: Errand, on_outcome: OnOutcome, permit: Permit) -> int:
+    def add(self, prepared: PreparedCall, on_outcome: OnOutcome, permit: Permit) -> int:
         with self._lock:
             closed = self._closed
             if not closed:
                 number = next(self._numbers)
-                given = self._given[number] = _Given(errand, on_outcome, permit)
-                goes = errand.most is None or self._busy[errand.sender] < errand.most
+                given = self._given[number] = _Given(prepared, on_outcome, permit)
+                goes = prepared.most is None or self._busy[prepared.sender] < prepared.most
                 if goes:
                     self._enter(given)
                 else:
-                    self._held.setdefault(errand.sender, deque()).append(number)
+                    self._held.setdefault(prepared.sender, deque()).append(number)
         if closed:
             on_outcome(Refused(ENDS))
             return -1
@@ -95,7 +95,7 @@ class CallPool:
             self._queue(number)
         return number
 
-    def begin(self, number: int) -> Errand | None:
+    def begin(self, number: int) -> PreparedCall | None:
         """The call, to be made at once; None where it may not begin, or was given up."""
         now = self._clock.monotonic()
         with self._lock:
@@ -105,10 +105,10 @@ class CallPool:
             self._waiting -= 1
             self._at_work += 1
             given.began, given.in_line = now, False
-        errand = given.errand
-        self._clock.call_at((self, number), now + errand.timeout, lambda: self._overdue(number))
+        prepared = given.prepared
+        self._clock.call_at((self, number), now + prepared.timeout, lambda: self._overdue(number))
         if not given.permit.is_over(self._clock.monotonic()):  # the last thing before it is made
-            return errand
+            return prepared
         self._clock.cancel((self, number))
         with self._lock:
             del self._given[number]
@@ -134,30 +134,30 @@ class CallPool:
 
     def cancel(self, sender: str, before: int) -> None:
         """See Calls.cancel."""
-        self._cancel(lambda errand: errand.sender == sender and errand.incarnation < before, f"{sender} is gone")
+        self._cancel(lambda prepared: prepared.sender == sender and prepared.incarnation < before, f"{sender} is gone")
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-        self._cancel(lambda _errand: True, ENDS)
+        self._cancel(lambda _prepared: True, ENDS)
 
     def hung(self) -> Sequence[HungCall]:
         with self._lock:
-            hanging = [(given.errand.what, given.began or 0.0) for given in self._given.values() if given.hangs]
+            hanging = [(given.prepared.what, given.began or 0.0) for given in self._given.values() if given.hangs]
         return sorted((HungCall(what, began) for what, began in hanging), key=lambda one: one.since)
 
-    def _cancel(self, concerns: Callable[[Errand], bool], why: str) -> None:
+    def _cancel(self, concerns: Callable[[PreparedCall], bool], why: str) -> None:
         with self._lock:
             if not self._given:
                 return
-            concerned = [(number, given) for number, given in self._given.items() if concerns(given.errand)]
+            concerned = [(number, given) for number, given in self._given.items() if concerns(given.prepared)]
             unbegun = [(number, given) for number, given in concerned if given.began is None]
             for number, given in unbegun:
                 del self._given[number]
                 if given.in_line:
                     self._waiting -= 1
                 else:
-                    self._held[given.errand.sender].remove(number)
+                    self._held[given.prepared.sender].remove(number)
         for number, given in unbegun:
             self._clock.cancel((self, number))
             if given.in_line:
@@ -172,8 +172,8 @@ class CallPool:
         """With the lock held."""
         given.in_line = True
         self._waiting += 1
-        if given.errand.most is not None:
-            self._busy[given.errand.sender] += 1
+        if given.prepared.most is not None:
+            self._busy[given.prepared.sender] += 1
 
     def _queue(self, number: int) -> None:
         self._clock.call_at((self, number), self._clock.monotonic() + self._limits.wait, lambda: self._refuse(number))
@@ -183,8 +183,8 @@ class CallPool:
     def _settle(self, given: _Given, outcome: Outcome) -> None:
         """Its sender is told; the next of that sender gets in line, if one waits for that."""
         following = -1
-        if given.errand.most is not None:
-            sender = given.errand.sender
+        if given.prepared.most is not None:
+            sender = given.prepared.sender
             with self._lock:
                 self._busy[sender] -= 1
                 held = self._held.get(sender)
@@ -224,7 +224,7 @@ class CallPool:
                 return
             given.hangs = given.settled = True
             self._hung += 1
-        self._settle(given, Unknown(f"{given.errand.what} did not return within {given.errand.timeout:g} s"))
+        self._settle(given, Unknown(f"{given.prepared.what} did not return within {given.prepared.timeout:g} s"))
         self._interrupt(number)
         self._start_missing()
 
@@ -242,7 +242,7 @@ class Line:
         clock: Clock,
         limits: PoolLimits,
         do: Callable[[Callable[[], None]], None],
-        make: Callable[[int, Errand], None],
+        make: Callable[[int, PreparedCall], None],
         interrupt: Callable[[int], None] = lambda _number: None,
     ) -> None:
         self._do, self._make = do, make
@@ -275,7 +275,7 @@ class Line:
     def _go_on(self) -> None:
         while self._idle and self._in_line:
             number = self._in_line.popleft()
-            errand = self.pool.begin(number)
-            if errand is not None:
+            prepared = self.pool.begin(number)
+            if prepared is not None:
                 self._idle -= 1
-                self._make(number, errand)
+                self._make(number, prepared)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from runtime.calls.errands import Errand, HungCall, OnOutcome
+from runtime.calls.calling import HungCall, OnOutcome, PreparedCall
 from runtime.calls.listening import Ended
 from runtime.calls.loop import LoopCalls
 from runtime.calls.pool import CallPool, PoolLimits
@@ -18,7 +18,7 @@ END = -1  # in line: a worker that takes it ends
 
 
 class ThreadedCalls:
-    """Implements runtime.calls.errands.Calls: calls begin in the order in which they came."""
+    """Implements runtime.calls.calling.Calls: calls begin in the order in which they came."""
 
     def __init__(self, *, clock: Clock, limits: PoolLimits | None = None) -> None:
         self._lock = threading.Lock()  # around the number of workers that were started
@@ -32,11 +32,11 @@ class ThreadedCalls:
         )
         self._loop = LoopCalls(clock=clock)
 
-    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        if errand.is_async:
-            self._loop.send(errand, on_outcome, permit=permit)
+    def send(self, prepared: PreparedCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        if prepared.is_async:
+            self._loop.send(prepared, on_outcome, permit=permit)
         else:
-            self._pool.add(errand, on_outcome, permit)
+            self._pool.add(prepared, on_outcome, permit)
 
     def cancel(self, sender: str, before: int) -> None:
         self._pool.cancel(sender, before)
@@ -77,6 +77,6 @@ class ThreadedCalls:
             number = self._in_line.get()
             if number == END:
                 return
-            errand = self._pool.begin(number)
-            if errand is not None:
-                goes_on = self._pool.finish(number, errand.run())
+            prepared = self._pool.begin(number)
+            if prepared is not None:
+                goes_on = self._pool.finish(number, prepared.run())

@@ -1,6 +1,6 @@
-"""A CloudCall as an errand: what it asks of the provider, and what each error of the provider's is as an outcome.
+"""A CloudCall, prepared: what it asks of the provider, and what each error of the provider's is as an outcome.
 
-A provider's code may be slow: like every errand it is run apart from the actors, see runtime/calls/errands.py.
+A provider's code may be slow: like every call it is run apart from the actors, see runtime/calls/calling.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import decode_object, key_of
 from protocols.routes import decode_route, encode_routes
-from runtime.calls.errands import Errand
+from runtime.calls.calling import PreparedCall
 from runtime.cloud.provider import (
     CloudConflictError,
     CloudProvider,
@@ -49,9 +49,11 @@ TIMEOUT = 120.0  # seconds: a load balancer may take a minute to make
 INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
 
 
-def cloud_errand(provider: CloudProvider, call: CloudCall, *, sender: str = "", incarnation: int = 0) -> Errand:
+def prepare_cloud_call(
+    provider: CloudProvider, call: CloudCall, *, sender: str = "", incarnation: int = 0
+) -> PreparedCall:
     scope = _scope_of(call)
-    return Errand(
+    return PreparedCall(
         command=call,
         what=f"{type(call).__name__} {scope[1]}".rstrip(),
         scope=scope,

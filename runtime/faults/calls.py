@@ -1,6 +1,6 @@
 """Calls on which things go wrong: it stands between the Dispatcher and what is outside, here and in simulations.
 
-Implements runtime.calls.errands.Calls. Which fault strikes is asked for each call; what each one does is in
+Implements runtime.calls.calling.Calls. Which fault strikes is asked for each call; what each one does is in
 runtime/faults/vocabulary.py.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from protocols.messages.calls import Call
 from protocols.messages.outcomes import Conflict, Outcome, ServerFailure, Throttled, Unknown
-from runtime.calls.errands import Calls, Errand, HungCall, OnOutcome, raised
+from runtime.calls.calling import Calls, HungCall, OnOutcome, PreparedCall, raised
 from runtime.calls.listening import Ended
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.scheduling.clock import Clock
@@ -25,10 +25,10 @@ class Strike(Protocol):
     def __call__(self, kind: FaultKind, *, resource: str, key: str, at: object) -> Fault | None: ...
 
 
-def refusal(errand: Errand, fault: Fault) -> Outcome:
+def refusal(prepared: PreparedCall, fault: Fault) -> Outcome:
     """The outcome that stands for a failure outside, of a cloud by the fault's status."""
-    if isinstance(errand.command, Call):
-        return raised(ConnectionError(f"injected: {errand.what} failed"))
+    if isinstance(prepared.command, Call):
+        return raised(ConnectionError(f"injected: {prepared.what} failed"))
     text = f"injected: the cloud returned {fault.status}"
     match fault.status:
         case 409:
@@ -57,16 +57,16 @@ class FaultyCalls:
     def close(self) -> None:
         self._inner.close()
 
-    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        resource, key = errand.scope
+    def send(self, prepared: PreparedCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        resource, key = prepared.scope
 
         def strike(kind: FaultKind) -> Fault | None:
-            return self._strike(kind, resource=resource, key=key, at=errand)
+            return self._strike(kind, resource=resource, key=key, at=prepared)
 
-        deadline = self._clock.monotonic() + errand.timeout
+        deadline = self._clock.monotonic() + prepared.timeout
 
         def give_up() -> None:
-            lost = Unknown(f"{errand.what} did not return within {errand.timeout:g} s (injected)")
+            lost = Unknown(f"{prepared.what} did not return within {prepared.timeout:g} s (injected)")
             self._at(deadline, lambda: on_outcome(lost))
 
         def answered(outcome: Outcome) -> None:
@@ -81,19 +81,19 @@ class FaultyCalls:
 
         def arrive() -> None:
             if strike(FaultKind.CALL_REPEATED) is not None:
-                again = partial(self._inner.send, errand, answered, permit=permit)
-                self._inner.send(errand, lambda _first: again(), permit=permit)
+                again = partial(self._inner.send, prepared, answered, permit=permit)
+                self._inner.send(prepared, lambda _first: again(), permit=permit)
             else:
-                self._inner.send(errand, answered, permit=permit)
+                self._inner.send(prepared, answered, permit=permit)
 
         if strike(FaultKind.CALL_LOST) is not None:
             give_up()
         elif (fault := strike(FaultKind.CALL_ANSWERED)) is not None:
-            outcome = refusal(errand, fault)
+            outcome = refusal(prepared, fault)
             self._at(self._clock.monotonic(), lambda: on_outcome(outcome))
         elif (late := strike(FaultKind.CALL_DELAYED)) is None:
             arrive()
-        elif late.seconds < errand.timeout:
+        elif late.seconds < prepared.timeout:
             self._at(self._clock.monotonic() + late.seconds, arrive)
         else:
             give_up()

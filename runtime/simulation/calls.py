@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
 from protocols.messages.outcomes import Outcome, Raised, qualified_name
-from runtime.calls.errands import Calls, Errand, HungCall, OnOutcome
+from runtime.calls.calling import Calls, HungCall, OnOutcome, PreparedCall
 from runtime.calls.listening import Ended
 from runtime.calls.loop import CANCELLED, LIMITS
 from runtime.calls.pool import Line, PoolLimits
@@ -38,7 +38,7 @@ class SimulatedCalls:
     as it waits. It is done even if the process that made it is gone: it was on its way.
 
     made: (when, call) of all calls as they begin. injector: the faults that `way` puts in between. Implements
-    runtime.calls.errands.Calls itself, for a test with one process.
+    runtime.calls.calling.Calls itself, for a test with one process.
     """
 
     def __init__(self, *, clock: VirtualClock, latency: float = 0.05) -> None:
@@ -56,8 +56,8 @@ class SimulatedCalls:
             return calls
         return FaultyCalls(calls, partial(self.injector.strike, process=name), clock=thread.clock)
 
-    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        self._own.send(errand, on_outcome, permit=permit)
+    def send(self, prepared: PreparedCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        self._own.send(prepared, on_outcome, permit=permit)
 
     def cancel(self, sender: str, before: int) -> None:
         self._own.cancel(sender, before)
@@ -71,15 +71,15 @@ class SimulatedCalls:
     def close(self) -> None:
         self._own.close()
 
-    def begins(self, process: str, errand: Errand, go: Callable[[], None]) -> None:
+    def begins(self, process: str, prepared: PreparedCall, go: Callable[[], None]) -> None:
         """A call begins here; go() is called when it arrives, unless a fault holds it for ever."""
-        self.made.append((self.clock.monotonic(), errand.command))
+        self.made.append((self.clock.monotonic(), prepared.command))
         for witness in self.witnesses:
-            witness.called(process, errand.command)
+            witness.called(process, prepared.command)
         seconds = self.latency
         if self.injector is not None:
-            resource, key = errand.scope
-            hung = self.injector.strike(FaultKind.CALL_HUNG, process=process, resource=resource, key=key, at=errand)
+            resource, key = prepared.scope
+            hung = self.injector.strike(FaultKind.CALL_HUNG, process=process, resource=resource, key=key, at=prepared)
             if hung is not None and hung.seconds <= 0:
                 return
             seconds += hung.seconds if hung is not None else 0.0
@@ -87,7 +87,7 @@ class SimulatedCalls:
 
 
 class _Way:
-    """Implements runtime.calls.errands.Calls for one process."""
+    """Implements runtime.calls.calling.Calls for one process."""
 
     def __init__(self, outside: SimulatedCalls, process: str, thread: SideThread) -> None:
         """thread: stands for all threads that calls are made in; held up, all of them are."""
@@ -99,9 +99,9 @@ class _Way:
             clock=thread.clock, limits=LIMITS, do=thread.do, make=self._start, interrupt=self._interrupt
         )
 
-    def send(self, errand: Errand, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
-        line = self._coroutines if errand.is_async else self._threads
-        line.pool.add(errand, on_outcome, permit)
+    def send(self, prepared: PreparedCall, on_outcome: OnOutcome, *, permit: Permit = ALWAYS) -> None:
+        line = self._coroutines if prepared.is_async else self._threads
+        line.pool.add(prepared, on_outcome, permit)
 
     def cancel(self, sender: str, before: int) -> None:
         self._threads.pool.cancel(sender, before)
@@ -147,16 +147,16 @@ class _Way:
         self._threads.pool.close()
         self._coroutines.pool.close()
 
-    def _call(self, number: int, errand: Errand) -> None:
+    def _call(self, number: int, prepared: PreparedCall) -> None:
         def arrives() -> None:
             with guarded():
-                outcome: Outcome = errand.run()
+                outcome: Outcome = prepared.run()
             _raise_blocking(outcome)
             self._thread.do(lambda: self._threads.returned(number, outcome))
 
-        self._outside.begins(self._process, errand, arrives)
+        self._outside.begins(self._process, prepared, arrives)
 
-    def _start(self, number: int, errand: Errand) -> None:
+    def _start(self, number: int, prepared: PreparedCall) -> None:
         def ended(outcome: Outcome | None) -> None:
             self._tasks.pop(number, None)
             _raise_blocking(outcome)
@@ -164,12 +164,12 @@ class _Way:
 
         def arrives() -> None:
             if number in self._tasks:
-                cancel = self._loop.start(errand.run(), ended)
+                cancel = self._loop.start(prepared.run(), ended)
                 if number in self._tasks:  # it has not ended yet
                     self._tasks[number] = cancel
 
         self._tasks[number] = lambda: ended(None)  # cancelled before it arrives
-        self._outside.begins(self._process, errand, lambda: self._thread.do(arrives))
+        self._outside.begins(self._process, prepared, lambda: self._thread.do(arrives))
 
     def _interrupt(self, number: int) -> None:
         cancel = self._tasks.get(number)

@@ -15,10 +15,10 @@ from protocols.codec import pack
 from protocols.messages.cloud import CreateRoute, InstanceExists, ListRoutes
 from protocols.messages.outcomes import Done, Invalid, Outcome, Raised, Refused, ServerFailure
 from protocols.routes import Route, encode_route
-from runtime.calls.errands import Calls, Errand
+from runtime.calls.calling import Calls, PreparedCall
 from runtime.calls.pool import NOT_HELD
 from runtime.calls.threads import ThreadedCalls
-from runtime.cloud.calls import cloud_errand
+from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.fake import FakeCloud, FakeRoutes
 from runtime.faults.calls import FaultyCalls
 from runtime.scheduling.clock import SystemClock
@@ -111,10 +111,10 @@ def side(request: pytest.FixtureRequest) -> Iterator[Threads | Simulated]:
 
 
 def test_a_call_returns_at_once_and_has_one_outcome(side: Threads | Simulated) -> None:
-    side.calls.send(cloud_errand(side.cloud, EXISTS), side.take)
-    side.calls.send(cloud_errand(side.cloud, ListRoutes("c")), side.take)
+    side.calls.send(prepare_cloud_call(side.cloud, EXISTS), side.take)
+    side.calls.send(prepare_cloud_call(side.cloud, ListRoutes("c")), side.take)
     assert sorted(side.outcomes(2), key=repr) == [Done(b"[]"), Done(b"true")]
-    side.calls.send(cloud_errand(side.cloud, CREATE), side.take)
+    side.calls.send(prepare_cloud_call(side.cloud, CREATE), side.take)
     assert side.outcomes(1) == [Done(b"null")]
     assert len(side.cloud.routes.list("c")) == 1
 
@@ -125,10 +125,10 @@ def test_what_the_provider_raises_is_an_outcome(side: Threads | Simulated) -> No
             raise RuntimeError("rain")
 
     side.cloud.routes = Broken()
-    side.calls.send(cloud_errand(side.cloud, ListRoutes("c")), side.take)
+    side.calls.send(prepare_cloud_call(side.cloud, ListRoutes("c")), side.take)
     assert side.outcomes(1) == [ServerFailure("rain")]
     side.cloud.routes = None  # type: ignore[assignment]
-    side.calls.send(cloud_errand(side.cloud, ListRoutes("c")), side.take)
+    side.calls.send(prepare_cloud_call(side.cloud, ListRoutes("c")), side.take)
     assert [type(outcome) for outcome in side.outcomes(1)] == [Invalid]
 
 
@@ -139,17 +139,17 @@ def test_without_its_permit_a_call_does_not_begin(side: Threads | Simulated, way
     if way == "the tenure ended":
         tenure.end()
     permit = Permit(now) if way == "the time is over" else Permit(tenure=tenure)
-    side.calls.send(cloud_errand(side.cloud, CREATE), side.take, permit=permit)
+    side.calls.send(prepare_cloud_call(side.cloud, CREATE), side.take, permit=permit)
     assert side.outcomes(1) == [Refused(NOT_HELD)]
     assert not side.cloud.routes.list("c")
     tenure.extend(now + 100.0)
-    side.calls.send(cloud_errand(side.cloud, CREATE), side.take, permit=Permit(tenure=tenure))
+    side.calls.send(prepare_cloud_call(side.cloud, CREATE), side.take, permit=Permit(tenure=tenure))
     assert side.outcomes(1) == [Done(b"null")]
 
 
 def test_more_calls_than_there_are_threads_are_made_one_after_the_other(side: Threads | Simulated) -> None:
     for _ in range(40):
-        side.calls.send(cloud_errand(side.cloud, EXISTS), side.take, permit=ALWAYS)
+        side.calls.send(prepare_cloud_call(side.cloud, EXISTS), side.take, permit=ALWAYS)
     assert side.outcomes(40) == [Done(b"true")] * 40
     assert side.calls.hung() == []
 
@@ -157,8 +157,10 @@ def test_more_calls_than_there_are_threads_are_made_one_after_the_other(side: Th
 # Functions of controllers.
 
 
-def errand_of(function: Callable[..., Any], *args: Any, most: int | None = None, incarnation: int = 1) -> Errand:
-    return outside(function, *args, timeout=PATIENCE).errand(sender="c", incarnation=incarnation, most=most)
+def prepared_call(
+    function: Callable[..., Any], *args: Any, most: int | None = None, incarnation: int = 1
+) -> PreparedCall:
+    return outside(function, *args, timeout=PATIENCE).prepare(sender="c", incarnation=incarnation, most=most)
 
 
 class Ward:
@@ -200,11 +202,11 @@ def leave() -> None:
 def test_what_a_function_returns_or_raises_is_its_outcome(
     side: Threads | Simulated, function: Callable[..., Any], args: tuple[Any, ...], outcome: Outcome | str
 ) -> None:
-    side.calls.send(errand_of(function, *args), side.take)
+    side.calls.send(prepared_call(function, *args), side.take)
     (told,) = side.outcomes(1)
     assert (told.message if isinstance(told, Raised) else told) == outcome
-    side.calls.send(errand_of(len, "abc"), side.take)
-    side.calls.send(errand_of(Ward().stay, 0.0), side.take)
+    side.calls.send(prepared_call(len, "abc"), side.take)
+    side.calls.send(prepared_call(Ward().stay, 0.0), side.take)
     assert sorted(side.outcomes(2), key=repr) == [Done(pack(3)), Done(pack("well"))], "others go on"
 
 
@@ -212,7 +214,7 @@ def test_what_a_function_returns_or_raises_is_its_outcome(
 def test_async_functions_are_cancelled_and_what_waits_is_refused(side: Threads | Simulated, end: str) -> None:
     ward = Ward()
     for _ in range(3):
-        side.calls.send(errand_of(ward.stay, 5.0, most=2), side.take)
+        side.calls.send(prepared_call(ward.stay, 5.0, most=2), side.take)
     side.until(lambda: ward.under_way == 2)
     side.calls.cancel("c", 1)
     side.calls.cancel("another", 9)
@@ -223,14 +225,14 @@ def test_async_functions_are_cancelled_and_what_waits_is_refused(side: Threads |
     assert sorted(type(outcome).__name__ for outcome in side.outcomes(3)) == ["Refused", "Unknown", "Unknown"]
     side.until(lambda: ward.cancelled == 2)
     if end == "the system ends":
-        side.calls.send(errand_of(len, "a"), side.take)
-        side.calls.send(errand_of(ward.stay, 0.0), side.take)
+        side.calls.send(prepared_call(len, "a"), side.take)
+        side.calls.send(prepared_call(ward.stay, 0.0), side.take)
         assert [type(outcome) for outcome in side.outcomes(2)] == [Refused, Refused]
 
 
 def test_a_sender_has_no_more_calls_under_way_than_it_may(side: Threads | Simulated) -> None:
     ward = Ward()
     for _ in range(7):
-        side.calls.send(errand_of(ward.stay, 0.01, most=3), side.take)
+        side.calls.send(prepared_call(ward.stay, 0.01, most=3), side.take)
     assert side.outcomes(7) == [Done(pack("well"))] * 7
     assert ward.most == 3

@@ -47,7 +47,7 @@ from protocols.messages.lifecycle import (
 )
 from protocols.messages.outcomes import Settled
 from protocols.messages.watching import Subscribe, Synced, WatchEvents
-from runtime.calls.errands import Calls
+from runtime.calls.calling import Calls
 from runtime.scheduling.events_first import EventsFirst
 from runtime.scheduling.work_queue import WorkQueue
 from runtime.system.actor import WAKE_FRAME, Actor, Context

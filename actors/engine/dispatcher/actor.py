@@ -38,9 +38,9 @@ from protocols.messages.outcomes import (
     Settled,
 )
 from protocols.versions import own_version
-from runtime.calls.errands import Calls
+from runtime.calls.calling import Calls
 from runtime.client.api import Response, Transport
-from runtime.cloud.calls import cloud_errand
+from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.provider import CloudProvider
 from runtime.scheduling.limiters import TokenBucket
 from runtime.scheduling.permits import ALWAYS, Permit, Tenure
@@ -234,8 +234,8 @@ class Dispatcher(Actor):
             replies.settle(job, Refused("there is no way outside"))
             return
         if isinstance(command, Call):
-            errand = self._functions.errand(job.sender, job.incarnation, job.ticket, job.index)
-            if errand is None:
+            prepared = self._functions.prepare(job.sender, job.incarnation, job.ticket, job.index)
+            if prepared is None:
                 replies.settle(job, Refused("nobody waits for it any more"))
                 return
         elif self._cloud is None:
@@ -243,11 +243,11 @@ class Dispatcher(Actor):
             return
         else:
             assert isinstance(command, CLOUD_CALLS)
-            errand = cloud_errand(self._cloud, command, sender=job.sender, incarnation=job.incarnation)
+            prepared = prepare_cloud_call(self._cloud, command, sender=job.sender, incarnation=job.incarnation)
         self._ledger.sent(job.sender, job.passage)
         # It may wait for a thread: for how long, the pool says; whether it may begin then, the lease.
         permit = Permit(tenure=self._tenure) if self._limits.needs_lease else ALWAYS
-        calls.send(errand, lambda outcome: replies.settle_sent(job, outcome), permit=permit)
+        calls.send(prepared, lambda outcome: replies.settle_sent(job, outcome), permit=permit)
 
     def _attach(self, name: str, incarnation: int) -> None:
         self._current[name] = incarnation

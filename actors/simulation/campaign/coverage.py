@@ -28,7 +28,7 @@ from protocols.messages.commands import (
     Update,
 )
 from protocols.messages.outcomes import Settled
-from runtime.calls.errands import Errand
+from runtime.calls.calling import PreparedCall
 from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from runtime.simulation.network import Scope
 from runtime.simulation.world import next_frame
@@ -221,7 +221,7 @@ class StepsOfRun:
         match at:
             case Scope(client=client):
                 return [(self._clients.get(client, client), _step_of_request(at))]
-            case Errand(command=command, sender=sender):
+            case PreparedCall(command=command, sender=sender):
                 return [(_named(sender), step_of(command))]
             case Actor():
                 return self._steps_of_message(process, actor, next_frame(at))

@@ -14,7 +14,7 @@ from protocols.messages.cloud import ListRoutes
 from protocols.messages.outcomes import Done, Outcome, ServerFailure
 from protocols.objects import annotations_of, name_of
 from protocols.resources import LEASES, NODES
-from runtime.cloud.calls import cloud_errand
+from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.vocabulary import parse_faults
@@ -106,6 +106,6 @@ def test_calls_into_a_cloud_meet_faults_too(cluster: SimulatedCluster, log: Any)
     calls, cloud = live.way_out(SimulatedCalls(clock=cluster.clock)), FakeCloud()
     outcomes: list[Outcome] = []
     for _ in range(2):
-        calls.send(cloud_errand(cloud, ListRoutes("c")), outcomes.append)
+        calls.send(prepare_cloud_call(cloud, ListRoutes("c")), outcomes.append)
         cluster.run_for(1)
     assert outcomes == [ServerFailure("injected: the cloud returned 500"), Done(b"[]")]

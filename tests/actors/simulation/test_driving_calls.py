@@ -11,7 +11,7 @@ from actors.simulation.driving import Bench, drive, returned
 from protocols.messages.outcomes import CommandFailed, Unknown
 from protocols.objects import Key
 from protocols.resources import PODS
-from runtime.calls.errands import raised
+from runtime.calls.calling import raised
 
 
 class Asking:

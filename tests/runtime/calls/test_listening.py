@@ -27,7 +27,7 @@ class Rig:
         self._log = log
 
     def listener(self, listen: Listen) -> Listener:
-        return Listener("c/one", listen, ears=self.calls, clock=self.clock, log=self._log)
+        return Listener("c/one", listen, host=self.calls, clock=self.clock, log=self._log)
 
     def key(self) -> Any:
         return self.keys.get(timeout=PATIENCE)

@@ -7,9 +7,9 @@ import pytest
 from protocols.messages.cloud import CloudCall, CreateRoute, InstanceExists, ListRoutes
 from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
 from protocols.routes import Route, encode_route
-from runtime.calls.errands import HungCall
+from runtime.calls.calling import HungCall
 from runtime.calls.pool import NOT_HELD, CallPool, PoolLimits
-from runtime.cloud.calls import cloud_errand
+from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.fake import FakeCloud
 from runtime.scheduling.permits import ALWAYS, Permit, Tenure
 from runtime.simulation.clock import VirtualClock
@@ -33,13 +33,13 @@ class Workers:
         def take(outcome: Outcome) -> None:
             self.outcomes.append((self.clock.monotonic(), outcome))
 
-        return self.pool.add(cloud_errand(CLOUD, call), take, permit)
+        return self.pool.add(prepare_cloud_call(CLOUD, call), take, permit)
 
     def begun(self, call: CloudCall = EXISTS) -> int:
         number = self.add(call)
-        errand = self.pool.begin(number)
-        assert errand is not None
-        assert errand.command == call
+        prepared = self.pool.begin(number)
+        assert prepared is not None
+        assert prepared.command == call
         return number
 
     def wait(self, seconds: float) -> None:

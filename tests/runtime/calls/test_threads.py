@@ -13,7 +13,7 @@ from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
 from protocols.routes import Route, encode_route
 from runtime.calls.pool import NOT_HELD, PoolLimits
 from runtime.calls.threads import ThreadedCalls
-from runtime.cloud.calls import cloud_errand
+from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.fake import FakeCloud, FakeRoutes
 from runtime.scheduling.permits import ALWAYS, Permit, Tenure
 from runtime.simulation.clock import VirtualClock
@@ -46,7 +46,7 @@ class Rig:
         self.outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
 
     def send(self, call: CloudCall, *, permit: Permit = ALWAYS) -> None:
-        self.calls.send(cloud_errand(self.cloud, call), self.outcomes.put, permit=permit)
+        self.calls.send(prepare_cloud_call(self.cloud, call), self.outcomes.put, permit=permit)
 
     def hang(self, calls: int = 1) -> None:
         for _ in range(calls):

@@ -7,7 +7,7 @@ import pytest
 from protocols.messages.cloud import CloudCall, CreateRoute, DeleteLoadBalancer, InstanceExists, ListRoutes
 from protocols.messages.outcomes import Conflict, Done, Outcome, ServerFailure, Throttled, Unknown
 from protocols.routes import Route, encode_route
-from runtime.cloud.calls import cloud_errand
+from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import parse_faults
@@ -31,8 +31,8 @@ class Way:
         self.told: list[tuple[float, Outcome]] = []
 
     def create_route(self) -> list[tuple[float, Outcome]]:
-        errand = cloud_errand(self.cloud, ROUTE)
-        self.way.send(errand, lambda outcome: self.told.append((self.clock.monotonic(), outcome)))
+        prepared = prepare_cloud_call(self.cloud, ROUTE)
+        self.way.send(prepared, lambda outcome: self.told.append((self.clock.monotonic(), outcome)))
         while (alarm := self.clock.next_alarm()) is not None:
             self.clock.advance_to(alarm)
             self.clock.sound_due()
@@ -78,7 +78,7 @@ def test_a_fault_strikes_the_calls_that_it_is_about() -> None:
 
 def test_scopes_of_calls() -> None:
     def scope_of(call: CloudCall) -> tuple[str, str]:
-        return cloud_errand(FakeCloud(), call).scope
+        return prepare_cloud_call(FakeCloud(), call).scope
 
     assert scope_of(InstanceExists(NODE)) == ("instances", "n1")
     assert scope_of(ListRoutes("c")) == ("routes", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from protocols.messages.cloud import InstanceExists
 from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
-from runtime.cloud.calls import cloud_errand
+from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import parse_faults
@@ -12,7 +12,7 @@ from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.clock import VirtualClock
 
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')
-CALL = cloud_errand(FakeCloud(), EXISTS)
+CALL = prepare_cloud_call(FakeCloud(), EXISTS)
 
 
 def run_until(clock: VirtualClock, when: float) -> None:
