@@ -17,7 +17,7 @@ from actors.options import Check, ControllerOptions, Options
 from actors.options.controller_names import is_enabled
 from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.reconciler import Running
-from actors.reconciliation.watches import Read, Watch
+from actors.reconciliation.watches import Read, Selecting, Watch
 from protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from protocols.objects import Object
 from protocols.resources import Resource
@@ -323,7 +323,7 @@ class ControllerSpec:
         return tuple(dict.fromkeys(one.resource for one in self.selecting))
 
     @property
-    def selecting(self) -> tuple[Watch[Any] | Read, ...]:
+    def selecting(self) -> tuple[Selecting, ...]:
         """What says which objects of a resource it sees: its watches and reads, in the order named."""
         return (*self.watches, *(one if isinstance(one, Read) else Read(one) for one in self.reads))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from actors.options import Options
 from protocols.messages.watching import EVERYTHING, EventType, Interest, WatchEvent
@@ -104,24 +104,17 @@ class _MetadataChange(Change):
 
 
 @dataclass(frozen=True, slots=True)
-class Watch(Generic[K_co]):
-    """Which keys, of type K_co, a change of this resource concerns.
+class Selecting:
+    """Which objects of a resource there are for a controller, and for its lister.
 
-    `to` runs for every change that meets the interest: it must be cheap and must not raise on a malformed object (if it
-    does, that change is reported and skipped). interest: decided by the informer, for all watches at once; a change
-    that does not meet it costs this controller nothing. It may let through more than `to` needs, never less.
-
-    The rest says which objects there are for it, and for the controller's lister. An object that enters is ADDED, one
-    that leaves is DELETED. Nothing else is asked of the server, unless another controller needs more: then one table
-    serves both, and each sees what it asked for.
+    An object that enters is ADDED, one that leaves is DELETED. Nothing else is asked of the server, unless another
+    controller needs more: then one table serves both, and each sees what it asked for.
     labels, fields: selectors, as in `kubectl get -l app=web --field-selector=metadata.name=x`.
     namespaces: a tuple, or a function of the options that returns some; None is all.
     metadata_only: of each object its metadata; it has no facts.
     """
 
     resource: Resource
-    to: Callable[[Change, Tables], Iterable[K_co]]
-    interest: Interest = EVERYTHING
     _: KW_ONLY
     labels: str = ""
     fields: str = ""
@@ -129,12 +122,15 @@ class Watch(Generic[K_co]):
     metadata_only: bool = False
 
     def __post_init__(self) -> None:
-        """Raises TypeError on a resource that is none, and a `to` that cannot be called; TypeError or ValueError on
-        selectors and namespaces that are none.
+        """Raises TypeError on a resource that is none; TypeError or ValueError on selectors and namespaces that are
+        none.
         """
-        _check_selected(self)
-        if not callable(self.to):
-            raise TypeError(f"watch of {self.resource}: to is a function, not {self.to!r}")
+        if not isinstance(self.resource, Resource):
+            raise TypeError(f"a {type(self).__name__.lower()} is of a Resource, not of {self.resource!r}")
+        if not callable(self.namespaces):
+            _ = self.selection
+        elif not self.resource.namespaced:
+            raise ValueError(f"{self.resource} are in no namespace, and namespaces of a watch are given")
 
     @property
     def is_restricted(self) -> bool:
@@ -144,78 +140,50 @@ class Watch(Generic[K_co]):
     @property
     def selection(self) -> Selection:
         """Raises TypeError while its namespaces are a function."""
-        return _selection_of(self)
+        if not self.is_restricted:
+            return WHOLE
+        if callable(self.namespaces):
+            raise TypeError(f"namespaces of a watch of {self.resource} depend on options")
+        return read_selection(
+            self.resource,
+            labels=self.labels,
+            fields=self.fields,
+            namespaces=self.namespaces,
+            metadata_only=self.metadata_only,
+        )
 
     def resolved(self, options: Options) -> Self:
         """With its namespaces as these options have them. Raises TypeError or ValueError on what are none."""
-        return _resolved(self, options)
+        if not callable(self.namespaces):
+            return self
+        found = self.namespaces(options)
+        if isinstance(found, str):
+            raise TypeError(f"namespaces of a watch of {self.resource}: expected some or None, got the text {found!r}")
+        return replace(self, namespaces=None if found is None else tuple(found))
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A resource that a controller reads without being woken by it, and which of its objects: as in Watch."""
+class Read(Selecting):
+    """A resource that a controller reads without being woken by it."""
 
-    resource: Resource
-    _: KW_ONLY
-    labels: str = ""
-    fields: str = ""
-    namespaces: Namespaces = None
-    metadata_only: bool = False
+
+@dataclass(frozen=True, slots=True)
+class Watch(Selecting, Generic[K_co]):
+    """Which keys, of type K_co, a change of this resource concerns; the objects are selected as in Selecting.
+
+    `to` runs for every change that meets the interest: it must be cheap and must not raise on a malformed object (if it
+    does, that change is reported and skipped). interest: decided by the informer, for all watches at once; a change
+    that does not meet it costs this controller nothing. It may let through more than `to` needs, never less.
+    """
+
+    to: Callable[[Change, Tables], Iterable[K_co]]
+    interest: Interest = EVERYTHING
 
     def __post_init__(self) -> None:
-        """Raises as Watch."""
-        _check_selected(self)
-
-    @property
-    def is_restricted(self) -> bool:
-        """As Watch.is_restricted."""
-        return bool(self.labels or self.fields or self.metadata_only or self.namespaces is not None)
-
-    @property
-    def selection(self) -> Selection:
-        """As Watch.selection."""
-        return _selection_of(self)
-
-    def resolved(self, options: Options) -> Self:
-        """As Watch.resolved."""
-        return _resolved(self, options)
-
-
-Selecting = Watch[Any] | Read
-S = TypeVar("S", bound=Selecting)
-
-
-def _check_selected(one: Selecting) -> None:
-    if not isinstance(one.resource, Resource):
-        raise TypeError(f"a {type(one).__name__.lower()} is of a Resource, not of {one.resource!r}")
-    if callable(one.namespaces):
-        if not one.resource.namespaced:
-            raise ValueError(f"{one.resource} are in no namespace, and namespaces of a watch are given")
-        return
-    _selection_of(one)
-
-
-def _selection_of(one: Selecting) -> Selection:
-    if not (one.labels or one.fields or one.metadata_only) and one.namespaces is None:
-        return WHOLE
-    if callable(one.namespaces):
-        raise TypeError(f"namespaces of a watch of {one.resource} depend on options")
-    return read_selection(
-        one.resource,
-        labels=one.labels,
-        fields=one.fields,
-        namespaces=one.namespaces,
-        metadata_only=one.metadata_only,
-    )
-
-
-def _resolved(one: S, options: Options) -> S:
-    if not callable(one.namespaces):
-        return one
-    found = one.namespaces(options)
-    if isinstance(found, str):
-        raise TypeError(f"namespaces of a watch of {one.resource}: expected some or None, got the text {found!r}")
-    return replace(one, namespaces=None if found is None else tuple(found))
+        """Raises TypeError on a `to` that cannot be called, and as Selecting."""
+        Selecting.__post_init__(self)
+        if not callable(self.to):
+            raise TypeError(f"watch of {self.resource}: to is a function, not {self.to!r}")
 
 
 def itself(change: Change, _tables: Tables) -> Iterable[Key]:
