@@ -220,14 +220,8 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
     )
     now, tenure = assembly.clock.monotonic(), Tenure()
     own = _own_limits(specs)
-    buckets = {
-        client: TokenBucket(
-            qps=limits.qps if (qps := own.get(client, NO_OWN)[0]) is None else qps,
-            burst=limits.burst if (burst := own.get(client, NO_OWN)[1]) is None else burst,
-            now=now,
-        )
-        for client in dict.fromkeys([*(_client(spec) for spec in specs if spec.name in enabled), *own])
-    }
+    clients = dict.fromkeys([*(_client(spec) for spec in specs if spec.name in enabled), *own])
+    buckets = {client: _bucket(own.get(client, NO_OWN), limits, now) for client in clients}
     assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
     if assembly.calls is not None:
         assembly.metrics.gauge(HUNG_CALLS).read_from(partial(_hung_calls, assembly.calls))
@@ -251,6 +245,11 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
 
 
 NO_OWN: tuple[float | None, int | None] = (None, None)
+
+
+def _bucket(own: tuple[float | None, int | None], limits: DispatchLimits, now: float) -> TokenBucket:
+    qps, burst = own
+    return TokenBucket(qps=limits.qps if qps is None else qps, burst=limits.burst if burst is None else burst, now=now)
 
 
 def _own_limits(specs: Iterable[ControllerSpec]) -> dict[str, tuple[float | None, int | None]]:
