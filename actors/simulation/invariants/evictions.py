@@ -12,6 +12,7 @@ from typing import Any
 from actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.knowledge import handling_delay
 from actors.simulation.invariants.node_views import LIFECYCLE, Views, no_execute
 from actors.simulation.invariants.observing import Committed, Fail, Observation, ProcessStarted, Submitted
 from protocols.messages.commands import Delete, Patch, Submit
@@ -31,7 +32,8 @@ class TaintsWithinTheRate:
     """node-lifecycle taints nodes NoExecute no faster than their zone's rate allows, and none where that is 0.
 
     A turn may be taken late, so that the next one follows closely: over any time at most one more node is tainted than
-    the rate allows in that time from a full bucket of one.
+    the rate allows in that time from a full bucket of one. A process that goes on after a pause may take a turn before
+    its next pass, as upstream: what it knew before the pause is no older to it.
     """
 
     name = "zones are evicted at their rate"
@@ -39,6 +41,7 @@ class TaintsWithinTheRate:
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock = cluster.clock
         self._views = Views(cluster, limits)
+        self._old = OLD + handling_delay(cluster.injector.faults)
         self._tainted_at: dict[str, float] = {}  # on the server, by uid
         self._asked: dict[
             str, tuple[int, dict[str, tuple[str, float]]]
@@ -81,7 +84,7 @@ class TaintsWithinTheRate:
             asked = {}
         asked[facts.uid] = (zone, now)
         self._asked[process] = submit.incarnation, asked
-        if view.highest_rate(zone, now - OLD) == 0:
+        if view.highest_rate(zone, now - self._old) == 0:
             fail(f"{command.key} is tainted, and the eviction rate of {zone} is 0")
             return
         times = {uid: when for uid, (where, when) in asked.items() if where == zone}
@@ -89,7 +92,7 @@ class TaintsWithinTheRate:
             if entry.facts.zone == zone and entry.facts.no_execute and entry.uid not in times:
                 times[entry.uid] = self._tainted_at.get(entry.uid, now)
         for first in sorted(times.values()):
-            allowed = int(view.highest_rate(zone, first - OLD) * (now - first + ROUNDING)) + 2
+            allowed = int(view.highest_rate(zone, first - self._old) * (now - first + ROUNDING)) + 2
             tainted = sum(1 for when in times.values() if when >= first)
             if tainted > allowed:
                 fail(f"{command.key} is one of {tainted} nodes of {zone} tainted within {now - first:.3f} s")

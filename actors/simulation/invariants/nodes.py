@@ -8,6 +8,7 @@ from actors.app.system import ControllerSystem
 from actors.controllers.nodes.pod_garbage_collector import QUARANTINE, is_out_of_service
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.knowledge import handling_delay
 from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted
 from protocols.messages.cloud import DeleteRoute
 from protocols.messages.commands import Delete
@@ -112,6 +113,7 @@ class RoutesOfNodesStay:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock, self._truth = cluster.clock, Truth(cluster)
+        self._young = YOUNG + handling_delay(cluster.injector.faults)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -128,7 +130,7 @@ class RoutesOfNodesStay:
         node = self._truth.nodes.get(route.node)
         if node is None or route.destination not in pod_ranges(node):
             return
-        if self._clock.monotonic() - self._truth.ranges_since[route.node] > YOUNG:
+        if self._clock.monotonic() - self._truth.ranges_since[route.node] > self._young:
             fail(f"the route to {route.destination} is deleted, which {route.node} holds")
 
 

@@ -17,6 +17,7 @@ from protocols.nodes import lease_facts, node_facts
 from protocols.objects import Object, encode_object
 from protocols.resources import LEASES, NODES, Resource
 from protocols.times import format_time
+from runtime.faults.vocabulary import parse_faults
 from runtime.simulation.clock import VirtualClock
 from runtime.tables.table import Table
 from tests.support.objects import lease, node, stored, taint
@@ -45,14 +46,14 @@ GIVEN_UP, READY = (Done(encode_object(zoned("a3", ready, 9))) for ready in ("Unk
 class Judged:
     """One process and what its tables show; the invariant, and what it says."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: str = "") -> None:
         self._tables = {NODES.id: Table(NODES, derive=node_facts), LEASES.id: Table(LEASES, derive=lease_facts)}
         self._writers = {resource: table.claim() for resource, table in self._tables.items()}
         self.show(NODES, *(zoned(name, ready) for name, ready in NODES_OF_BOTH.items()))
         self.show(LEASES, renewed(1))
         self._system: Any = SimpleNamespace(tables=self._tables)
         self._clock, self._texts = VirtualClock(), list[str]()
-        cluster: Any = SimpleNamespace(clock=self._clock)
+        cluster: Any = SimpleNamespace(clock=self._clock, injector=SimpleNamespace(faults=parse_faults(faults)))
         self._invariant = TaintsWithinTheRate(cluster, LIMITS)
         self._invariant.observe(ProcessStarted("manager", self._system), self._texts.append)
 
@@ -144,3 +145,18 @@ def test_what_was_returned_is_forgotten_where_the_table_shows_something_newer(ju
     judged.show(NODES, zoned("a3", "True", 10))
     judged.later(OLD + 1)
     assert judged.tainted() == NO_RATE
+
+
+@pytest.mark.parametrize(
+    ("faults", "wrong"),
+    [("", NO_RATE), ("process-paused 1..20 process=manager", [])],
+    ids=["it had its passes meanwhile", "it was paused"],
+)
+def test_a_turn_may_be_taken_as_soon_as_a_paused_process_goes_on(faults: str, wrong: list[str]) -> None:
+    """Its zone has lost its rate meanwhile, and no pass has been since: upstream taints the node as well."""
+    judged = Judged(faults)
+    judged.show(NODES, zoned("a3", "Unknown", 6))
+    judged.settled(LABELS, CUT_OFF)
+    judged.show(NODES, zoned("a3", "True", 7))
+    judged.later(OLD / 2 + 1)
+    assert judged.tainted() == wrong
