@@ -12,10 +12,12 @@ import os
 import sys
 from pathlib import Path
 
+from tests.bench import counts
 from tests.bench.measurements import BENCHES, Bench, Start
 from tests.bench.nodes import simulated_nodes
 from tests.bench.processes import embedded_cluster, has_assets, our_manager, real_cluster, real_manager
 from tests.bench.report import Report
+from tests.bench.scenes import SCENES
 from tests.bench.simulator import simulated_seconds
 
 
@@ -29,11 +31,33 @@ def simulator(report: Report) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="run-bench", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join([*BENCHES, 'simulator'])}; all if none"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join([*BENCHES, 'simulator'])}; all of these if none, or counts",
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, help="also write the figures there")
+    of_counts = parser.add_argument_group("counts", "`run-bench counts` counts what the hot path does, as CI checks it")
+    of_counts.add_argument("--accept", metavar="WHY", help="record what is counted, for this version of Python")
+    of_counts.add_argument(
+        "--where", metavar="SCENE", action="append", default=[], help="show the functions of a scene"
+    )
+    of_counts.add_argument(
+        "--instructions",
+        metavar="SCENE",
+        action="append",
+        default=[],
+        help="count the processor's instructions, by its own counter or by valgrind (a minute)",
+    )
     arguments = parser.parse_args()
+    if arguments.names == ["counts"]:
+        unknown = {*arguments.where, *arguments.instructions} - set(SCENES)
+        if unknown:
+            parser.error(f"no such scene: {', '.join(sorted(unknown))}; there are {', '.join(SCENES)}")
+        return counts.run(reason=arguments.accept, where=arguments.where, exact=arguments.instructions)
+    if arguments.accept is not None or arguments.where or arguments.instructions:
+        parser.error("--accept, --where and --instructions go with `run-bench counts`")
     chosen = arguments.names or [*BENCHES, "simulator"]
     unknown = set(chosen) - {*BENCHES, "simulator"}
     if unknown:

@@ -1,0 +1,21 @@
+"""Runs what is counted: in a process of its own, in which nothing is different from one run to the next."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# Whatever else is in the environment (of coverage, of a debugger, of Python itself) decides nothing here.
+KEPT = ("HOME", "LANG", "LC_ALL", "PATH", "SYSTEMROOT", "TMPDIR", "TZ", "VIRTUAL_ENV")
+
+
+def isolated(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Hashes are the same each time."""
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    environment |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        list(argv), cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )

@@ -1,0 +1,385 @@
+"""Pieces of work of the hot path, each small and the same in every run, for `bin/run-bench counts`.
+
+The actors are those of a real manager; what they talk to is a server that does as little as will do, and is not
+counted. Everything is in one thread, on virtual time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import orjson
+
+from actors.app.system import ControllerSystem
+from actors.controllers.workloads.replicaset import SPEC
+from actors.engine.informer import Informer, InformerLimits
+from actors.options import Options
+from actors.reconciliation.derived import new_table
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.workloads.actions import workload
+from protocols.codec import encode
+from protocols.messages.watching import EVERYTHING, Streamed, Subscribe
+from protocols.resources import DEPLOYMENTS, PODS
+from protocols.watch_lines import INITIAL_EVENTS_END
+from runtime.apiserver.server import ApiServer
+from runtime.apiserver.storage.store import MemoryStore
+from runtime.client.api import Request, Response
+from runtime.logs.standard_log import quiet_log
+from runtime.simulation.world import World
+from runtime.system.actor import Actor
+from runtime.system.actor_system import ActorSpec, ActorSystem
+
+PODS_PATH = "/api/v1/namespaces/default/pods"
+OWNER = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "name": "web",
+    "uid": "uid-web",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+CONTAINER = {
+    "name": "c",
+    "image": "registry.example/web:1",
+    "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "imagePullPolicy": "IfNotPresent",
+}
+
+
+EVENTS, KEYS, CREATED, STATUSES, REQUESTS, RESTING = 100, 20, 64, 10, 50, 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Work that can be repeated.
+
+    units: in one call of `act`. system: whose messages are counted. whole: the simulator itself is counted too.
+    """
+
+    act: Callable[[], None]
+    units: int
+    system: ActorSystem | None = None
+    whole: bool = False
+
+
+# What stands in for the world. The functions of this file are not counted.
+
+
+class Canned:
+    """A server of ReplicaSets and pods. `answer` stores what it was sent, and shows it to the watches."""
+
+    def __init__(self) -> None:
+        self.version = 100
+        self.objects: dict[str, dict[str, dict[str, Any]]] = {"pods": {}, "replicasets": {}}
+        self._asked: list[tuple[Request, Callable[[Response], None]]] = []
+        self._watches: list[tuple[str, Callable[[bytes], None]]] = []
+
+    trouble = None  # see runtime.client.api.Breakable
+
+    def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
+        self._asked.append((request, on_response))
+
+    def watch(self, request: Request, *, client: str, on_lines: Any, on_end: Any) -> Canned:
+        plural = request.path.rpartition("/")[2]
+        self._watches.append((plural, on_lines))
+        end = {"metadata": {"resourceVersion": str(self.version), "annotations": {INITIAL_EVENTS_END: "true"}}}
+        known = [line("ADDED", one) for one in self.objects.get(plural, {}).values()]
+        on_lines(b"".join([*known, line("BOOKMARK", end)]))
+        return self
+
+    def cancel(self) -> None:
+        pass
+
+    def put(self, plural: str, obj: dict[str, Any]) -> dict[str, Any]:
+        """Store it, and show it to the watches."""
+        self.version += 1
+        known = self.objects[plural].get(obj["metadata"]["name"])
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[plural][obj["metadata"]["name"]] = obj
+        text = line("MODIFIED" if known else "ADDED", obj)
+        for watched, on_lines in self._watches:
+            if watched == plural:
+                on_lines(text)
+        return obj
+
+    def answer(self) -> int:
+        """Carry out what was asked; returns how many that were. Each answer comes before the event."""
+        asked, self._asked = self._asked, []
+        for request, on_response in asked:
+            plural = next((one for one in self.objects if f"/{one}" in request.path), "")
+            if not plural:  # an event
+                on_response(Response(status=201, body=request.body))
+                continue
+            obj = orjson.loads(request.body)
+            if request.method == "POST":
+                obj = pod(obj["metadata"]["name"])
+            obj["metadata"]["resourceVersion"] = str(self.version + 1)
+            on_response(Response(status=200, body=orjson.dumps(obj)))
+            self.put(plural, obj)
+        return len(asked)
+
+
+def line(type: str, obj: dict[str, Any]) -> bytes:
+    return orjson.dumps({"type": type, "object": obj}) + b"\n"
+
+
+def pod(name: str, *, ready: bool = False) -> dict[str, Any]:
+    status: dict[str, Any] = {"phase": "Pending", "qosClass": "Burstable"}
+    if ready:
+        condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        status = {"phase": "Running", "qosClass": "Burstable", "conditions": [condition]}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {
+            "namespace": "default",
+            "name": name,
+            "generateName": "web-",
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"app": "web"},
+            "ownerReferences": [OWNER],
+        },
+        "spec": {
+            "containers": [CONTAINER],
+            "restartPolicy": "Always",
+            "schedulerName": "default-scheduler",
+            "terminationGracePeriodSeconds": 30,
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "operator": "Exists"}],
+        },
+        "status": status,
+    }
+
+
+def replica_set(replicas: int, *, created: int) -> dict[str, Any]:
+    """created: pods that it has, as its status says."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [CONTAINER]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    status = {"replicas": created, "fullyLabeledReplicas": created, "observedGeneration": 1, "terminatingReplicas": 0}
+    meta = {"namespace": "default", "name": "web", "uid": "uid-web", "generation": 1, "resourceVersion": "1"}
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec, "status": status}
+
+
+class Manager:
+    """A real one, with the ReplicaSet controller, and one set with so many pods."""
+
+    def __init__(self, pods: int) -> None:
+        self.world = World(log=quiet_log())
+        process = self.world.process("manager")
+        self.server = Canned()
+        for number in range(pods):
+            self.server.put("pods", pod(f"web-{number:05}"))
+        self.server.put("replicasets", replica_set(pods, created=pods))
+        options = Options()
+        self.system = ControllerSystem(
+            transport=self.server,  # type: ignore[arg-type]
+            log=quiet_log(),
+            controllers=[SPEC],
+            options=replace(options, client_limits=replace(options.client_limits, qps=-1.0)),
+            clock=process.clock,
+            spawner=process,
+            seed=1,
+        )
+        self.system.start()
+        self.settle(1.0)
+
+    def settle(self, seconds: float = 0.0) -> None:
+        """Until nobody has anything to say."""
+        self.world.run_for(seconds)
+        while self.server.answer():
+            self.world.run_for(0)
+
+
+class Deaf(Actor):
+    """Is sent everything, and does nothing."""
+
+    def receive(self, message: Any) -> None:
+        pass
+
+
+class Silence:
+    """A server that says nothing of itself."""
+
+    def send(self, request: Request, **_: Any) -> None:
+        pass
+
+    def watch(self, request: Request, **_: Any) -> Silence:
+        return self
+
+    def cancel(self) -> None:
+        pass
+
+
+# The scenes.
+
+
+def events(*, burst: int) -> Scene:
+    """A change of a pod comes by a watch, into the table, and to one subscriber; so many lines come at once."""
+    world = World(log=quiet_log())
+    system = world.system()
+    informer = partial(Informer, table=new_table(PODS), transport=Silence(), limits=InformerLimits(), seed=1)
+    system.spawn(ActorSpec(name="informer", build=informer))
+    system.spawn(ActorSpec(name="subscriber", build=Deaf))
+    system.tell("informer", Subscribe("subscriber", (EVERYTHING,)))
+    world.run_for(0)
+    stream = system.incarnation("informer") * 1_000_000 + 1
+    names = [f"web-{number:05}" for number in range(EVENTS)]
+    known = [line("ADDED", pod(name)) for name in names]
+    end = {"metadata": {"resourceVersion": "1", "annotations": {INITIAL_EVENTS_END: "true"}}}
+    system.deliver("informer", encode(Streamed(stream, b"".join([*known, line("BOOKMARK", end)]))), sender="server")
+    world.run_for(0)
+    version = 1
+
+    def act() -> None:
+        nonlocal version
+        for first in range(0, EVENTS, burst):
+            lines = []
+            for name in names[first : first + burst]:
+                version += 1
+                changed = pod(name, ready=version % 2 == 0)
+                changed["metadata"]["resourceVersion"] = str(version)
+                lines.append(line("MODIFIED", changed))
+            system.deliver("informer", encode(Streamed(stream, b"".join(lines))), sender="server")
+            world.run_for(0)
+
+    return Scene(act=act, units=EVENTS, system=system)
+
+
+def nothing_to_do() -> Scene:
+    """A ReplicaSet of 20 pods is reconciled, and is as it should be."""
+    manager = Manager(20)
+
+    def act() -> None:
+        for _ in range(KEYS):
+            manager.system.enqueue(SPEC.name, "default/web")
+            manager.settle()
+
+    return Scene(act=act, units=KEYS, system=manager.system.actors)
+
+
+def pods_are_created() -> Scene:
+    """A ReplicaSet is scaled up: commands, their outcomes, the events about them, the pods' own watch events, and the
+    status that follows; for one pod of those.
+    """
+    manager = Manager(0)
+    replicas = 0
+
+    def act() -> None:
+        nonlocal replicas
+        replicas += CREATED
+        changed = replica_set(replicas, created=replicas - CREATED)
+        manager.server.put("replicasets", changed)
+        manager.settle()
+        there = len(manager.server.objects["pods"])
+        if there != replicas:
+            raise RuntimeError(f"{there} pods of {replicas}")
+
+    return Scene(act=act, units=CREATED, system=manager.system.actors)
+
+
+def status_is_written() -> Scene:
+    """A pod of 20 becomes ready, or ceases to be: its event, a reconciliation, the status, and its own event."""
+    manager = Manager(20)
+    ready = False
+
+    def act() -> None:
+        nonlocal ready
+        ready = not ready
+        for number in range(STATUSES):
+            manager.server.put("pods", pod(f"web-{number:05}", ready=ready))
+            manager.settle()
+        said = manager.server.objects["replicasets"]["web"]["status"].get("readyReplicas", 0)
+        if said != (STATUSES if ready else 0):
+            raise RuntimeError(f"the status says {said} ready pods")
+
+    return Scene(act=act, units=STATUSES, system=manager.system.actors)
+
+
+class _StoppedClock:
+    def now(self) -> float:
+        return 1.8e9
+
+
+class _Core:
+    """The embedded API server's, with a ReplicaSet whose pods are created; it would collect those of none."""
+
+    def __init__(self) -> None:
+        self.server = ApiServer(store=MemoryStore(), clock=_StoppedClock())  # type: ignore[arg-type]
+        owner = replica_set(1, created=0)
+        owner["metadata"] = {"name": "web"}
+        path = "/apis/apps/v1/namespaces/default/replicasets"
+        answer = self.must(Request(method="POST", path=path, body=orjson.dumps(owner)))
+        self._uid = orjson.loads(answer.body)["metadata"]["uid"]
+
+    def must(self, request: Request) -> Response:
+        response = self.server.handle(request)
+        if response.status not in (200, 201):
+            raise RuntimeError(response.body.decode())
+        return response
+
+    def create(self, number: int) -> Request:
+        body = pod(f"web-{number:05}")
+        del body["status"]
+        for field in ("uid", "resourceVersion", "creationTimestamp"):
+            del body["metadata"][field]
+        body["metadata"]["ownerReferences"] = [{**OWNER, "uid": self._uid}]
+        return Request(method="POST", path=PODS_PATH, body=orjson.dumps(body))
+
+
+def server_creates() -> Scene:
+    """The embedded API server's core creates a pod."""
+    core = _Core()
+    made = 0
+
+    def act() -> None:
+        nonlocal made
+        for number in range(made, made + REQUESTS):
+            core.must(core.create(number))
+        made += REQUESTS
+
+    return Scene(act=act, units=REQUESTS)
+
+
+def server_gets() -> Scene:
+    """The embedded API server's core is asked for a pod."""
+    core = _Core()
+    core.must(core.create(0))
+    get = Request(method="GET", path=f"{PODS_PATH}/web-00000")
+
+    def act() -> None:
+        for _ in range(REQUESTS):
+            core.must(get)
+
+    return Scene(act=act, units=REQUESTS)
+
+
+def rest() -> Scene:
+    """One simulated second of a whole cluster in which nothing happens: all controllers, 3 nodes, 3 pods."""
+    cluster = SimulatedCluster(log=quiet_log())
+    cluster.hollow_nodes()
+    manager = cluster.manager()
+    cluster.create(DEPLOYMENTS, workload(DEPLOYMENTS, "web", 3, "v0"))
+    cluster.run_for(60.0)
+
+    def act() -> None:
+        cluster.run_for(RESTING)
+
+    return Scene(act=act, units=RESTING, system=manager.actors, whole=True)
+
+
+SCENES: dict[str, Callable[[], Scene]] = {
+    "a watch event": partial(events, burst=1),
+    "a watch event in a burst": partial(events, burst=100),
+    "a reconciliation that decides nothing": nothing_to_do,
+    "a pod created": pods_are_created,
+    "a status written": status_is_written,
+    "a create in the server's core": server_creates,
+    "a get in the server's core": server_gets,
+    "a simulated second at rest": rest,
+}
