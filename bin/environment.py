@@ -3,6 +3,8 @@
     python3 bin/environment.py [EXTRA]                  # prints the path of its Python. EXTRA: as in setup.cfg, or ""
     python3 bin/environment.py EXTRA -- COMMAND ...     # becomes the command; `python` is the environment's
 
+bin/launch.py does the latter where nothing has changed since, at a fraction of the cost.
+
 For the launchers beside this file. Standard library only, and no syntax newer than Python 3.6's, so that an old
 Python gets to say what is wrong.
 
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 OLDEST = (3, 11)
@@ -29,6 +32,9 @@ SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 EXTRAS = ("", "dev")
 LAYOUT = b"2"  # of an environment; another one means: make it again
 STAMP = "kcm.stamp"
+CONTENTS = "kcm.contents"  # the files that were installed
+FACTS = "kcm.facts"  # what bin/launch.py compares
+PACKAGES = ("actors", "kcm", "protocols", "runtime")
 # What Python files compiled for one interpreter depend on, and so what an environment's must not change in.
 DESCRIBE = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform(), sys.prefix)"
 
@@ -106,9 +112,47 @@ def described(python: Path) -> str:
 
 def write_stamp(environment: Path, *facts: str) -> None:
     """The last thing that is done to an environment. facts: fingerprint, extra, interpreter's identity, description."""
-    beside = environment / f".{STAMP}.{os.getpid()}"
-    beside.write_text("\n".join(facts))
-    os.replace(str(beside), str(environment / STAMP))
+    write_whole(environment / STAMP, facts)
+
+
+def write_whole(path: Path, lines: "Iterable[str]") -> None:
+    beside = path.parent / f".{path.name}.{os.getpid()}"
+    beside.write_text("\n".join(lines))
+    os.replace(str(beside), str(path))
+
+
+def installed(environment: Path) -> "tuple[list[str], list[str]]":
+    """Directories and files of what is installed, without bytecode; paths from the environment on."""
+    directories, files = [], []
+    for at, inner, names in os.walk(str(environment / "lib")):
+        inner[:] = sorted(name for name in inner if name != "__pycache__")
+        here = os.path.relpath(at, str(environment))
+        directories.append(here)
+        files += [os.path.join(here, name) for name in names]
+    return directories, files
+
+
+def whole(environment: Path) -> bool:
+    """Whether all that was installed is still there."""
+    try:
+        names = (environment / CONTENTS).read_text().splitlines()
+    except OSError:  # made by an older kcm
+        return True
+    return set(names) <= set(installed(environment)[1])
+
+
+def note_facts(environment: Path, root: Path) -> None:
+    """Let bin/launch.py take it as long as nothing of this has another size or time."""
+    with contextlib.suppress(OSError, ValueError):
+        _, has, _, _ = (environment / STAMP).read_text().split("\n")
+        of_root = ("setup.cfg", "pyproject.toml", requirements(has))
+        paths = [str(root / name) for name in of_root] + [str(python_of(environment))]
+        paths += [str(environment / name) for name in installed(environment)[0]]
+        facts = [str(root), has]
+        for path in paths:
+            status = os.stat(path)
+            facts.append(f"{status.st_size} {status.st_mtime_ns} {path}")
+        write_whole(environment / FACTS, facts)
 
 
 def fits(environment: Path, root: Path, extra: str) -> bool:
@@ -119,6 +163,8 @@ def fits(environment: Path, root: Path, extra: str) -> bool:
             return False
         now = identity(python_of(environment))
     except (OSError, ValueError):
+        return False
+    if not whole(environment):
         return False
     if now == interpreter:
         return True
@@ -155,6 +201,7 @@ def find(root: Path, extra: str) -> "tuple[Path, int] | None":
             held = hold(environment)
             if held is not None:
                 if fits(environment, root, extra):  # nobody removed it meanwhile
+                    note_facts(environment, root)
                     return environment, held
                 os.close(held)
     return None
@@ -219,6 +266,8 @@ def install(root: Path, extra: str, environment: Path) -> None:
     run([*pip, "--require-hashes", "--only-binary=:all:", "--requirement", str(root / requirements(extra))])
     target = str(root) + (f"[{extra}]" if extra else "")
     run([*pip, "--no-index", "--no-build-isolation", "--editable", target])
+    # Where Python may write no bytecode itself (PYTHONDONTWRITEBYTECODE) it would compile at each start.
+    run([str(python_of(environment)), "-m", "compileall", "-qq", *(str(root / name) for name in PACKAGES)])
 
 
 def make(root: Path, extra: str) -> "tuple[Path, int]":
@@ -239,10 +288,12 @@ def make(root: Path, extra: str) -> "tuple[Path, int]":
         )
         install(root, extra, environment)
         python = python_of(environment)
+        write_whole(environment / CONTENTS, installed(environment)[1])
         write_stamp(environment, fingerprint(root, extra), extra, identity(python), described(python))
     except BaseException:
         remove(environment)
         raise
+    note_facts(environment, root)
     before = lead_to(root, environment)
     remove_unused(root, keep={environment, before})
     return environment, held
@@ -270,8 +321,9 @@ def remove_unused(root: Path, *, keep: "set[Path | None]") -> None:
     for environment in home(root).iterdir():
         held = hold(environment, alone=True) if environment not in keep else None
         if held is not None:
-            with contextlib.suppress(OSError):
-                (environment / STAMP).unlink()
+            for name in (FACTS, STAMP):
+                with contextlib.suppress(OSError):
+                    (environment / name).unlink()
             remove(environment)
             os.close(held)
 

@@ -128,7 +128,8 @@ class _Form:
 
     def __init__(self, tag: int, message_type: type) -> None:
         fields = dataclasses.fields(message_type)
-        self.tag, self.type, self.blank = tag, message_type, _blank_of(message_type)
+        self.tag, self.type = tag, message_type
+        self.blank: Callable[..., Any] = self._first_blank
         self.fields = len(fields)
         self.least = sum(
             1
@@ -147,6 +148,11 @@ class _Form:
         self.nested = [
             (i, *_NESTED[message_type, name]) for i, name in enumerate(names) if (message_type, name) in _NESTED
         ]
+
+    def _first_blank(self, *values: Any) -> Any:
+        """The class is made when the first message is decoded: all of them would take a tenth of a start."""
+        self.blank = _blank_of(self.type)
+        return self.blank(*values)
 
 
 def _blank_of(message_type: type) -> type:

@@ -66,3 +66,44 @@ def test_the_pytest_plugin_brings_along_no_heavy_library() -> None:
     imported = imported_with("kcm.pytest_plugin")
     guests = {"pykka", "structlog", "msgpack", *HEAVY} - {"runtime.apiserver"}  # of which it starts the process
     assert guests & imported == set()
+
+
+def imported_by_command(*arguments: str) -> set[str]:
+    """As imported_with, of run-kcm with these arguments."""
+    code = (
+        f"import sys; from actors.command.run_kcm import main; main({list(arguments)!r}); print(); print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def first_party(imported: set[str]) -> set[str]:
+    return {name for name in imported if name.partition(".")[0] in ("kcm", "actors", "runtime", "protocols")}
+
+
+@pytest.mark.parametrize("asked", ["--version", "--version=raw"])
+def test_the_version_is_told_before_anything_is_imported(asked: str) -> None:
+    command = {"actors", "actors.command", "actors.command.run_kcm"}
+    assert first_party(imported_by_command(asked)) == {
+        *command,
+        "runtime",
+        "runtime.process",
+        "runtime.process.version",
+    }
+
+
+def test_help_needs_the_specs_of_controllers_and_no_more() -> None:
+    imported = imported_by_command("--help")
+    assert [name for name in (*HEAVY, "structlog", "asyncio", "ssl") if name in imported] == []
+    assert "actors.command.running" not in imported
+    assert len(first_party(imported)) < 200  # 187 when it was measured
+
+
+def test_a_run_that_serves_nothing_begins_without_what_serves() -> None:
+    imported = imported_with("actors.command.running")
+    late = ("aiohttp.web", "cryptography", "prometheus_client", "actors.app.serving", "actors.faults", "difflib")
+    assert [name for name in late if name in imported] == []
+    assert not {name for name in imported if name.startswith("actors.command.journal.")}
+    assert len(first_party(imported)) < 300

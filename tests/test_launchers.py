@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -77,14 +78,15 @@ def test_a_launcher_finds_its_home_through_symbolic_links(launcher: str, tmp_pat
     (tmp_path / "first").symlink_to(ROOT / launcher)
     (tmp_path / "second").symlink_to("first")
     traced = subprocess.run(
-        ["sh", "-x", str(tmp_path / "second")],
+        ["sh", "-x", str(tmp_path / "second"), "--version"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert f"python3 -I -S {ROOT / 'bin' / 'environment.py'}" in traced.stderr
+    program = "launch.py" if "/launch.py " in traced.stderr else "environment.py"
+    assert f" -I -S {ROOT / 'bin' / program}" in traced.stderr
 
 
 def made(environment: ModuleType, project: Path, extra: str) -> Path:
@@ -99,7 +101,7 @@ def test_an_environment_is_made_once_from_wheels_with_hashes(
     environment: ModuleType, project: Path, commands: list[list[str]]
 ) -> None:
     first = made(environment, project, "dev")
-    venv, wheels, kcm = commands
+    venv, wheels, kcm, bytecode = commands
     assert venv == [sys.executable, "-m", "venv", str(first)]
     assert wheels[:4] == kcm[:4] == [str(first / "bin" / "python"), "-m", "pip", "install"]
     assert {"--require-hashes", "--only-binary=:all:", "--no-deps"} <= set(wheels)
@@ -107,8 +109,10 @@ def test_an_environment_is_made_once_from_wheels_with_hashes(
     # Nothing is fetched for the build: its backend is among what was checked.
     assert {"--no-index", "--no-build-isolation", "--no-deps"} <= set(kcm)
     assert kcm[-2:] == ["--editable", f"{project}[dev]"]
+    assert bytecode[1:4] == ["-m", "compileall", "-qq"]
+    assert {str(project / name) for name in environment.PACKAGES} <= set(bytecode)
     assert made(environment, project, "dev") == made(environment, project, "") == first
-    assert len(commands) == 3
+    assert len(commands) == 4
     assert (project / ".venv").resolve() == first
 
 
@@ -161,6 +165,95 @@ def test_an_environment_whose_python_was_repaired_is_kept(
     environment.python_of(before).unlink()
     environment.python_of(before).symlink_to(same)
     assert made(environment, project, "") == before
+
+
+def test_an_environment_that_lost_a_file_is_made_again(
+    environment: ModuleType, project: Path, commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend = environment.run
+
+    def install(command: list[str]) -> None:
+        pretend(command)
+        if "--editable" in command:
+            package = Path(command[0]).parents[1] / "lib" / "package"
+            package.mkdir(parents=True)
+            (package / "module.py").touch()
+            (package / "__pycache__").mkdir()
+            (package / "__pycache__" / "module.pyc").touch()
+
+    monkeypatch.setattr(environment, "run", install)
+    before = made(environment, project, "")
+    (before / "lib" / "package" / "another.py").touch()
+    (before / "lib" / "package" / "__pycache__" / "module.pyc").unlink()
+    assert made(environment, project, "") == before
+    (before / "lib" / "package" / "module.py").unlink()
+    assert made(environment, project, "") != before
+
+
+# A Python that says how it was called: the launcher's own start is a true one, what it becomes is not.
+TELLING = """#!/bin/sh
+echo "$@" >>{log}
+case $1 in -I) exec {python} "$@" ;; esac
+"""
+
+
+@pytest.fixture
+def launched(environment: ModuleType, project: Path, tmp_path: Path) -> Callable[[], list[str]]:
+    """Runs a copy of bin/run-kcm over an environment that is made; returns with what Pythons were called meanwhile."""
+    shutil.copytree(ROOT / "bin", project / "bin")
+    log, elsewhere = tmp_path / "log", tmp_path / "elsewhere"
+    telling = TELLING.format(log=log, python=sys.executable)
+    within = project / ".venvs" / "it"
+    for directory in (within / "bin", within / "lib" / "package", elsewhere):
+        directory.mkdir(parents=True)
+    for path, text in (
+        (within / "bin" / "python", telling),
+        (elsewhere / "python3", f"#!/bin/sh\necho other >>{log}\n"),
+    ):
+        path.write_text(text)
+        path.chmod(0o755)
+    (project / ".venv").symlink_to(within)
+    python = environment.python_of(within)
+    environment.write_stamp(
+        within, environment.fingerprint(project, ""), "", environment.identity(python), environment.described(python)
+    )
+    environment.note_facts(within, project)
+
+    def run() -> list[str]:
+        log.write_text("")
+        path = f"{elsewhere}:{os.environ['PATH']}"
+        subprocess.run([project / "bin" / "run-kcm", "--help"], env={**os.environ, "PATH": path}, check=True)
+        return log.read_text().splitlines()
+
+    return run
+
+
+def test_a_launch_starts_python_twice_and_nothing_else_of_ours(
+    launched: Callable[[], list[str]], project: Path
+) -> None:
+    assert launched() == [
+        f"-I -S {project / 'bin' / 'launch.py'}  -- python -P -m actors.command --help",
+        "-P -m actors.command --help",
+    ]
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "what it is made from": lambda project: (project / "setup.cfg").write_text("[metadata]\nname = changed\n"),
+    "something removed": lambda project: (project / ".venv" / "lib" / "package").rmdir(),
+    "something added": lambda project: (project / ".venv" / "lib" / "package" / "module.py").touch(),
+    "no facts": lambda project: (project / ".venv" / "kcm.facts").unlink(),
+    "another place": lambda project: (project / ".venv" / "kcm.facts").write_text("/elsewhere\n\n"),
+    "for another extra": lambda project: (project / ".venv" / "kcm.facts").write_text(f"{project}\nother\n"),
+    "no Python": lambda project: (project / ".venv" / "bin" / "python").unlink(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_launch_looks_at_all_of_it_when_something_has_changed(
+    launched: Callable[[], list[str]], project: Path, change: str
+) -> None:
+    CHANGES[change](project)
+    assert launched()[-1] == "other"  # python3, for bin/environment.py
 
 
 def test_an_environment_is_not_removed_under_who_runs_in_it(
@@ -229,7 +322,7 @@ def test_of_two_that_start_at_once_one_installs(
     monkeypatch.setattr(environment.fcntl, "flock", the_other_was_first)
     made(environment, project, "")
     assert len(waiting) == 1
-    assert len(commands) == 3
+    assert len(commands) == 4
 
 
 def test_a_checkout_that_cannot_be_written_says_so(

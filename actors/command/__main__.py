@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from runtime.process.interrupts import answer_interrupts
+import gc
 
-answer_interrupts("kcm")  # the imports take half a second
+gc.disable()  # what is imported stays; collect_rarely() lets it begin once there is work
+
+from runtime.process.interrupts import answer_interrupts  # noqa: E402
+
+answer_interrupts("kcm")  # the imports take a while
 
 import sys  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""`run-kcm`: the command line of the controller manager.
+"""What run-kcm does once its flags are read: connect, serve, lead and work, until it is ended.
 
 Without a cluster given it starts one of its own (app/local_cluster.py). Exit codes: 0 after a drained shutdown, 130
 after Ctrl-C before the work began, 1 after anything else, with one line that says what was wrong.
@@ -9,7 +9,6 @@ On a terminal people are shown a greeting, a live line and what goes wrong; info
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,14 +16,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from actors.app.arguments import read_options
 from actors.app.connection import SERVER_WAIT, ServerUnavailableError, connect, wait_for_server
-from actors.app.installed import installed_controllers
+from actors.app.installed import Installed
 from actors.app.local_cluster import CONTEXT, LocalCluster
-from actors.app.serving import build_server
 from actors.app.system import ControllerSystem
 from actors.command.greeting import LiveLine, Welcome, greeting, standing_by, summary
-from actors.command.journal import command as journal_command
 from actors.command.manifests import ManifestError, apply, check_manifests, read_manifests
 from actors.command.starting import (
     Interrupted,
@@ -34,28 +30,25 @@ from actors.command.starting import (
     check_journal,
     fault_plan,
     local_cluster,
+    serve_pages,
 )
-from actors.controllers.built_in import BUILT_IN
 from actors.engine.vitals import ElectorVitals
-from actors.options import InvalidOptions, Options, help_text
+from actors.options import Options
 from actors.reconciliation.actor_names import ELECTOR
 from runtime.apiserver.process.launch import LaunchError
 from runtime.client.config import ConfigError, with_fixed_authority
 from runtime.client.loading import load_config
 from runtime.cloud.loading import CloudError, load_provider
-from runtime.faults.plan_file import PlanError
-from runtime.flags.declaration import FlagError
 from runtime.logs.configuration import configure_logging, logger_for
 from runtime.metrics.meters import report_build
 from runtime.metrics.registry import Metrics
 from runtime.process.descriptors import FEW, raise_limit
 from runtime.process.ending import SIGINT, Ending, ending_within, on_signals, unique_identity
+from runtime.process.garbage import collect_rarely
 from runtime.process.standard_streams import is_terminal
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
 from runtime.serving.health import HealthChecks
-from runtime.serving.server import ServingError
-from runtime.serving.tls_names import TlsError
 from runtime.system.journal import JournalError
 
 LAST_RESORT = 30.0  # seconds in which the process has to end once its system has
@@ -66,33 +59,12 @@ REFUSALS = (
     ServerUnavailableError,
     LaunchError,
     ManifestError,
-    TlsError,
-    ServingError,
     JournalError,
-    PlanError,
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The whole life of the process; answers its exit code."""
-    arguments = sys.argv[1:] if argv is None else argv
-    if arguments and arguments[0] == "journal":
-        return journal_command.main(arguments[1:])
-    installed = installed_controllers()
-    controllers = (*BUILT_IN, *installed.specs)
-    try:
-        options = read_options(arguments, controllers=controllers)
-    except (FlagError, InvalidOptions) as err:
-        print(f"Error: {err}", file=sys.stderr)
-        if isinstance(err, InvalidOptions) and err.known_controllers:
-            print(f"Known controllers: {', '.join(err.known_controllers)}", file=sys.stderr)
-        return 1
-    if options.process.help:
-        print(help_text(options, columns=shutil.get_terminal_size().columns))
-        return 0
-    if options.process.version in ("true", "raw"):
-        print(this_version().describe(options.process.version))
-        return 0
+def carry_out(arguments: Sequence[str], options: Options, installed: Installed) -> int:
+    """From here on to the end of the process; returns its exit code. arguments: what the options were read from."""
     clock = SystemClock()
     quiet = is_quiet(options)
     try:
@@ -102,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     log = logger_for("kcm")
     stopping = on_signals()
+    collect_rarely()
     try:
         return run(
             Launch(
@@ -167,20 +140,7 @@ def run(launch: Launch) -> int:
     report_build(metrics, version)
     with ExitStack() as closing:
         closing.callback(launch.line.end)
-        server = build_server(
-            options,
-            health=health,
-            metrics=metrics,
-            set_verbosity=launch.control.set_verbosity,
-            version=version,
-            clock=launch.clock,
-            log=log,
-            descriptors=descriptors,
-            embeds_cluster=launch.embeds_cluster,
-        )
-        if server is not None:
-            server.start()
-            closing.callback(server.stop)
+        serve_pages(launch, closing, health=health, metrics=metrics, version=version, descriptors=descriptors)
         local = local_cluster(launch, closing)
         go_on(launch)
         config = load_config(

@@ -15,7 +15,6 @@ from actors.app.system import ControllerSystem
 from actors.command.greeting import LiveLine
 from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
-from actors.faults.live import LiveFaults
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec
 from runtime.calls.calling import Calls
@@ -23,19 +22,22 @@ from runtime.calls.threads import ThreadedCalls
 from runtime.client.in_cluster import is_in_cluster
 from runtime.client.transport import HttpTransport
 from runtime.cloud.provider import CloudProvider
-from runtime.faults.plan_file import FaultPlan, read_plan
 from runtime.logs.configuration import LogControl
 from runtime.metrics.families import JOURNAL_WRITING
 from runtime.metrics.registry import Metrics
 from runtime.process.ending import Ending
 from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign
 from runtime.process.succession import succeed
-from runtime.process.version import this_version
+from runtime.process.version import Version, this_version
 from runtime.scheduling.clock import SystemClock
 from runtime.system.journal import JournalWriter, Run, check_place
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+    from actors.faults.live import LiveFaults
+    from runtime.faults.plan_file import FaultPlan
+    from runtime.serving.health import HealthChecks
 
 
 ORPHANED = 10.0  # seconds for an API server to end whose manager was killed
@@ -111,8 +113,41 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
     return local
 
 
+def serve_pages(
+    launch: Launch, closing: ExitStack, *, health: HealthChecks, metrics: Metrics, version: Version, descriptors: int
+) -> None:
+    """Health, metrics and debugging, where flags say that they are served. descriptors: how many this process may have.
+
+    Raises StartError.
+    """
+    options = launch.options
+    if not options.secure_serving.port and options.plain_http is None:
+        return
+    from actors.app.serving import build_server  # heavy: a web server, certificates
+    from runtime.serving.server import ServingError
+    from runtime.serving.tls_names import TlsError
+
+    try:
+        server = build_server(
+            options,
+            health=health,
+            metrics=metrics,
+            set_verbosity=launch.control.set_verbosity,
+            version=version,
+            clock=launch.clock,
+            log=launch.log,
+            descriptors=descriptors,
+            embeds_cluster=launch.embeds_cluster,
+        )
+        if server is not None:
+            server.start()
+            closing.callback(server.stop)
+    except (ServingError, TlsError) as err:
+        raise StartError(str(err)) from err
+
+
 def fault_plan(launch: Launch) -> FaultPlan | None:
-    """Raises PlanError, and StartError where the plan would harm a cluster that is not our own."""
+    """Raises StartError: on a plan that cannot be read, or that would harm a cluster that is not our own."""
     chosen = launch.options.diagnosis
     if not chosen.fault_plan:
         return None
@@ -121,7 +156,12 @@ def fault_plan(launch: Launch) -> FaultPlan | None:
             "--fault-plan is for the embedded cluster: leave --kubeconfig and --master away, "
             "or say --fault-plan-on-any-cluster if this one may come to harm"
         )
-    return read_plan(Path(chosen.fault_plan))
+    from runtime.faults.plan_file import PlanError, read_plan  # few runs have one
+
+    try:
+        return read_plan(Path(chosen.fault_plan))
+    except PlanError as err:
+        raise StartError(str(err)) from err
 
 
 def check_journal(options: Options) -> None:
@@ -147,6 +187,8 @@ def build_system(
     faults: LiveFaults | None = None
     calls: Calls = ThreadedCalls(clock=launch.clock)
     if plan is not None:
+        from actors.faults.live import LiveFaults
+
         lease = (options.leader_election.resource_namespace, options.leader_election.resource_name)
         faults = LiveFaults(plan, transport=transport, clock=launch.clock, lease=lease, log=log)
         calls = faults.way_out(calls)

@@ -30,10 +30,10 @@ spec:
 # A manager of which the loop of HTTP ends by itself: a callback raises what is no Exception.
 BREAKS = """
 import sys, threading
-from actors.command import run_kcm
+from actors.command import run_kcm, running
 from runtime.client.api import Request
 
-plain = run_kcm.build_system
+plain = running.build_system
 
 def build_system(launch, closing, *, transport, **more):
     system = plain(launch, closing, transport=transport, **more)
@@ -41,7 +41,7 @@ def build_system(launch, closing, *, transport, **more):
     threading.Timer(2.0, transport.send, (request,), {"client": "kcm", "on_response": sys.exit}).start()
     return system
 
-run_kcm.build_system = build_system
+running.build_system = build_system
 sys.exit(run_kcm.main(sys.argv[1:]))
 """
 

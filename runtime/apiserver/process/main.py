@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import socket
@@ -43,6 +42,7 @@ from runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bou
 from runtime.process.descriptors import raise_limit
 from runtime.process.event_loop import new_event_loop
 from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use
+from runtime.process.garbage import collect_rarely
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
 
@@ -59,8 +59,6 @@ MOST_CONNECTIONS, FEWEST_CONNECTIONS = 2048, 16
 KEPT_BACK = 128  # descriptors
 # In the directory: who writes them is let in, leads us elsewhere, or has us take a live manager for dead.
 TRUSTED = ("token", "certificates", "certificates/*", "cluster.db*", "kubeconfig", "managers")
-# Most objects in this process live long: frequent collections are wasted.
-COLLECT_AFTER = (50_000, 20, 50)
 
 
 class CannotServeError(Exception):
@@ -156,9 +154,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             api.reached_at(LOOPBACK, port)
             authority = certificates.authority.certificate.read_bytes()
             _update_kubeconfig(kubeconfig, url=url, authority=authority, token=token, log=log)
-            gc.freeze()
-            gc.enable()
-            gc.set_threshold(*COLLECT_AFTER)
+            collect_rarely()
             print_line({"url": url, "kubeconfig": str(kubeconfig.resolve())})
             log.info("serving", url=url, directory=str(directory), revision=api.revision)
             await _tick_until(ending, lost, api, store, clock.now, log)

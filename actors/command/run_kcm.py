@@ -1,0 +1,58 @@
+"""`run-kcm`: the command line of the controller manager.
+
+What is read and answered at once is here: flags, --help, --version, mistakes in them. The work is in running.py, which
+is imported when there is work: what it stands on is heavy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from runtime.process.version import this_version
+
+ONLY_VERSION = {"--version": "true", "--version=true": "true", "--version=raw": "raw"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The whole life of the process; answers its exit code."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if len(arguments) == 1 and arguments[0] in ONLY_VERSION:  # no flag of a controller is in it
+        print(this_version().describe(ONLY_VERSION[arguments[0]]))
+        return 0
+    if arguments and arguments[0] == "journal":
+        from actors.command.journal import command as journal_command
+        from runtime.process.garbage import collect_rarely
+
+        collect_rarely()
+        return journal_command.main(arguments[1:])
+    return with_flags(arguments)
+
+
+def with_flags(arguments: Sequence[str]) -> int:
+    """As main, of arguments that are flags; the controllers say which there are."""
+    import shutil
+
+    from actors.app.arguments import read_options
+    from actors.app.installed import installed_controllers
+    from actors.controllers.built_in import BUILT_IN
+    from actors.options import InvalidOptions, help_text
+    from runtime.flags.declaration import FlagError
+
+    installed = installed_controllers()
+    try:
+        options = read_options(arguments, controllers=(*BUILT_IN, *installed.specs))
+    except (FlagError, InvalidOptions) as err:
+        print(f"Error: {err}", file=sys.stderr)
+        if isinstance(err, InvalidOptions) and err.known_controllers:
+            print(f"Known controllers: {', '.join(err.known_controllers)}", file=sys.stderr)
+        return 1
+    if options.process.help:
+        print(help_text(options, columns=shutil.get_terminal_size().columns))
+        return 0
+    if options.process.version in ("true", "raw"):
+        print(this_version().describe(options.process.version))
+        return 0
+    from actors.command.running import carry_out
+
+    return carry_out(arguments, options, installed)
