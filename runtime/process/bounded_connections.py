@@ -88,22 +88,30 @@ class BoundedConnections:
         """The same handler; while it is at work its connection does not wait."""
 
         async def handle(request: Q) -> P:
-            connection = self._open.get(request.protocol)  # type: ignore[attr-defined]
-            if connection is None:
-                return await handler(request)
-            waiting = self._known if connection.known else self._strangers
-            waiting.pop(connection, None)
-            connection.busy = True
+            protocol: asyncio.Protocol = request.protocol  # type: ignore[attr-defined]
+            self.began(protocol)
             try:
                 return await handler(request)
             finally:
-                connection.busy = connection.in_head = False
-                connection.since = self._loop.time()
-                if self._open.get(connection.inner) is connection:
-                    (self._known if connection.known else self._strangers)[connection] = None
-                    self._room.set()  # there is one now that could make room
+                self.ended(protocol)
 
         return handle
+
+    def began(self, protocol: asyncio.Protocol) -> None:
+        """A request of this connection is being answered from now on: it does not wait."""
+        connection = self._open.get(protocol)
+        if connection is not None:
+            (self._known if connection.known else self._strangers).pop(connection, None)
+            connection.busy = True
+
+    def ended(self, protocol: asyncio.Protocol) -> None:
+        """The request is answered, and the connection waits for the next one."""
+        connection = self._open.get(protocol)
+        if connection is not None:
+            connection.busy = connection.in_head = False
+            connection.since = self._loop.time()
+            (self._known if connection.known else self._strangers)[connection] = None
+            self._room.set()  # there is one now that could make room
 
     def cut_overdue(self, now: float) -> None:
         """Cut off what has waited too long; done by itself every second. now: by the loop's clock."""

@@ -1,7 +1,8 @@
-"""The HTTP side of the embedded API server: one aiohttp handler between connections and ApiServer.
+"""The HTTP side of the embedded API server: one handler between connections and ApiServer.
 
-Kept thin, since every request of a busy cluster passes here: paths are parsed by hand, bodies stay bytes, and there is
-no router, no middleware and no access log.
+Kept thin, since every request of a busy cluster passes here: paths are parsed by hand, bodies stay bytes, what a target
+or a header says is read once for all requests that have the same, and there is no router, no middleware and no access
+log.
 
 Source for what clients see: apiserver pkg/server (handlers, healthz, version) and pkg/endpoints/filters (v1.36).
 """
@@ -12,19 +13,20 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import lru_cache, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 import orjson
-from aiohttp import web, web_response
-from multidict import CIMultiDict
 
 from protocols.messages.commands import PatchType
 from runtime.apiserver.core.cluster import Now
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.http.authentication import Authenticator
+from runtime.apiserver.http.connection import HttpRequest, HttpServer
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.http.health import Health
 from runtime.apiserver.http.negotiation import JSON, OF_DISCOVERY, OF_OBJECTS, Form, negotiate
@@ -41,6 +43,7 @@ from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidat
 from runtime.apiserver.schema.openapi import EMPTY_VERSION_2, VERSION_2_ASKED, VERSION_2_TYPE, OpenApi
 from runtime.apiserver.schema.protobuf import ProtobufDecoder
 from runtime.apiserver.server import ApiServer
+from runtime.apiserver.storage.watches import Watch
 from runtime.client.api import Request, Response
 from runtime.process.bounded_connections import BoundedConnections
 from runtime.process.version import Version
@@ -48,19 +51,28 @@ from runtime.process.version import Version
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-SERVER = "kcm"  # in the Server header
 LARGEST_BODY = 3 * 1024 * 1024  # bytes, as upstream
 AT_ONCE = 2048  # bytes of YAML that are read on the event loop; more would hold up everybody else
-KEEP_ALIVE = 3630.0  # seconds that an idle connection stays open
+KEEP_ALIVE = 3630.0  # seconds that an idle connection of a known user stays open
+TEXT = "text/plain; charset=utf-8"
 
 STORE_STALLED = 10.0  # seconds after which a write that waits for the disk makes the server unhealthy
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _WITHOUT_USER = {*_HEALTH, "/version"}
 _IMPERSONATE = b"impersonate-"
-_UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized")
+_UNAUTHORIZED = StatusError(401, "Unauthorized", "Unauthorized").response()
+_TOO_LARGE = StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {LARGEST_BODY}").response()
 # Of these patches the body has the fields of the object.
 _PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
+
+
+class _Target(NamedTuple):
+    """What a request is for. path: unescaped. is_resource: it leads below a group's version."""
+
+    path: str
+    query: Mapping[str, str]
+    is_resource: bool
 
 
 class ApiHttp:
@@ -81,7 +93,7 @@ class ApiHttp:
         self._openapi, self._version = OpenApi(api.registry, types, installed_descriptions()), version
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
         self._streams: set[WatchStream] = set()
-        self._waiting: dict[asyncio.Future[None], float] = {}  # for what they did to be durable, since when
+        self._waiting: dict[HttpRequest, float] = {}  # for what they did to be durable, since when
         self._health = Health({"ping": lambda: "", "store": self._store_check})
         self._readiness = Health(
             {"ping": lambda: "", "store": self._store_check, "shutdown": lambda: "it ends" if self._ending else ""}
@@ -90,22 +102,10 @@ class ApiHttp:
         self._failure: StatusError | None = None
         self._connections: BoundedConnections | None = None
 
-    def server(self, connections: BoundedConnections | None = None) -> web.Server:
-        """For a web.ServerRunner; to be called on the event loop. connections: those that it will have, if bounded."""
+    def server(self, connections: BoundedConnections | None = None) -> HttpServer:
+        """Makes the protocols of connections. connections: those that it will have, if they are bounded."""
         self._connections = connections
-        loop = asyncio.get_running_loop()
-        web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]  # else it names the versions of both
-
-        def request_factory(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-            return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
-
-        return web.Server(
-            self.handle if connections is None else connections.counting(self.handle),
-            request_factory=request_factory,
-            handler_cancellation=True,  # else a watch without events would outlive its client
-            access_log=None,
-            keepalive_timeout=KEEP_ALIVE,
-        )
+        return HttpServer(self, largest_body=LARGEST_BODY, now=self._clock.now, connections=connections)
 
     def end_watches(self) -> None:
         """End all watches gracefully, before the server stops."""
@@ -118,100 +118,123 @@ class ApiHttp:
         self._failure = failure
         for stream in self._streams:
             stream.end()
-        for future in self._waiting:
-            if not future.done():
-                future.set_exception(failure)
+        waiting, self._waiting = self._waiting, {}
+        for request in waiting:
+            request.respond(failure.response())
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    # --- what a connection calls
+
+    def admit(self, request: HttpRequest) -> Response | None:
+        connection, authorization = request.connection, request.headers.get(b"authorization")
+        if authorization is None:
+            user = self._authenticator.user("", connection.peer_certificate)
+        elif authorization == connection.authorization:
+            user = connection.known_as
+        else:
+            user = self._authenticator.user(authorization.decode(errors="replace"), None)
+            connection.authorization, connection.known_as = authorization, user
+        if user is None:
+            path = _target(request.target).path.rstrip("/")
+            if authorization or path not in _WITHOUT_USER:
+                return _UNAUTHORIZED
+        else:
+            request.user = user
+            if self._connections is not None:
+                self._connections.mark_known(connection)
+        for name in request.headers:
+            if name.startswith(_IMPERSONATE):
+                return status_errors.no_impersonation(user or "system:anonymous").response()
+        return None
+
+    def too_large(self) -> Response:
+        return _TOO_LARGE
+
+    def handle(self, request: HttpRequest) -> None:
+        target = _target(request.target)
         try:
-            return await self._handle(request)
-        except StatusError as err:
-            return _http_response(err.response())
-        except web.HTTPRequestEntityTooLarge:
-            message = f"Request entity too large: limit is {LARGEST_BODY}"
-            return _http_response(StatusError(413, "RequestEntityTooLarge", message).response())
-        except ConnectionError:
-            raise
-        except Exception:
-            self._log.exception("request failed", method=request.method, path=request.raw_path)
-            return _http_response(status_errors.internal("see the server's log").response())
+            if target.is_resource:
+                self._resource(request, target)
+            elif request.method != "GET":
+                raise status_errors.method_not_allowed()
+            else:
+                request.respond(self._about_the_server(request, target.path.rstrip("/"), target.query))
+        except Exception as error:
+            self._refuse(request, error)
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        path, _, query = request.raw_path.partition("?")
-        if "%" in path:
-            path = unquote(path)
-        authorization = request.headers.get("Authorization", "")
-        certificate = None if authorization else request.get_extra_info("peercert")
-        user = self._authenticator.user(authorization, certificate)
-        if user is None and (authorization or path.rstrip("/") not in _WITHOUT_USER):
-            raise _UNAUTHORIZED
-        if user is not None and self._connections is not None:
-            self._connections.mark_known(request.protocol)
-        if any(name[: len(_IMPERSONATE)].lower() == _IMPERSONATE for name, _ in request.raw_headers):
-            raise status_errors.no_impersonation(user or "system:anonymous")
-        parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
-        if _is_resource(path):
-            return await self._resource(request, path, parameters, user or "")
-        if request.method != "GET":
-            raise status_errors.method_not_allowed()
-        return self._about_the_server(request, path.rstrip("/"), parameters)
+    def _refuse(self, request: HttpRequest, error: Exception) -> None:
+        if isinstance(error, StatusError):
+            request.respond(error.response())
+            return
+        path = request.target.decode(errors="replace")
+        self._log.error("request failed", method=request.method, path=path, exc_info=error)
+        request.respond(status_errors.internal("see the server's log").response())
 
     # --- resources
 
-    async def _resource(
-        self, request: web.BaseRequest, path: str, query: Mapping[str, str], user: str
-    ) -> web.StreamResponse:
+    def _resource(self, request: HttpRequest, target: _Target) -> None:
         if self._failure is not None:
             raise self._failure
-        headers, method = request.headers, request.method
-        form = negotiate(headers.get("Accept", ""), OF_OBJECTS)
-        if method == "GET":
-            asked = Request(method=method, path=path, query=query)
-            if is_watch(query):
-                return await self._watch(request, asked, self._representation(asked, form))
-            response = self._api.handle(asked, user=user)
-            await self._durable()
+        form = _form_of_objects(request.headers.get(b"accept", b""))
+        if request.method != "GET":
+            self._take_body(request, target)
+            return
+        asked = Request(method="GET", path=target.path, query=target.query)
+        if is_watch(target.query):
+            self._watch(request, asked, self._representation(asked, form))
+            return
+        response = self._api.handle(asked, user=request.user)
+        if form.kind:
             representation = self._representation(asked, form)
-            if representation is None or response.status != 200:
-                return _http_response(response)
-            return _http_response(response, body=representation.body(response.body))
-        content_type = headers.get("Content-Type", "")
-        media_type = content_type.partition(";")[0].strip().lower()
+            if representation is not None and response.status == 200:
+                response = replace(response, body=representation.body(response.body))
+        self._respond_when_durable(request, response)
+
+    def _take_body(self, request: HttpRequest, target: _Target) -> None:
+        method, body = request.method, request.body
+        media_type = _media_type(request.headers.get(b"content-type", b""))
+        if len(body) > AT_ONCE and is_yaml(method, media_type, body):
+            loop = asyncio.get_running_loop()
+            read = loop.run_in_executor(self._yaml, json_body, method, media_type, body, self._protobuf)
+            read.add_done_callback(partial(self._yaml_read, request, target, media_type))
+            return
         try:
-            body = await request.read()
-            if len(body) > AT_ONCE and is_yaml(method, media_type, body):
-                loop = asyncio.get_running_loop()
-                body = await loop.run_in_executor(self._yaml, json_body, method, media_type, body, self._protobuf)
-            else:
-                body = json_body(method, media_type, body, self._protobuf)
-        except StatusError:
-            if self._api.route(path) is None:
-                raise status_errors.no_such_path() from None
-            raise
-        asked = Request(method=method, path=path, query=query, body=body, content_type=media_type or JSON)
+            body = json_body(method, media_type, body, self._protobuf)
+        except StatusError as error:
+            raise self._of_body(target, error) from None
+        self._write(request, target, media_type, body)
+
+    def _yaml_read(self, request: HttpRequest, target: _Target, media_type: str, read: asyncio.Future[bytes]) -> None:
+        try:
+            if self._failure is not None:
+                raise self._failure
+            self._write(request, target, media_type, read.result())
+        except StatusError as error:
+            self._refuse(request, self._of_body(target, error))
+        except Exception as error:
+            self._refuse(request, error)
+
+    def _of_body(self, target: _Target, error: StatusError) -> StatusError:
+        """A body matters only where something is served."""
+        return status_errors.no_such_path() if self._api.route(target.path) is None else error
+
+    def _write(self, request: HttpRequest, target: _Target, media_type: str, body: bytes) -> None:
+        method, query = request.method, target.query
+        asked = Request(method=method, path=target.path, query=query, body=body, content_type=media_type or JSON)
         # Upstream's default is to warn of stray fields. It is skipped for creations without ?fieldValidation, whose
         # clients hardly show warnings, to save the time; a patch is small.
-        warnings = self._stray_fields(asked) if "fieldValidation" in query or method == "PATCH" else []
-        response = self._api.handle(asked, user=user)
-        await self._durable()
-        return _http_response(response, warnings=warnings)
+        warnings = self._stray_fields(asked) if "fieldValidation" in query or method == "PATCH" else ()
+        self._respond_when_durable(request, self._api.handle(asked, user=request.user), warnings)
 
-    async def _durable(self) -> None:
-        """Wait until the last request that was handled is durable. Raises StatusError (5xx) if it never will be."""
+    def _respond_when_durable(self, request: HttpRequest, response: Response, warnings: Sequence[str] = ()) -> None:
+        """After the last request that was handled is durable; with a refusal (5xx) if it never will be."""
         if self._failure is not None:
             raise self._failure
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[request] = self._clock.now()
+        self._api.when_durable(partial(self._respond, request, response, warnings))
 
-        def settle() -> None:
-            if not future.done():  # done: the client is gone, and the handler cancelled
-                future.set_result(None)
-
-        self._api.when_durable(settle)
-        self._waiting[future] = self._clock.now()
-        try:
-            await future
-        finally:
-            del self._waiting[future]
+    def _respond(self, request: HttpRequest, response: Response, warnings: Sequence[str]) -> None:
+        if self._waiting.pop(request, None) is not None:  # else it was told that the store has failed
+            request.respond(response, warnings=warnings)
 
     def _stray_fields(self, asked: Request) -> list[str]:
         """Returns warnings. Raises StatusError where stray fields are an error."""
@@ -243,62 +266,59 @@ class ApiHttp:
         printer = NAME_AND_CREATION_TIME if route is None else printer_of(route.definition, route.subresource)
         return Representation(form, include=include, now=self._clock.now, printer=printer)
 
-    async def _watch(
-        self, request: web.BaseRequest, asked: Request, representation: Representation | None
-    ) -> web.StreamResponse:
-        stream = WatchStream(too_slow=lambda: self._cut_off(request))
+    def _watch(self, request: HttpRequest, asked: Request, representation: Representation | None) -> None:
+        watch: Watch | Response | None = None
+
+        def over() -> None:
+            self._streams.discard(stream)
+            if isinstance(watch, Watch):
+                watch.cancel()
+
+        shown = None if representation is None else representation.lines
+        stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
         watch = self._api.watch(asked, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
         if isinstance(watch, Response):
-            return _http_response(watch)
-        response = web.StreamResponse(headers={"Content-Type": JSON})
-        response.enable_chunked_encoding()
+            request.respond(watch)
+            return
         self._streams.add(stream)
-        try:
-            await response.prepare(request)
-            await stream.pump(response.write, representation.lines if representation else _unchanged)
-            await response.write_eof()
-        except ConnectionResetError:
-            pass  # the client is gone, perhaps in the middle of a line
-        finally:
-            self._streams.discard(stream)
-            watch.cancel()
-        return response
+        request.stream(JSON, stream)
 
-    def _cut_off(self, request: web.BaseRequest) -> None:
-        self._log.warning("watch cut off, its client is too slow", path=request.raw_path, peer=request.remote)
-        if request.transport is not None:
-            request.transport.abort()
+    def _cut_off(self, request: HttpRequest) -> None:
+        path = request.target.decode(errors="replace")
+        self._log.warning("watch cut off, its client is too slow", path=path, peer=request.connection.peer)
+        request.abort()
 
     # --- everything else
 
-    def _about_the_server(self, request: web.BaseRequest, path: str, query: Mapping[str, str]) -> web.StreamResponse:
+    def _about_the_server(self, request: HttpRequest, path: str, query: Mapping[str, str]) -> Response:
         kind, _, only = path[1:].partition("/")
         if f"/{kind}" in _HEALTH:
             health = self._readiness if kind == "readyz" else self._health
             status, text = health.report(kind, only=only, verbose="verbose" in query)
-            return web.Response(status=status, text=text)
+            return Response(status=status, body=text.encode(), content_type=TEXT)
         if path == "/version":
             return _json(self._version_info())
-        if path == "/openapi/v2" and VERSION_2_ASKED in request.headers.get("Accept", ""):
-            return web.Response(body=EMPTY_VERSION_2, headers={"Content-Type": VERSION_2_TYPE})
+        if path == "/openapi/v2" and VERSION_2_ASKED in _accepted(request):
+            return Response(status=200, body=EMPTY_VERSION_2, content_type=VERSION_2_TYPE)
         if path == "/openapi/v3":
             return _json(self._openapi.index())
         if path.startswith("/openapi/v3/"):
             document = self._openapi.document(path.removeprefix("/openapi/v3/"))
             if document is not None:
-                return web.Response(body=document, content_type=JSON)
+                return Response(status=200, body=document, content_type=JSON)
         elif path in ("/api", "/apis") or path.startswith(("/api/", "/apis/")):
             return self._discovery(request, path)
         raise status_errors.no_such_path()
 
-    def _discovery(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
-        form = negotiate(request.headers.get("Accept", ""), OF_DISCOVERY)
+    def _discovery(self, request: HttpRequest, path: str) -> Response:
+        form = negotiate(_accepted(request), OF_DISCOVERY)
         if form.kind == "APIGroupDiscoveryList":
             document = aggregated_discovery(self._api.registry, path)
             if document is not None:
                 type_ = f"{JSON};g=apidiscovery.k8s.io;v={form.version};as=APIGroupDiscoveryList"
-                return web.Response(body=orjson.dumps(document), headers={"Content-Type": type_})
-        plain = discovery(self._api.registry, path, address=request.host)
+                return Response(status=200, body=orjson.dumps(document), content_type=type_)
+        address = request.headers.get(b"host", b"").decode(errors="replace")
+        plain = discovery(self._api.registry, path, address=address)
         if plain is None:
             raise status_errors.no_such_path()
         return _json(plain)
@@ -332,19 +352,31 @@ def _is_resource(path: str) -> bool:
     return path.startswith("/api/") and path.count("/", 0, -1) >= 3
 
 
-def _unchanged(lines: bytes) -> bytes:
-    return lines
+@lru_cache(maxsize=1024)
+def _target(raw: bytes) -> _Target:
+    """raw: as it stands in the request."""
+    path, _, query = raw.decode(errors="surrogateescape").partition("?")
+    if "%" in path:
+        path = unquote(path)
+    parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
+    return _Target(path, MappingProxyType(parameters), _is_resource(path))
 
 
-def _json(document: Mapping[str, Any]) -> web.Response:
-    return web.Response(body=orjson.dumps(document), headers={"Content-Type": JSON})
+@lru_cache(maxsize=256)
+def _form_of_objects(accept: bytes) -> Form:
+    """Raises StatusError (406)."""
+    return negotiate(accept.decode(errors="replace"), OF_OBJECTS)
 
 
-def _http_response(response: Response, *, body: bytes | None = None, warnings: Sequence[str] = ()) -> web.Response:
-    """body: instead of the response's own. warnings: kubectl prints them."""
-    headers = CIMultiDict({"Content-Type": response.content_type})
-    if response.retry_after:
-        headers["Retry-After"] = str(math.ceil(response.retry_after))
-    for warning in warnings:
-        headers.add("Warning", f"299 - {quoted(warning)}")
-    return web.Response(status=response.status, body=response.body if body is None else body, headers=headers)
+@lru_cache(maxsize=256)
+def _media_type(content_type: bytes) -> str:
+    """Without its parameters."""
+    return content_type.decode(errors="replace").partition(";")[0].strip().lower()
+
+
+def _accepted(request: HttpRequest) -> str:
+    return request.headers.get(b"accept", b"").decode(errors="replace")
+
+
+def _json(document: Mapping[str, Any]) -> Response:
+    return Response(status=200, body=orjson.dumps(document), content_type=JSON)

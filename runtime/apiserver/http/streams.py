@@ -3,70 +3,129 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from runtime.client.api import Response
 
 MOST_WAITING = 16 * 1024 * 1024  # bytes
 CHUNK = 256 * 1024  # bytes of the beginning that are made at a time
-STALLED = 60.0  # seconds for one write
+STALLED = 60.0  # seconds until there is room again
+
+
+class Wire(Protocol):
+    """Where the lines go; an HttpRequest."""
+
+    def write(self, data: bytes) -> None: ...
+
+    @property
+    def is_full(self) -> bool: ...
+
+    def finish(self) -> None: ...
 
 
 class WatchStream:
-    """The buffer between a Watch, which never waits, and a slow connection. For the event loop's thread."""
+    """The buffer between a Watch, which never waits, and a slow connection. For the event loop's thread.
 
-    def __init__(self, *, too_slow: Callable[[], None], most_waiting: int = MOST_WAITING) -> None:
+    What gathers in one turn of the loop is written at once.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        *,
+        too_slow: Callable[[], None],
+        over: Callable[[], None],
+        shown: Callable[[bytes], bytes] | None = None,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
         """too_slow: called once, when more than most_waiting bytes have gathered; then nothing more is taken.
 
         The client is to be cut off: it will relist, and the memory is freed. What there was at the beginning is not
-        counted: it is taken bit by bit. It is cut off too if it takes nothing for STALLED seconds.
+        counted: it is taken bit by bit. It is cut off too if there is no room for STALLED seconds. over: called once,
+        after the last line was written, or when the client is gone. shown: what lines become on the wire; if it raises,
+        the client is cut off.
         """
-        self._too_slow, self._most_waiting = too_slow, most_waiting
+        self._wire, self._too_slow, self._over, self._shown = wire, too_slow, over, shown
+        self._most_waiting = most_waiting
+        self._loop = asyncio.get_running_loop()
         self._first: Iterator[bytes] | None = None
         self._waiting: list[bytes] = []
         self._size = 0
-        self._news = asyncio.Event()
-        self._ended = False
+        self._ended = self._is_over = self._is_due = False
+        self._stalled: asyncio.TimerHandle | None = None
 
     def begin(self, lines: Iterator[bytes]) -> None:
         """These lines come before all others."""
         self._first = lines
-        self._news.set()
+        self._soon()
 
     def deliver(self, lines: bytes) -> None:
         if self._ended:
             return
         if self._waiting and self._size + len(lines) > self._most_waiting:
-            self._ended = True
-            self._waiting.clear()
-            self._too_slow()
+            self._give_up()
         else:
             self._waiting.append(lines)
             self._size += len(lines)
-        self._news.set()
+            self._soon()
 
     def end(self, _response: Response | None = None) -> None:
         """No more lines will come; lines that wait are still written."""
         self._ended = True
-        self._news.set()
+        self._soon()
 
-    async def pump(self, write: Callable[[bytes], Awaitable[None]], shown: Callable[[bytes], bytes]) -> None:
-        """Writes lines until the end. Raises what write raises: ConnectionError when the client is gone."""
-        while True:
-            lines = self._next()
-            if lines:
-                try:
-                    async with asyncio.timeout(STALLED):
-                        await write(shown(lines))
-                except TimeoutError:
-                    self._ended = True
-                    self._too_slow()
-                    return
-            elif self._ended:
-                return
-            else:
-                self._news.clear()
-                await self._news.wait()
+    def on_room(self) -> None:
+        """The wire takes more again."""
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+        self._soon()
+
+    def on_lost(self) -> None:
+        """The client is gone."""
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = self._ended = True
+        self._first = None
+        self._waiting.clear()
+        if self._stalled is not None:
+            self._stalled.cancel()
+        self._over()
+
+    def _give_up(self) -> None:
+        if not self._is_over:
+            self._too_slow()
+            self._stop()
+
+    def _soon(self) -> None:
+        if not self._is_due and not self._is_over and self._stalled is None:
+            self._is_due = True
+            self._loop.call_soon(self._write)
+
+    def _write(self) -> None:
+        self._is_due = False
+        if self._is_over:
+            return
+        lines = self._next()
+        if not lines:
+            if self._ended:
+                self._wire.finish()
+                self._stop()
+            return
+        try:
+            shown = lines if self._shown is None else self._shown(lines)
+        except Exception:
+            self._give_up()
+            raise
+        self._wire.write(shown)
+        if self._wire.is_full:
+            self._stalled = self._loop.call_later(STALLED, self._give_up)
+        elif self._first is not None or self._ended:
+            self._soon()
 
     def _next(self) -> bytes:
         """What to write next; b"" for nothing."""

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from aiohttp import web
 
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.authentication import Authenticator
@@ -142,8 +141,6 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         front = _front(api, token, clock=clock, log=log)
         connections = BoundedConnections(_bounds(raise_limit()), log=log)
         server, tls = front.server(connections), _tls(certificates)
-        runner = web.ServerRunner(server, shutdown_timeout=DRAIN)
-        await runner.setup()
         renewing = asyncio.create_task(_renew(tls, certificates_in, clock.now, log))
         try:
             kubeconfig = directory / "kubeconfig"
@@ -170,7 +167,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             renewing.cancel()
             front.end_watches()
             await connections.stop_accepting()
-            await runner.cleanup()
+            await server.end(DRAIN)
     finally:
         store.close()
     log.info("stopped")

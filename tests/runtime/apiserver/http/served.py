@@ -11,7 +11,6 @@ from typing import Any
 import aiohttp
 import orjson
 import structlog
-from aiohttp import web
 from structlog.testing import LogCapture
 
 from runtime.apiserver.http.authentication import Authenticator
@@ -91,18 +90,18 @@ async def serving(store: Store, resources: Iterable[ResourceDefinition] = RESOUR
         clock=clock,
         log=structlog.wrap_logger(None, processors=[logs]),
     )
-    runner = web.ServerRunner(front.server(), shutdown_timeout=1.0)
-    await runner.setup()
+    server = front.server()
+    listening = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
         headers = {"Authorization": f"Bearer {TOKEN}"}
         timeout = aiohttp.ClientTimeout(total=20)
         async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
             yield Served(api, front, clock, logs, session, url)
     finally:
         front.end_watches()
-        await runner.cleanup()
+        listening.close()
+        await server.end(1.0)
 
 
 def run(

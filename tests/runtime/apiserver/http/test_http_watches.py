@@ -131,53 +131,78 @@ def test_a_client_that_reads_nothing_is_cut_off() -> None:
     run(scenario)
 
 
-class Wire:
-    """What a stream writes; each write waits until it is let through."""
+class FakeWire:
+    """What a stream writes; it is full after each write until there is room."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
-        self.open = asyncio.Event()
+        self.is_full = self.finished = False
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        assert not self.is_full
         self.written.append(data)
-        await self.open.wait()
+        self.is_full = True
+
+    def finish(self) -> None:
+        self.finished = True
+
+    async def drain(self, stream: WatchStream) -> None:
+        """Let everything through."""
+        while self.is_full:
+            self.is_full = False
+            stream.on_room()
+            await turn()
 
 
-def same(lines: bytes) -> bytes:
-    return lines
+async def turn() -> None:
+    await asyncio.sleep(0)
 
 
-def test_what_gathers_while_the_wire_is_busy_is_written_at_once() -> None:
+class Told:
+    """What a stream has said: "cut" and "over"."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def stream(self, wire: FakeWire, **options: Any) -> WatchStream:
+        return WatchStream(
+            wire, too_slow=lambda: self.words.append("cut"), over=lambda: self.words.append("over"), **options
+        )
+
+
+def test_what_gathers_in_one_turn_or_while_the_wire_is_busy_is_written_at_once() -> None:
     async def scenario() -> None:
-        wire, stream = Wire(), WatchStream(too_slow=lambda: None, most_waiting=100)
+        wire, told = FakeWire(), Told()
+        stream = told.stream(wire)
         stream.deliver(b"a\n")
-        pump = asyncio.create_task(stream.pump(wire.write, same))
-        await until(lambda: bool(wire.written))
         stream.deliver(b"b\n")
+        await turn()
+        assert wire.written == [b"a\nb\n"]
         stream.deliver(b"c\n")
+        await turn()
+        stream.deliver(b"d\n")
         stream.end()
         stream.deliver(b"too late\n")
-        wire.open.set()
-        await pump
-        assert wire.written == [b"a\n", b"b\nc\n"]
+        await wire.drain(stream)
+        await turn()
+        assert wire.written == [b"a\nb\n", b"c\nd\n"]
+        assert (wire.finished, told.words) == (True, ["over"])
 
     asyncio.run(scenario())
 
 
 def test_too_much_waiting_ends_the_stream_but_a_large_beginning_does_not() -> None:
     async def scenario() -> None:
-        cuts: list[int] = []
-        wire, stream = Wire(), WatchStream(too_slow=lambda: cuts.append(1), most_waiting=100)
+        wire, told = FakeWire(), Told()
+        stream = told.stream(wire, most_waiting=100)
         stream.deliver(b"x" * 1000)
-        pump = asyncio.create_task(stream.pump(wire.write, same))
-        await until(lambda: bool(wire.written))
+        await turn()
         stream.deliver(b"x" * 60)
-        assert cuts == []
+        assert told.words == []
         stream.deliver(b"x" * 60)
         stream.deliver(b"x" * 60)
-        assert cuts == [1]
-        wire.open.set()
-        await pump
+        assert told.words == ["cut", "over"]
+        await wire.drain(stream)
         assert wire.written == [b"x" * 1000]
 
     asyncio.run(scenario())
@@ -185,7 +210,6 @@ def test_too_much_waiting_ends_the_stream_but_a_large_beginning_does_not() -> No
 
 def test_what_there_is_at_the_beginning_is_made_as_it_is_taken() -> None:
     async def scenario() -> None:
-        cuts: list[int] = []
         made: list[int] = []
 
         def lines() -> Iterator[bytes]:
@@ -193,19 +217,19 @@ def test_what_there_is_at_the_beginning_is_made_as_it_is_taken() -> None:
                 made.append(number)
                 yield b"x" * 9_999 + b"\n"
 
-        wire, stream = Wire(), WatchStream(too_slow=lambda: cuts.append(1), most_waiting=100)
+        wire, told = FakeWire(), Told()
+        stream = told.stream(wire, most_waiting=100)
         stream.begin(lines())
         stream.deliver(b"later\n")
         stream.end()
-        pump = asyncio.create_task(stream.pump(wire.write, same))
-        await until(lambda: bool(wire.written))
+        await turn()
         assert len(made) < 50
-        wire.open.set()
-        await pump
+        await wire.drain(stream)
         assert len(b"".join(wire.written)) == 10_000_006
         assert wire.written[-1].endswith(b"later\n")
         assert max(map(len, wire.written)) < 300_000
-        assert cuts == []
+        await turn()
+        assert told.words == ["over"]
 
     asyncio.run(scenario())
 
@@ -214,10 +238,40 @@ def test_a_client_that_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(streams, "STALLED", 0.01)
 
     async def scenario() -> None:
-        cuts: list[int] = []
-        stream = WatchStream(too_slow=lambda: cuts.append(1))
+        wire, told = FakeWire(), Told()
+        told.stream(wire).deliver(b"a\n")
+        await until(lambda: bool(told.words))
+        assert told.words == ["cut", "over"]
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_takes_again_what_waits_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "STALLED", 0.01)
+
+    async def scenario() -> None:
+        wire, told = FakeWire(), Told()
+        stream = told.stream(wire)
         stream.deliver(b"a\n")
-        await stream.pump(Wire().write, same)
-        assert cuts == [1]
+        await turn()
+        await wire.drain(stream)
+        await asyncio.sleep(0.02)
+        assert told.words == []
+        stream.on_lost()
+        stream.deliver(b"b\n")
+        await turn()
+        assert (wire.written, told.words) == ([b"a\n"], ["over"])
+
+    asyncio.run(scenario())
+
+
+def test_a_line_that_cannot_be_shown_ends_the_watch_with_an_error() -> None:
+    async def scenario() -> None:
+        caught: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: caught.append(context["exception"]))
+        wire, told = FakeWire(), Told()
+        told.stream(wire, shown=lambda lines: bytes(1 // (len(lines) - len(lines)))).deliver(b"a\n")
+        await turn()
+        assert (wire.written, told.words, [type(each) for each in caught]) == ([], ["cut", "over"], [ZeroDivisionError])
 
     asyncio.run(scenario())
