@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import random
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -27,6 +26,7 @@ from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
 from runtime.apiserver.core.cluster import Call, Cluster, Now, Reaction
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
+from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.kinds.built_in import BUILT_IN
@@ -58,10 +58,6 @@ def random_suffix() -> str:
     return "".join(random.choices(SUFFIX_CHARACTERS, k=5))
 
 
-def random_uid() -> str:
-    return str(uuid.uuid4())
-
-
 class ApiServer:
     def __init__(
         self,
@@ -69,11 +65,12 @@ class ApiServer:
         store: Store,
         clock: Now,
         resources: Iterable[ResourceDefinition] = BUILT_IN,
-        uid: Callable[[], str] = random_uid,
+        uid: Callable[[], str] | None = None,
         suffix: Callable[[], str] = random_suffix,
         collect_garbage: bool = True,
     ) -> None:
-        """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters.
+        """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
+        default.
 
         collect_garbage: stand in for the garbage collector and the namespace controller, see stand_ins/.
         """
@@ -85,7 +82,7 @@ class ApiServer:
             registry=self.registry,
             shapes=built_in_shapes(),
             clock=clock,
-            uid=uid,
+            uid=RandomUids() if uid is None else uid,
             suffix=suffix,
         )
         self._watches = 0

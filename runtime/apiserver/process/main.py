@@ -185,13 +185,16 @@ def _open_store(path: Path, ending: asyncio.Future[None], lost: asyncio.Future[S
     def post(callback: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(callback)
 
+    def soon(callback: Callable[[], None]) -> None:
+        loop.call_soon(callback)
+
     def failed(err: Exception) -> None:
         if isinstance(err, StoreLostError):
             loop.call_soon_threadsafe(_settle, lost, err)
         else:
             loop.call_soon_threadsafe(_end, ending, CannotGoOnError(f"{path}: {err}"))
 
-    return SqliteStore(path, post=post, failed=failed)
+    return SqliteStore(path, post=post, soon=soon, failed=failed)
 
 
 def _front(api: ApiServer, token: str, *, clock: SystemClock, log: FilteringBoundLogger) -> ApiHttp:

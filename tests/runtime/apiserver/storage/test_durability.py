@@ -120,6 +120,30 @@ def test_what_follows_from_a_request_is_one_commit_with_it(slow, store):
     ]
 
 
+def at_once(callback: Callable[[], None]) -> None:
+    callback()
+
+
+def test_what_is_committed_in_one_turn_is_handed_over_and_acknowledged_together(tmp_path):
+    posted: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    turn: list[Callable[[], None]] = []
+    durable: list[int] = []
+    store = SqliteStore(tmp_path / "db", post=posted.put, soon=turn.append, failed=print)
+    for revision in (1, 2, 3):
+        change = Change("ADDED", "pods", f"d/{revision}", revision, b"{}", b"")
+        store.commit((change,), lambda revision=revision: durable.append(revision))
+    assert len(turn) == 1
+    turn.pop()()
+    posted.get(timeout=10)()
+    assert durable == [1, 2, 3]
+    store.commit((Change("ADDED", "pods", "d/4", 4, b"{}", b""),), lambda: None)
+    assert len(turn) == 1
+    store.close()  # takes along what was not handed over
+    reopened = SqliteStore(tmp_path / "db", post=posted.put, soon=at_once, failed=print)
+    assert (reopened.revision(), len(list(reopened.load()))) == (4, 4)
+    reopened.close()
+
+
 class Disk:
     """Opens servers on one file; their callbacks run when `settle` is called, as on an event loop."""
 
@@ -130,7 +154,7 @@ class Disk:
         self._stores: list[SqliteStore] = []
 
     def open(self):
-        self._stores.append(SqliteStore(self.path, post=self._posted.put, failed=self.failures.put))
+        self._stores.append(SqliteStore(self.path, post=self._posted.put, soon=at_once, failed=self.failures.put))
         return self._make_api(self._stores[-1])
 
     def settle(self, api) -> None:
@@ -302,7 +326,7 @@ class Clock:
         return 1e9
 
 posted = queue.SimpleQueue()
-store = SqliteStore(Path(sys.argv[1]), post=posted.put, failed=print)
+store = SqliteStore(Path(sys.argv[1]), post=posted.put, soon=lambda hand_over: hand_over(), failed=print)
 server = ApiServer(store=store, clock=Clock())
 body = orjson.dumps({"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
 while True:
@@ -339,7 +363,7 @@ def test_in_memory_everything_is_durable_at_once(make_api):
 
 def test_any_failure_of_the_writer_is_reported(tmp_path):
     failures: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-    store = SqliteStore(tmp_path / "db", post=lambda callback: callback(), failed=failures.put)
+    store = SqliteStore(tmp_path / "db", post=at_once, soon=at_once, failed=failures.put)
     store.commit([Change("ADDED", "pods", "default/a", 2**70, b"{}", b"")], lambda: None)
     assert isinstance(failures.get(timeout=10), OverflowError)
     store.close()
