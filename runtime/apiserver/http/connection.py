@@ -208,6 +208,8 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, _exc: Exception | None) -> None:
         self._is_closing = True
         self._waiting.clear()
+        self._current = None
+        del self._parser, self._request  # they refer to us, and the collector comes seldom
         self._server.lost(self)
         stream, self._stream = self._stream, None
         if stream is not None:
@@ -259,11 +261,11 @@ class HttpConnection(asyncio.Protocol):
         request.method = parser.get_method().decode()
         request.version = parser.get_http_version()
         request.is_last = server.ending or not parser.should_keep_alive() or parser.should_upgrade()
-        if self._unanswered == 0 and server.bounded is not None:
-            server.bounded.began(self)
-        self._unanswered += 1
         headers = request.headers
         request.refusal = server.handler.admit(request)
+        if self._unanswered == 0 and server.bounded is not None and (request.user or request.refusal is not None):
+            server.bounded.began(self)
+        self._unanswered += 1
         if request.refusal is None:
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length) > server.largest_body:
@@ -293,6 +295,8 @@ class HttpConnection(asyncio.Protocol):
         if body:
             request.body = body[0] if len(body) == 1 else b"".join(body)
             body.clear()
+        if not request.user and self._server.bounded is not None:
+            self._server.bounded.began(self)  # not before: nobody else may let us wait for a body
         if self._current is None and not self.is_full and not self._waiting:
             self._current = request
             self._server.handler.handle(request)

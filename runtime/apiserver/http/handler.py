@@ -126,7 +126,7 @@ class ApiHttp:
 
     def admit(self, request: HttpRequest) -> Response | None:
         connection, authorization = request.connection, request.headers.get(b"authorization")
-        if authorization is None:
+        if not authorization:
             user = self._authenticator.user("", connection.peer_certificate)
         elif authorization == connection.authorization:
             user = connection.known_as

@@ -290,7 +290,8 @@ class Kept:
     def __init__(self) -> None:
         self.requests: list[HttpRequest] = []
 
-    def admit(self, _request: HttpRequest) -> Response | None:
+    def admit(self, request: HttpRequest) -> Response | None:
+        request.user = request.headers.get(b"user", b"").decode()
         return None
 
     def too_large(self) -> Response:
@@ -312,9 +313,9 @@ class Body:
 
 
 @contextmanager
-def connected() -> Iterator[tuple[HttpServer, HttpConnection, Transport, list[HttpRequest]]]:
+def connected(bounds: Any = None) -> Iterator[tuple[HttpServer, HttpConnection, Transport, list[HttpRequest]]]:
     handler, transport = Kept(), Transport()
-    server = HttpServer(handler, largest_body=10, now=lambda: 0.0)
+    server = HttpServer(handler, largest_body=10, now=lambda: 0.0, connections=bounds)
     connection: Any = server()
     connection.connection_made(transport)
     yield server, connection, transport, handler.requests
@@ -344,7 +345,6 @@ def test_a_stream_is_told_of_room_and_of_the_end() -> None:
         connection.pause_writing()
         assert requests[0].is_full
         connection.resume_writing()
-        connection.connection_lost(None)
         connection.connection_lost(None)
         requests[0].write(b"late")
         requests[0].finish()
@@ -376,3 +376,29 @@ def test_a_server_that_ends_lets_requests_be_answered_and_cuts_what_takes_too_lo
             assert transport.ends == ["closed", "aborted"]  # it never said that it was lost
 
     asyncio.run(scenario())
+
+
+class Bounds:
+    """Keeps when a connection does not wait."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def began(self, _connection: object) -> None:
+        self.told.append("began")
+
+    def ended(self, _connection: object) -> None:
+        self.told.append("ended")
+
+
+@pytest.mark.parametrize(("user", "told"), [("admin", ["began"]), ("", [])])
+def test_the_body_of_a_request_is_waited_for_only_if_its_user_is_known(user: str, told: list[str]) -> None:
+    """A connection that does not wait is never cut, however long its request takes."""
+    bounds = Bounds()
+    with connected(bounds) as (_, connection, _, requests):
+        connection.data_received(asked("GET", "/livez", f"User: {user}", "Content-Length: 2"))
+        assert bounds.told == told
+        connection.data_received(b"{}")
+        assert bounds.told[-1:] == ["began"]
+        requests[0].respond(Response(status=200))
+        assert bounds.told[-1:] == ["ended"]
