@@ -136,7 +136,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         leader_elect=assembly.election is not None,
         start_interval=generic.controller_start_interval,
         hung_after=generic.actor_hang_timeout,
-        ping_every=min(5.0, generic.actor_hang_timeout / 3),
+        look_every=min(5.0, generic.actor_hang_timeout / 3),
         drain_within=generic.controller_shutdown_timeout or float("inf"),
     )
 

@@ -22,7 +22,7 @@ class Watchdog:
     """every: seconds between two looks."""
 
     def __init__(self, *, vitals: Vitals, transport: Transport, clock: Clock, patience: float) -> None:
-        """patience: seconds that the manager may say nothing; it does so every second."""
+        """patience: seconds that the manager may say nothing; it speaks at each of its looks, every 5 s at least."""
         self.every = min(5.0, patience / 6)
         self._vitals, self._clock = vitals, clock
         self._transport = transport if isinstance(transport, Breakable) else None

@@ -49,7 +49,7 @@ class ManagerDescription:
 
 
 class ManagerVitals(NamedTuple):
-    """children: by actor name, as of the manager's last look. at: when this was said."""
+    """children: by actor name, as the manager knows them. at: when this was said."""
 
     leading: bool
     leader: str

@@ -10,9 +10,10 @@ from protocols.objects import decode_object, name_of
 from protocols.resources import NODES, resource_path
 from runtime.client.api import Request
 from runtime.faults.injection import Injector
-from runtime.faults.vocabulary import Fault, FaultKind
+from runtime.faults.vocabulary import STRIKES_THE_IDLE, Fault, FaultKind
 from runtime.simulation.network import SimulatedNetwork
 
+IDLE = 5.0  # seconds between two opportunities for faults to strike actors that have nothing to do
 LEASE = ("kube-system", "kube-controller-manager")
 
 
@@ -38,6 +39,8 @@ class Calendar:
                 self._at(fault.start, fault, "begins", begin)
             if end is not None and fault.until is not None:
                 self._at(fault.until, fault, "ends", end)
+        if any(map(self._injector.plans, STRIKES_THE_IDLE)):
+            self._strike_the_idle()
 
     def _at(self, when: float, fault: Fault, what: str, act: Callable[[], None]) -> None:
         def happen() -> None:
@@ -73,6 +76,10 @@ class Calendar:
             case FaultKind.NODE_FLAPPING:
                 return (lambda: self._flap(fault, silent=True), lambda: self._silence(fault, silent=False))
         return (None, None)
+
+    def _strike_the_idle(self) -> None:
+        self._world.disturb_the_idle()
+        self._clock.call_after(IDLE, self._strike_the_idle)
 
     # Server and processes.
 

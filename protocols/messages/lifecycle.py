@@ -12,14 +12,14 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Liveness check. Manager → child, which sends Pong between two messages: a hung handler sends none."""
+    """Asks any actor for a sign of life, which is a Pong. The manager itself sees who hangs without asking."""
 
     nonce: int
 
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """Response to Ping. Child → manager."""
+    """Response to Ping. Any actor → manager."""
 
     name: str
     incarnation: int

@@ -19,7 +19,7 @@ class FaultKind(StrEnum):
     """The kinds of faults. Some strike with their rate at each opportunity that they name; the others last from the
     start of their window to its end."""
 
-    # One opportunity a message that an actor would handle.
+    # One opportunity a message that an actor would handle; in the simulator also every 5 s in which it has none.
     ACTOR_CRASHED = "actor-crashed"  # before it handles the message: between any two yields
     ACTOR_BROKEN = "actor-broken"  # in the middle of a handler, as it sends a message
     ACTOR_VANISHED = "actor-vanished"  # ends without reporting it
@@ -80,6 +80,7 @@ OF_CALLS = (
     FaultKind.ANSWER_LOST,
     FaultKind.ANSWER_DELAYED,
 )
+STRIKES_THE_IDLE = (FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG)
 ANSWERED = (FaultKind.COMMAND_ANSWERED, FaultKind.CALL_ANSWERED)  # those that need a status
 
 

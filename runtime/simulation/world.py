@@ -96,6 +96,9 @@ class Process:
         self.world.clock.call_after(every, again)
         return end
 
+    def is_idle(self, actor: Actor) -> bool:
+        return self.world.is_idle(actor)
+
     def stack(self, actor: Actor) -> str:  # noqa: ARG002 - it has no thread
         return ""
 
@@ -170,6 +173,10 @@ class World:
     def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:
         return self._outside.repeat(every, what)
 
+    def is_idle(self, actor: Actor) -> bool:
+        """One that hangs is not, though its mailbox may be empty."""
+        return actor.actor_inbox.empty() and actor not in self._hung and actor not in self._unstarted
+
     def stack(self, actor: Actor) -> str:
         return self._outside.stack(actor)
 
@@ -222,6 +229,12 @@ class World:
         fault = injector.strike(FaultKind.ACTOR_BROKEN, process=process.name, actor=sender, at=frame)
         if fault is not None:
             raise InjectedError(str(fault))
+
+    def disturb_the_idle(self) -> None:
+        """An opportunity for the plan's faults to strike each actor that has nothing to do."""
+        for actor, process in list(self._actors.items()):
+            if actor in self._actors and self.is_idle(actor):
+                self._disturbed(actor, process)
 
     def kill(self, system: ActorSystem, name: str, error: str = "killed") -> None:
         """An actor ends as if a handler had raised, its mailbox unread."""

@@ -68,6 +68,7 @@ class Actor(pykka.ThreadingActor):
         self.log = context.log
         self.is_last = True  # whether the mailbox was empty when the handler of the current message began
         self.thread: int | None = None  # its ident, where it has one
+        self.turns = 1  # odd while it starts or handles a message; another number at each of them
         self._wake_asked: float | None = None
 
     def receive(self, message: Any) -> Any:
@@ -126,14 +127,18 @@ class Actor(pykka.ThreadingActor):
     def on_receive(self, frame: Any) -> Any:
         if self.context.fenced:
             return None  # it was hung and has come to; its successor handles what matters
+        self.turns += 1
         self.is_last = self.actor_inbox.empty()
         system = self.context.system
         for gate in system.gates:
             gate(self.name)
         if system.journal is None:
-            return self._handle(frame)
-        with system.journal.handling(frame, last=self.is_last):
-            return self._handle(frame)
+            answer = self._handle(frame)
+        else:
+            with system.journal.handling(frame, last=self.is_last):
+                answer = self._handle(frame)
+        self.turns += 1
+        return answer
 
     def _handle(self, frame: Any) -> Any:
         try:
@@ -161,6 +166,7 @@ class Actor(pykka.ThreadingActor):
         except BaseException as err:
             self._report(err)
             raise CrashedError(f"{type(err).__name__}: {err}") from err
+        self.turns += 1
 
     def on_stop(self) -> None:
         self.clock.cancel(self.context)

@@ -74,6 +74,9 @@ class Spawner(Protocol):
         Returns how to end that. `what` must not raise.
         """
 
+    def is_idle(self, actor: Actor) -> bool:
+        """Whether it handles no message and has none to handle. From any thread."""
+
     def stack(self, actor: Actor) -> str:
         """Where its thread is now, as in a traceback; "" if it has none."""
 
@@ -103,6 +106,9 @@ class ThreadSpawner:
 
         threading.Thread(target=run, name="watchdog", daemon=True).start()
         return ended.set
+
+    def is_idle(self, actor: Actor) -> bool:
+        return actor.turns % 2 == 0 and actor.actor_inbox.empty()
 
     def stack(self, actor: Actor) -> str:
         frame = sys._current_frames().get(actor.thread) if actor.thread is not None else None
@@ -240,6 +246,18 @@ class ActorSystem:
             if resident is None or resident.stopped.is_set():
                 ended.add(name)
         return ended
+
+    def busy(self, names: Iterable[str]) -> dict[str, int]:
+        """Those that have something to do, each with a number that stays the same until it gets on: it handles the
+        same message, or takes none, while its number is the same at each look.
+        """
+        residents, is_idle = self._residents, self._spawner.is_idle
+        busy = {}
+        for name in names:
+            resident = residents.get(name)
+            if resident is not None and not is_idle(resident.actor):
+                busy[name] = resident.actor.turns
+        return busy
 
     def incarnation(self, name: str) -> int:
         """The newest incarnation of this name, alive or not; 0 if there was none."""

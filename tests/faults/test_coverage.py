@@ -30,7 +30,7 @@ def coverage_of(plan: str, setting: Setting = ONE_SET, seed: int = 1) -> Coverag
         ("outcome-lost 0.. resource=pods object=default/* most=1 process=manager", "outcome-lost", "create pods"),
         ("message-delayed 1..1.01 actor=dispatcher most=1 seconds=1", "message-delayed", "create pods"),
         ("actor-broken 1..1.01 actor=controller:replicaset* most=1", "actor-broken", "create pods"),
-        ("actor-broken 20..60 actor=controller:replicaset* most=1", "actor-broken", "send Pong"),
+        ("actor-broken 0..0.5 actor=controller:replicaset* most=1", "actor-broken", "send Attach"),
         ("actor-crashed 1..1.01 actor=controller:replicaset* most=1", "actor-crashed", "handle WatchEvents"),
         (
             "command-delayed 1..2 seconds=3 most=2; process-crashed 3..4 process=manager",

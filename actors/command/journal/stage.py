@@ -69,6 +69,9 @@ class NoSpawner:
     def repeat(self, every: float, what: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
         return lambda: None
 
+    def is_idle(self, actor: Actor) -> bool:  # noqa: ARG002
+        return True
+
     def stack(self, actor: Actor) -> str:  # noqa: ARG002
         return ""
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from actors.engine.controller.discovered import DiscoveredTables
-from actors.engine.controller.held_back import HeldBack
+from actors.engine.controller.held_back import LOOK_AGAIN, HeldBack
 from actors.engine.controller.keys import Keys
 from actors.engine.controller.readiness import Readiness
 from actors.engine.controller.retries import Traces
@@ -248,12 +248,10 @@ class Controller(Actor):
         return "" if at is None else f"{at.queue} {at.key}".rstrip()
 
     def pinged(self) -> None:
-        """The messages before the Ping left the work queues to the next message, and that was the Ping."""
+        """The messages before left the work queues to the next message, and that was this one."""
         if self._since_pump:
             self._since_pump = 0
             self._pump()
-        elif self._held_back.hangs:
-            self._say_vitals()  # a thread may have come back, which is no message
 
     def _pass_on(self, message: Any) -> bool:
         """Give it to the reconciler, and enqueue what that names. Returns False if the reconciler takes no messages."""
@@ -355,7 +353,7 @@ class Controller(Actor):
                 break
             self._work.begin(task, now)
         else:
-            self.tell_frame(self.name, WAKE_FRAME)  # a Ping in the mailbox has had to wait long enough
+            self.tell_frame(self.name, WAKE_FRAME)  # a turn has to end, or it looks like one that hangs
         if self._timetable.is_tidying_due(now):
             for overlay in self._tables.overlays().values():
                 overlay.prune()
@@ -376,6 +374,8 @@ class Controller(Actor):
         due = self._sources.next_due()
         if due is not None and due < soonest and self._may_begin():
             soonest = due  # while nothing may begin, what ends a run, or resumes us, looks at the queue
+        if self._held_back.hangs:
+            soonest = min(soonest, now + LOOK_AGAIN)  # that a thread has come back is no message
         self.wake_at(soonest)
 
     def _is_waiting_for_versions(self) -> bool:

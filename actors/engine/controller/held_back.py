@@ -45,7 +45,7 @@ class HeldBack:
     """One for all incarnations of a controller.
 
     hangs: what is held back, by source and key, as InWork names them; mostly empty, which costs nothing to ask.
-    hung_after: seconds without an answer after which an actor hangs. A step of a reconciliation that took half of that
+    hung_after: seconds in one turn after which an actor hangs. A step of a reconciliation that took half of that
     is to blame; a thread that is fenced may be in the middle of a sound one.
     """
 
@@ -80,7 +80,7 @@ class HeldBack:
         self.hangs.pop((source, key), None)
 
     def _hold(self, at_work: InWork, now: float, straggler: Straggler | None) -> None:
-        if now - at_work.since < self._hung_after / 2:  # the ping may have been sent before this step began
+        if now - at_work.since < self._hung_after / 2:  # its turn had begun before this step
             return
         name = (at_work.queue, at_work.key)
         known = self.hangs.get(name)

@@ -132,7 +132,7 @@ class Informer(Actor):
             self._delivery.flush()
 
     def pinged(self) -> None:
-        """The message before it left its changes to the next one, and that was the Ping."""
+        """The message before left its changes to the next one, and that was this one."""
         self._delivery.flush()
 
     # What to ask for next.

@@ -1,12 +1,13 @@
 """The controller manager: supervises all other actors.
 
-Takes ActorFailed, Pong, Wake, LeaseHeld, LeaseLost, LeaderObserved, Drained; Enable, Disable, Restart, Pause, Resume,
-Drain and Describe from operators and tests. Tells Ping, Restarted, Pause, Resume, Drain, Unsubscribe.
+Takes ActorFailed, Wake, LeaseHeld, LeaseLost, LeaderObserved, Drained; Enable, Disable, Restart, Pause, Resume,
+Drain and Describe from operators and tests. Tells Restarted, Pause, Resume, Drain, Unsubscribe.
 
 It starts the dispatcher, the recorder, the elector and the informers at once, so that a standby's tables are warm; and
 the controllers, one after the other with the jittered start interval, once the lease is held. One for one: who fails
-is started again alone, after a backoff; who fails too often stays down and the others work on; who does not answer a
-ping for too long is fenced and replaced.
+is started again alone, after a backoff; who fails too often stays down and the others work on; who has something to
+do and does not get on for too long is fenced and replaced. It sees that without a message (ActorSystem.busy), so
+nobody is woken to be watched.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from runtime.system.actor import Actor, Context
 from runtime.system.vitals import Vitals
 
 LEASE_GRACE = 5.0  # seconds that the elector has to say itself that the lease is lost
+SUSPENDED = 4.0  # seconds that a look is late from which on the elector has not run either
 
 
 class ControllerManager(Actor):
@@ -84,8 +86,9 @@ class ControllerManager(Actor):
         )
         self._discovered = DiscoveredInformers(self, plan=plan, steering=steering, children=self._children)
         self._leading = not plan.leader_elect
+        self._next_round = math.inf
         self._held_until: float | None = None  # the lease, as the elector said last
-        self._looked_at = math.inf
+        self._look_due = math.inf
         self._over = False  # it works no more, and `ended` was called
         self._leader = ""
 
@@ -105,13 +108,14 @@ class ControllerManager(Actor):
         if self._leading:
             self._schedule_controllers(now)
         self._look_around()
+        self._ask_for_look()
 
     def receive(self, message: Any) -> Any:
         match message:
             case ActorFailed():
                 self._children.failed(message)
-            case Pong(name=name):
-                self._children.answered(name)
+            case Pong():
+                pass  # somebody has sent that child a Ping; the manager itself needs none
             case Wake():
                 self._look_around()
             case LeaseHeld(until=until):
@@ -152,6 +156,9 @@ class ControllerManager(Actor):
                 return description(self.name, self._description())
             case _:
                 super().receive(message)
+        if self._children.have_changed:
+            self._say_vitals()
+        self._ask_for_look()
         return None
 
     # Starting.
@@ -191,15 +198,23 @@ class ControllerManager(Actor):
 
     def _look_around(self) -> None:
         now = self.clock.monotonic()
-        self._children.look_around(now)
+        late = max(0.0, now - self._look_due)
+        self._next_round = now + self._plan.look_every
+        self._children.look_around(now, late=late)
         self._shutdown.look_at_the_time(now)
-        if now > self._looked_at + LEASE_GRACE:  # the machine was suspended, say: the elector has not run either
+        if late > SUSPENDED:  # the machine was suspended, say
             self._held_until = None if self._held_until is None else max(self._held_until, now)
-        self._looked_at = now
         if self._leading and self._held_until is not None and now >= self._held_until + LEASE_GRACE:
             self._lose("nobody renewed it")
         self._say_vitals()
-        self._children.ask_for_wake()
+
+    def _ask_for_look(self) -> None:
+        """For the next one: when something is due, else in a while."""
+        due = min(self._next_round, self._children.next_due(), self._shutdown.due)
+        if self._leading and self._held_until is not None and not self._over:
+            due = min(due, self._held_until + LEASE_GRACE)
+        self._look_due = due
+        self.wake_at(due)
 
     # Steering.
 

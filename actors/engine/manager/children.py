@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,16 +10,15 @@ from dataclasses import dataclass, field
 from actors.engine.manager.plan import ManagerPlan, Steering
 from actors.engine.vitals import ChildVitals
 from actors.reconciliation.actor_names import DISPATCHER, controller_of, is_controller, is_informer
-from protocols.codec import encode
-from protocols.messages.lifecycle import ActorFailed, Pause, Ping, Restarted
+from protocols.messages.lifecycle import ActorFailed, Pause, Restarted
 from runtime.system.actor import Actor
 from runtime.system.actor_system import ActorSpec
 from runtime.system.supervision import restart_delay
 
-TICK = 1.0  # seconds between two looks at everybody
+AGAIN = 1.0  # seconds until a child that waits for threads is looked at again
 STEADY = 600.0  # seconds a child has to live for its failures to be forgotten
 MOST_HUNG = 4  # threads of one name that may hang; then it stays down until one of them is back
-STOOD_STILL = 3.0  # seconds between two looks at everybody from which on we were late ourselves
+STOOD_STILL = 2.0  # seconds that a look at everybody is late from which on nobody has run
 
 
 @dataclass(slots=True)
@@ -32,7 +32,8 @@ class Child:
     last_error: str = ""
     start_at: float | None = None  # due to be started (again)
     gave_up: bool = False
-    pinged_at: float | None = None  # the oldest ping that was not answered
+    turn: int = 0  # at the last look, if it was busy; see ActorSystem.busy
+    busy_since: float | None = None  # when it was first seen at that turn; None: it was idle
     starts: int = 0
 
 
@@ -57,9 +58,6 @@ class Children:
         self._system, self._clock, self._log = manager.context.system, manager.clock, manager.log
         self._children: dict[str, Child] = {}
         self._known_vitals: Mapping[str, ChildVitals] | None = None  # until something changes
-        self._nonce = 0
-        self._next_ping = 0.0
-        self._looked_at = self._clock.monotonic()
 
     def __contains__(self, name: str) -> bool:
         return name in self._children
@@ -77,7 +75,7 @@ class Children:
         """Bring a child to life, unless it lives (then this manager is the one that was restarted)."""
         self._known_vitals = None
         child = self._children.setdefault(spec.name, Child(spec, owner))
-        child.start_at, child.gave_up, child.pinged_at = None, False, None
+        child.start_at, child.gave_up, child.busy_since = None, False, None
         child.started_at = now
         child.starts += 1
         if self._system.is_alive(spec.name) and child.starts == 1:
@@ -117,12 +115,6 @@ class Children:
         if self._children.pop(name, None) is not None:
             self._system.fence(name)
 
-    def answered(self, name: str) -> None:
-        """A ping."""
-        child = self._children.get(name)
-        if child is not None:
-            child.pinged_at = None
-
     def failed(self, failure: ActorFailed) -> None:
         child = self._children.get(failure.name)
         if child is None or child.start_at is not None or child.gave_up:
@@ -132,13 +124,11 @@ class Children:
         if failure.traceback:
             self._log.error("actor failed", child=failure.name, error=failure.error, traceback=failure.traceback)
         self._count_failure(child, failure.error)
-        self.ask_for_wake()
 
-    def look_around(self, now: float) -> None:
-        """Start who is due, find who is dead or hangs, and ping."""
-        self._allow_for_standstill(now - self._looked_at)
-        self._looked_at = now
-        ended = self._system.ended(self._children)
+    def look_around(self, now: float, *, late: float) -> None:
+        """Start who is due, and find who is dead or hangs. late: seconds since this look was due."""
+        self._allow_for_standstill(late)
+        ended, busy = self._system.ended(self._children), self._system.busy(self._children)
         for name, child in list(self._children.items()):
             if child.start_at is not None:
                 if now >= child.start_at and not self._waits_for_threads(child, now):
@@ -147,20 +137,21 @@ class Children:
                     self.start(child.spec, now)
             elif name in ended and not child.gave_up:
                 self._count_failure(child, "it died without a word")
-            elif child.pinged_at is not None and now - child.pinged_at > self._plan.hung_after:
-                self._replace_hung(child, now - child.pinged_at)
+            elif self._hangs(child, busy.get(name), now):
+                self._replace_hung(child, now)
             elif child.failures and _is_steady(child, now):
                 self._known_vitals = None
                 child.failures.clear()
-        if now >= self._next_ping:
-            self._next_ping = now + self._plan.ping_every
-            self._ping(now)
 
-    def ask_for_wake(self) -> None:
-        """For the next look."""
-        dues = [self._clock.monotonic() + TICK]
-        dues += [child.start_at for child in self._children.values() if child.start_at is not None]
-        self._manager.wake_at(min(dues))
+    def next_due(self) -> float:
+        """When the next child is to be started, or hangs if it has not got on by then; infinity if none."""
+        due = math.inf
+        for child in self._children.values():
+            if child.start_at is not None:
+                due = min(due, child.start_at)
+            elif child.busy_since is not None and not child.gave_up:
+                due = min(due, child.busy_since + self._plan.hung_after)
+        return due
 
     def vitals(self) -> Mapping[str, ChildVitals]:
         """By name."""
@@ -175,6 +166,11 @@ class Children:
             )
             for name, child in self._children.items()
         }
+
+    @property
+    def have_changed(self) -> bool:
+        """Whether known_vitals() would be anew."""
+        return self._known_vitals is None
 
     def known_vitals(self) -> Mapping[str, ChildVitals]:
         """vitals() as of the last look: a child that has died since is found at the next."""
@@ -200,19 +196,30 @@ class Children:
             child.start_at = now + delay
             self._log.error("actor is restarted", child=child.spec.name, error=error, seconds=round(delay, 3))
 
-    def _replace_hung(self, child: Child, seconds: float) -> None:
+    def _hangs(self, child: Child, turn: int | None, now: float) -> bool:
+        """turn: of a busy child."""
+        if turn is None or child.gave_up:
+            child.busy_since = None
+        elif child.busy_since is None or turn != child.turn:
+            child.turn, child.busy_since = turn, now
+        else:
+            return now >= child.busy_since + self._plan.hung_after  # as next_due() has it
+        return False
+
+    def _replace_hung(self, child: Child, now: float) -> None:
         name, system = child.spec.name, self._system
+        seconds = now - child.busy_since if child.busy_since is not None else 0.0
         doing = system.doing(name)
         at = f", at {doing}" if doing else ""
         self._log.error("actor hangs", child=name, seconds=round(seconds), doing=doing, stack=system.stack(name))
-        self._count_failure(child, f"hung: it did not answer for {seconds:.0f} s{at}")
+        self._count_failure(child, f"hung: it did not get on for {seconds:.0f} s{at}")
 
     def _waits_for_threads(self, child: Child, now: float) -> bool:
         """Whether so many of its threads hang that another would only be one more."""
         hung = len(self._system.stragglers(child.spec.name))
         if hung < MOST_HUNG:
             return False
-        child.start_at = now + TICK
+        child.start_at = now + AGAIN
         waits = f"{hung} of its threads hang"
         if waits not in child.last_error:
             self._known_vitals = None
@@ -226,17 +233,8 @@ class Children:
         """A child that did not run because none of us did (a stopped process, a starved machine) is not hung."""
         if late > STOOD_STILL:
             for child in self._children.values():
-                if child.pinged_at is not None:
-                    child.pinged_at += late
-
-    def _ping(self, now: float) -> None:
-        self._nonce += 1
-        ping = encode(Ping(self._nonce))
-        for name, child in self._children.items():
-            if child.start_at is None and not child.gave_up:
-                if child.pinged_at is None:
-                    child.pinged_at = now
-                self._manager.tell_frame(name, ping)
+                if child.busy_since is not None:
+                    child.busy_since += late
 
 
 def _is_steady(child: Child, now: float) -> bool:

@@ -60,8 +60,8 @@ class ManagerPlan:
 
     infrastructure: in this order, before all else. informers: of static tables, by Table.id. controllers: by
     canonical name, in the order in which they start; enabled: those that start by themselves. discovery: of all other
-    resources. start_interval: seconds, see start_delay. leader_elect: controllers wait for LeaseHeld. ping_every,
-    hung_after, drain_within: seconds.
+    resources. start_interval: seconds, see start_delay. leader_elect: controllers wait for LeaseHeld.
+    look_every: seconds between two looks at all children, at most. hung_after, drain_within: seconds.
     """
 
     infrastructure: tuple[ActorSpec, ...]
@@ -71,7 +71,7 @@ class ManagerPlan:
     discovery: DiscoveryPlan
     leader_elect: bool = True
     start_interval: float = 0.0
-    ping_every: float = 5.0
+    look_every: float = 5.0
     hung_after: float = 30.0
     drain_within: float = 10.0
     policy: RestartPolicy = field(default_factory=RestartPolicy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from actors.engine.manager.children import Children
@@ -31,12 +32,17 @@ class Shutdown:
         self._manager, self._children = manager, children
         self._within, self._leader_elect, self._ended = within, leader_elect, ended
         self._system = manager.context.system
-        self._until: float | None = None  # monotonic seconds
+        self._until: float | None = None  # monotonic seconds; infinity once it is over
         self._waiting: set[str] = set()  # controllers that have not said Drained
 
     @property
     def begun(self) -> bool:
         return self._until is not None
+
+    @property
+    def due(self) -> float:
+        """When it is to be over; infinity if it has not begun, or is."""
+        return self._until if self._until is not None else math.inf
 
     def begin(self) -> None:
         """Controllers first, then the lease. Who is down, or has not started yet, begins nothing any more."""
@@ -91,5 +97,5 @@ class Shutdown:
             self._finish()
 
     def _finish(self, how: str = DRAINED) -> None:
-        self._until = float("inf")
+        self._until = math.inf
         self._ended(how)

@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
+from protocols.codec import encode
 from protocols.messages.lifecycle import ActorFailed, Describe, Pause, Ping, Pong, Wake
 from runtime.scheduling.clock import SystemClock
 from runtime.system.actor import Actor, Context
@@ -182,6 +183,37 @@ def test_a_ping_is_answered_from_the_actors_own_loop(system: ActorSystem, mail: 
     system.spawn(keeper(mail))
     system.tell("keeper", Ping(7))
     assert supervisor.wait_for(1) == [(1, Pong("keeper", 1, 7))]
+
+
+def test_who_handles_a_message_is_busy_at_the_same_turn_until_it_gets_on(system: ActorSystem) -> None:
+    entered, go_on = threading.Semaphore(0), threading.Semaphore(0)
+
+    class Stubborn(Actor):
+        def receive(self, message: Any) -> None:
+            entered.release()
+            assert go_on.acquire(timeout=WAIT)
+
+    system.spawn(ActorSpec(name="stubborn", build=Stubborn))
+    for _ in range(2):
+        system.tell("stubborn", Pause("a"))
+    assert entered.acquire(timeout=WAIT)
+    first = system.busy(["stubborn", "nobody"])
+    assert list(first) == ["stubborn"]
+    assert system.busy(["stubborn"]) == first
+    go_on.release()
+    assert entered.acquire(timeout=WAIT)
+    assert system.busy(["stubborn"])["stubborn"] > first["stubborn"]
+    go_on.release()
+
+
+def test_idle_is_who_has_started_and_has_nothing_in_hand_or_in_its_mailbox(system: ActorSystem, mail: Mail) -> None:
+    context = Context(name="keeper", incarnation=1, system=system, clock=system.clock, log=system.log)
+    actor, spawner = Keeper(context, mail=mail), ThreadSpawner()
+    assert not spawner.is_idle(actor)
+    actor.on_start()
+    assert spawner.is_idle(actor)
+    actor.actor_inbox.put(encode(Pause("a")))  # type: ignore[arg-type]
+    assert not spawner.is_idle(actor)
 
 
 def test_a_frame_that_cannot_be_decoded_is_logged_and_counted_and_ends_no_actor(

@@ -127,7 +127,7 @@ def test_so_many_threads_hang_and_no_more(make: Make, logs: LogCapture) -> None:
     assert not manager.actors.is_alive(f"controller:{NAME}")
     why = manager.checks()[NAME]()
     assert why is not None
-    assert why.startswith("is down, to be restarted: 4 of its threads hang; hung: it did not answer for ")
+    assert why.startswith("is down, to be restarted: 4 of its threads hang; hung: it did not get on for ")
     assert manager.checks()["deployment-controller"]() is None
     assert manager.checks()["infrastructure"]() is None
     assert manager.end is None

@@ -281,11 +281,41 @@ def test_children_go_with_a_controller_that_is_disabled_after_a_new_manager_came
 def test_who_hangs_is_replaced_and_may_come_to(log: FilteringBoundLogger) -> None:
     rig = ManagerRig(log)
     rig.world.hang(rig.system, "controller:one", seconds=50.0)
-    rig.world.run_for(45.0)
+    rig.world.run_for(29.0)
+    assert rig.system.incarnation("controller:one") == 1
+    rig.world.run_for(7.0)
     assert rig.system.incarnation("controller:one") == 2
     rig.world.run_for(120.0)
     assert rig.system.incarnation("controller:one") == 2
     assert rig.alive("controller:one")
+
+
+def test_who_is_always_busy_and_gets_on_is_not_hung(log: FilteringBoundLogger) -> None:
+    rig = ManagerRig(log)
+    for number in range(5):
+        rig.world.hang(rig.system, "controller:one", seconds=20.0)
+        rig.system.tell("controller:one", Resume(str(number)))
+        assert rig.world.run_until(partial(_has_received, rig, number + 1), within=21.0)
+    assert rig.system.incarnation("controller:one") == 1
+
+
+def _has_received(rig: ManagerRig, messages: int) -> bool:
+    return len(rig.received("controller:one", Resume)) == messages
+
+
+def test_nobody_is_woken_to_be_watched(log: FilteringBoundLogger) -> None:
+    rig = ManagerRig(log)
+    steps = rig.world.steps
+    rig.world.run_for(600.0)
+    assert rig.world.steps - steps == 600 / 5, "the manager's own looks"
+
+
+def test_what_health_checks_read_is_true_at_once(log: FilteringBoundLogger) -> None:
+    rig = ManagerRig(log)
+    rig.tell(Disable("one"), then=0.0)
+    said = rig.vitals.of(MANAGER, ManagerVitals)
+    assert said is not None
+    assert "controller:one" not in said.children
 
 
 def test_nobody_is_called_hung_because_the_whole_process_stood_still(log: FilteringBoundLogger) -> None:
@@ -293,7 +323,7 @@ def test_nobody_is_called_hung_because_the_whole_process_stood_still(log: Filter
     rig.world.run_for(4.4)
     for name in ("dispatcher", "elector", "informer:v1/pods", "controller:one", "controller:two"):
         rig.world.hang(rig.system, name, seconds=60.0)
-    rig.world.run_for(0.4)  # they are pinged
+    rig.world.run_for(1.0)  # the manager sees that they do not get on
     rig.world.hang(rig.system, MANAGER, seconds=59.0)
     rig.world.run_for(65.0)
     assert {child["incarnation"] for child in rig.children().values()} == {1}
