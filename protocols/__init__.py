@@ -7,6 +7,7 @@ models.py                    classes that objects are read as, and written from
 selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py
                              values inside of objects
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
-pods.py, nodes.py            what is asked of pods and nodes
+pods.py, nodes.py, services.py
+                             what is asked of pods, nodes and Services
 watch_lines.py, versions.py  a line of a watch's response, and an object's own resourceVersion
 """

@@ -48,7 +48,8 @@ class NodeFacts:
     ready: the status of its condition Ready, None without that condition. heartbeat, transitioned: the condition's
     lastHeartbeatTime and lastTransitionTime as text. no_schedule, no_execute: keys of its taints of that effect, as far
     as kcm manages them. wanted_no_schedule: keys of the taints that its conditions call for. no_execute_taints: all
-    taints of that effect as JSON, for comparison. kubelet: the kubelet's version, "v1.36.0".
+    taints of that effect as JSON, for comparison. kubelet: the kubelet's version, "v1.36.0". topology_zone: its label
+    topology.kubernetes.io/zone alone.
     """
 
     uid: str
@@ -62,6 +63,7 @@ class NodeFacts:
     no_execute: frozenset[str]
     no_execute_taints: bytes
     kubelet: str
+    topology_zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ def node_facts(node: Object) -> NodeFacts:
         no_execute=_shared(taint_keys(taints, NO_EXECUTE) & NO_EXECUTE_KEYS),
         no_execute_taints=shared_json([taint for taint in taints if taint.get("effect") == NO_EXECUTE] or None),
         kubelet=sys.intern(_text(node_info.get("kubeletVersion"), "status.nodeInfo.kubeletVersion")),
+        topology_zone=sys.intern(_text(labels.get(_ZONE_LABELS[1]), f"label {_ZONE_LABELS[1]}")),
     )
 
 

@@ -30,6 +30,7 @@ class PodFacts:
     labels: one mapping is shared by all pods with equal labels, so that a result can be cached by its identity.
     node: "" while unassigned. deleting: deletionTimestamp is set. ready: its condition Ready is True.
     ready_since: Ready's lastTransitionTime, None if it is not ready or the time is missing. Times are Unix seconds.
+    ready_changed: the same, whatever the status of that condition. ips: its addresses, joined by commas; mostly one.
     restarts: the highest restart count among its containers; sidecar_restarts: among its restartable init containers.
     deletion_cost: the value of the annotation pod-deletion-cost; 0 if it is missing or invalid.
     tolerations: spec.tolerations as JSON, for comparison; equal ones are shared between pods.
@@ -47,6 +48,8 @@ class PodFacts:
     deletion_cost: int
     finalizers: tuple[str, ...]
     tolerations: bytes
+    ready_changed: float | None = None
+    ips: str = ""
 
 
 def is_terminal(pod: PodFacts) -> bool:
@@ -77,29 +80,40 @@ def pod_facts(pod: Object) -> PodFacts:
     Raises ValueError that names the field whose type or value is wrong.
     """
     meta, spec, status = (_map(pod.get(part), part) for part in ("metadata", "spec", "status"))
-    ready = _ready_condition(status)
+    condition = _ready_condition(status)
+    ready = condition is not None and condition.get("status") == "True"
+    changed = None if condition is None else _time(condition.get("lastTransitionTime"), "status.conditions[Ready]")
     return PodFacts(
         labels=_labels(meta.get("labels")),
         phase=_shared_text(status.get("phase"), "status.phase"),
         node=_shared_text(spec.get("nodeName"), "spec.nodeName"),
         deleting=meta.get("deletionTimestamp") is not None,
-        ready=ready is not None,
-        ready_since=None if ready is None else _time(ready.get("lastTransitionTime"), "status.conditions[Ready]"),
+        ready=ready,
+        ready_since=changed if ready else None,
         created=_time(meta.get("creationTimestamp"), "metadata.creationTimestamp"),
         restarts=_most_restarts(status.get("containerStatuses"), "status.containerStatuses", None),
         sidecar_restarts=_sidecar_restarts(spec, status),
         deletion_cost=_deletion_cost(_map(meta.get("annotations"), "metadata.annotations")),
         finalizers=finalizers_of(pod),
         tolerations=shared_json(spec.get("tolerations")),
+        ready_changed=changed,
+        ips=_ips(status),
     )
 
 
 def _ready_condition(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition Ready if its status is True, else None."""
     for condition in _maps(status.get("conditions"), "status.conditions"):
         if condition.get("type") == "Ready":
-            return condition if condition.get("status") == "True" else None
+            return condition
     return None
+
+
+def _ips(status: Mapping[str, Any]) -> str:
+    """status.podIPs, or status.podIP where there are none."""
+    several = status.get("podIPs")
+    if not several:
+        return _text(status.get("podIP"), "status.podIP")
+    return ",".join([_text(each.get("ip"), "status.podIPs") for each in _maps(several, "status.podIPs")])
 
 
 def _sidecar_restarts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
@@ -162,11 +176,15 @@ def _time(text: Any, field: str) -> float | None:
 
 
 def _shared_text(text: Any, field: str) -> str:
+    return sys.intern(_text(text, field))
+
+
+def _text(text: Any, field: str) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
         raise ValueError(f"{field} is a string, got {text!r}")
-    return sys.intern(text)
+    return text
 
 
 def _map(value: Any, field: str) -> Mapping[str, Any]:

@@ -166,28 +166,6 @@ class EndpointsOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointSliceOptions(ControllerOptions):
-    configz_block = "EndpointSliceController"
-
-    concurrent_syncs: int = flag(
-        5,
-        "Services synced at once, 1 to 50.",
-        name="concurrent-service-endpoint-syncs",
-        config="ConcurrentServiceEndpointSyncs",
-    )
-    updates_batch_period: float = flag(
-        0.0,
-        "Changes of pods are gathered for so long.",
-        name="endpointslice-updates-batch-period",
-        kind=DURATION,
-        config="EndpointUpdatesBatchPeriod",
-    )
-    max_endpoints: int = flag(
-        100, "Endpoints in one slice, 1 to 1000.", name="max-endpoints-per-slice", config="MaxEndpointsPerSlice"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSliceMirroringOptions(ControllerOptions):
     configz_block = "EndpointSliceMirroringController"
 
@@ -518,12 +496,6 @@ def _resource_claim_workers(options: Options) -> Iterator[str]:
         yield f"concurrent-resourceclaim-syncs must be larger than 0, got {workers}"
 
 
-def _endpoint_slice_limits(options: Options) -> Iterator[str]:
-    slices = options[EndpointSliceOptions]
-    yield from outside("concurrent-service-endpoint-syncs", slices.concurrent_syncs, largest=50)
-    yield from outside("max-endpoints-per-slice", slices.max_endpoints, largest=1000)
-
-
 def _mirroring_limits(options: Options) -> Iterator[str]:
     mirroring = options[EndpointSliceMirroringOptions]
     yield from outside("mirroring-concurrent-service-endpoint-syncs", mirroring.concurrent_syncs, largest=50)
@@ -534,12 +506,6 @@ def _mirroring_limits(options: Options) -> Iterator[str]:
 UNBUILT: tuple[UnbuiltController, ...] = (
     UnbuiltController(name="serviceaccount-token-controller", aliases=("serviceaccount-token",)),
     UnbuiltController(name="endpoints-controller", aliases=("endpoint",), options=EndpointsOptions),
-    UnbuiltController(
-        name="endpointslice-controller",
-        aliases=("endpointslice",),
-        options=EndpointSliceOptions,
-        checks=(_endpoint_slice_limits,),
-    ),
     UnbuiltController(
         name="endpointslice-mirroring-controller",
         aliases=("endpointslicemirroring",),

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.real_server import RealServer, binaries, real_server
-from tests.e2e.running import CONTROLLERS, Manager, hollow_nodes, managing
+from tests.e2e.running import CONTROLLERS, OF_SERVICES, Manager, hollow_nodes, managing
 
 NEEDS_KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
@@ -70,7 +70,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 @pytest.fixture(scope="module")
 def on_real(real: RealServer) -> Iterator[Site]:
     """The real kube-apiserver, managed by us through --kubeconfig."""
-    flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={','.join(CONTROLLERS)}")
+    controllers = ",".join((*CONTROLLERS, *OF_SERVICES))
+    flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}")
     with managing(real.directory / "kcm.log", *flags) as manager:
         yield Site(real.kubeconfig, manager)
 

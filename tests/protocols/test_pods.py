@@ -64,6 +64,8 @@ def test_facts_come_from_metadata_spec_and_status() -> None:
         deletion_cost=-5,
         finalizers=("example.com/track",),
         tolerations=b'[{"key":"gpu","operator":"Exists"}]',
+        ready_changed=parse_time(READY),
+        ips="",
     )
 
 
@@ -92,7 +94,13 @@ def test_null_counts_as_missing() -> None:
 def test_a_pod_that_is_not_ready_has_no_time_of_readiness() -> None:
     condition = {"type": "Ready", "status": "False", "lastTransitionTime": READY}
     facts = pod_facts(changed(status={"conditions": [condition]}))
-    assert (facts.ready, facts.ready_since) == (False, None)
+    assert (facts.ready, facts.ready_since, facts.ready_changed) == (False, None, parse_time(READY))
+
+
+def test_addresses_are_those_of_all_families_or_the_only_one() -> None:
+    both = {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}
+    assert pod_facts(changed(status=both)).ips == "10.0.0.1,fd00::1"
+    assert pod_facts(changed(status={"podIP": "10.0.0.1"})).ips == "10.0.0.1"
 
 
 def test_restarts_of_plain_init_containers_and_missing_counts_are_zero() -> None:

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.service_setting import SERVICES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 
-SETTINGS: Mapping[str, Setting] = MappingProxyType({setting.name: setting for setting in (USUAL, NODES_TOO)})
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {setting.name: setting for setting in (USUAL, NODES_TOO, SERVICES_TOO)}
+)
 
 
 def setting_named(name: str) -> Setting:

@@ -1,4 +1,4 @@
-"""The setting of seeded runs in which nodes fail: all built-in controllers, a cloud, two or three zones."""
+"""The setting of seeded runs in which nodes fail: the controllers of nodes and workloads, a cloud, a few zones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.app.arguments import read_options
-from actors.controllers.built_in import BUILT_IN
+from actors.controllers.cloud import cloud_node_lifecycle, node_route
+from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from actors.controllers.workloads import deployment, replicaset, replicationcontroller
 from actors.options import Options
 from actors.simulation.campaign.setting import Setting
 from actors.simulation.trials.nodes.taints import SOON, tolerations
@@ -66,7 +68,18 @@ def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[
 
 NODES_TOO = Setting(
     name="nodes",
-    controllers=BUILT_IN,
+    controllers=(
+        replicationcontroller.SPEC,
+        pod_garbage_collector.SPEC,
+        deployment.SPEC,
+        replicaset.SPEC,
+        ttl.SPEC,
+        node_ipam.SPEC,
+        node_lifecycle.SPEC,
+        taint_eviction.SPEC,
+        node_route.SPEC,
+        cloud_node_lifecycle.SPEC,
+    ),
     options=options_of,
     fleet=fleet_of,
     pod=pod_of,

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route
 from actors.simulation.trials.hollow import kubelet, nodes, scheduler
+from actors.simulation.trials.network import endpointslice
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads import deployment, replicaset, replicationcontroller
@@ -19,6 +20,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             replicationcontroller,
             replicaset,
             deployment,
+            endpointslice,
             node_lifecycle,
             pod_garbage_collector,
             ttl,

@@ -7,11 +7,11 @@ import pytest
 from actors.controllers.built_in import BUILT_IN
 from actors.reconciliation.specs import ControllerSpec
 from actors.simulation import SimulatedCluster
-from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import do_in_order
 from runtime.cloud.fake import FakeCloud
 from runtime.logs.standard_log import quiet_log
+from tests.actors.simulation.trials.settings import setting_with
 
 SECONDS = 150.0  # by then everything has begun that a user begins, and its grace periods are over
 MOST = 12  # scenarios
@@ -19,11 +19,12 @@ MOST = 12  # scenarios
 
 def unsettled_without(spec: ControllerSpec, number: int) -> list[str]:
     cluster = SimulatedCluster(log=quiet_log(), cloud=FakeCloud())
-    scenario = NODES_TOO.scenario(number)
+    setting = setting_with(spec)
+    scenario = setting.scenario(number)
     cluster.hollow_nodes(nodes=scenario.fleet.nodes, zones=scenario.fleet.zones)
-    others = [other for other in BUILT_IN if other.name != spec.name]
-    cluster.manager(controllers=others, options=NODES_TOO.options(number))
-    do_in_order(cluster, NODES_TOO.composed(number).actions(scenario))
+    others = [other for other in setting.specs(None) if other.name != spec.name]
+    cluster.manager(controllers=others, options=setting.options(number))
+    do_in_order(cluster, setting.composed(number).actions(scenario))
     cluster.run_for(SECONDS)
     return list(TRIALS[spec.name].unsettled(cluster))
 

@@ -7,11 +7,12 @@ import pytest
 from actors.controllers.built_in import BUILT_IN
 from actors.hollow.specs import hollow_specs
 from actors.reconciliation.specs import ControllerSpec
-from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.named import SETTINGS
 from actors.simulation.campaign.setting import USUAL, Setting
 from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import Action
 from runtime.simulation.plan import ON_REQUEST
+from tests.actors.simulation.trials.settings import setting_with
 
 SCENARIOS = 24
 SPECS = (*BUILT_IN, *hollow_specs(nodes=1, zones=1))
@@ -29,8 +30,8 @@ def test_a_controller_reads_what_it_owns(spec: ControllerSpec) -> None:
 
 @pytest.mark.parametrize("spec", BUILT_IN, ids=lambda spec: spec.name)
 def test_every_controller_is_given_something_to_do_and_held_to_something(spec: ControllerSpec) -> None:
-    trial = TRIALS[spec.name]
-    drawn = [list(trial.actions(NODES_TOO.scenario(number))) for number in range(SCENARIOS)]
+    trial, setting = TRIALS[spec.name], setting_with(spec)
+    drawn = [list(trial.actions(setting.scenario(number))) for number in range(SCENARIOS)]
     assert sum(map(bool, drawn)) >= SCENARIOS / 6
     assert trial.unsettled is not TRIALS["hollow-nodes-controller"].unsettled
 
@@ -39,7 +40,7 @@ def actions_of(setting: Setting, number: int) -> list[Action]:
     return setting.composed(number).actions(setting.scenario(number))
 
 
-@pytest.mark.parametrize("setting", [USUAL, NODES_TOO], ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
 def test_the_same_scenario_has_the_same_actions_and_others_have_others(setting: Setting) -> None:
     texts = [tuple(action[:2] for action in actions_of(setting, number)) for number in range(SCENARIOS)]
     assert texts == [tuple(action[:2] for action in actions_of(setting, number)) for number in range(SCENARIOS)]
@@ -76,7 +77,7 @@ def test_given_trials_act_and_the_others_are_only_checked() -> None:
     assert {trial.controller for trial in composed.trials} >= {"deployment-controller", "replicaset-controller"}
 
 
-@pytest.mark.parametrize("setting", [USUAL, NODES_TOO], ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
 def test_no_plan_has_faults_that_are_drawn_on_request_alone(setting: Setting) -> None:
     """A reconciler that waits for ever keeps its key for ever, by design: such a run never converges."""
     assert {fault.kind for seed in range(300) for fault in setting.plan(seed)} & {*ON_REQUEST} == set()

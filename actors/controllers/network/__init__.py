@@ -1,0 +1,1 @@
+"""Services and what is behind them."""

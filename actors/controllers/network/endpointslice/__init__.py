@@ -1,0 +1,8 @@
+"""endpointslice-controller: keeps the EndpointSlices of Services that select pods."""
+
+from __future__ import annotations
+
+from actors.controllers.network.endpointslice.options import EndpointSliceOptions
+from actors.controllers.network.endpointslice.spec import SPEC
+
+__all__ = ["SPEC", "EndpointSliceOptions"]

@@ -1,0 +1,119 @@
+"""What the EndpointSlice controller counts.
+
+Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/metrics/{metrics,cache}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from actors.controllers.network.endpointslice.packing import Group
+from actors.controllers.network.shared.ports import Ports
+from protocols.objects import Key
+from runtime.metrics.registry import Family, Metrics, Reading
+
+_BUCKETS = tuple(float(2 ** (number + 1)) for number in range(15))
+_DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_SUBSYSTEM = "endpoint_slice_controller_"
+
+ADDED = Family(
+    name=f"{_SUBSYSTEM}endpoints_added_per_sync",
+    kind="histogram",
+    help="Number of endpoints added on each Service sync",
+    buckets=_BUCKETS,
+)
+REMOVED = Family(
+    name=f"{_SUBSYSTEM}endpoints_removed_per_sync",
+    kind="histogram",
+    help="Number of endpoints removed on each Service sync",
+    buckets=_BUCKETS,
+)
+DESIRED = Family(name=f"{_SUBSYSTEM}endpoints_desired", kind="gauge", help="Number of endpoints desired")
+SLICES = Family(name=f"{_SUBSYSTEM}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices")
+DESIRED_SLICES = Family(
+    name=f"{_SUBSYSTEM}desired_endpoint_slices",
+    kind="gauge",
+    help="Number of EndpointSlices that would exist with perfect endpoint allocation",
+)
+CHANGES = Family(
+    name=f"{_SUBSYSTEM}changes", kind="counter", help="Number of EndpointSlice changes", labels=("operation",)
+)
+CHANGED = Family(
+    name=f"{_SUBSYSTEM}endpointslices_changed_per_sync",
+    kind="histogram",
+    help="Number of EndpointSlices changed on each Service sync",
+    labels=("topology", "traffic_distribution"),
+    buckets=_DEFAULT_BUCKETS,
+)
+SYNCS = Family(name=f"{_SUBSYSTEM}syncs", kind="counter", help="Number of EndpointSlice syncs", labels=("result",))
+DISTRIBUTIONS = Family(
+    name=f"{_SUBSYSTEM}services_count_by_traffic_distribution",
+    kind="gauge",
+    help="Number of Services using some specific trafficDistribution",
+    labels=("traffic_distribution",),
+)
+
+
+class SliceMetrics:
+    """Of all Services together; each is replaced by what its last sync found."""
+
+    def __init__(self, metrics: Metrics, *, most: int) -> None:
+        """most: endpoints in one slice."""
+        self._metrics, self._most = metrics, most
+        self._added, self._removed = metrics.histogram(ADDED), metrics.histogram(REMOVED)
+        self._operations = {one: metrics.counter(CHANGES, one) for one in ("create", "update", "delete")}
+        self._results = {one: metrics.counter(SYNCS, one) for one in ("success", "stale", "error")}
+        self._totals = {one: metrics.gauge(one) for one in (DESIRED, SLICES, DESIRED_SLICES)}
+        self._by_service: dict[Key, dict[Family, int]] = {}
+        self._distributions: dict[Key, str] = {}
+        for gauge in self._totals.values():
+            gauge.set(0)
+        metrics.add_source(self._read_distributions)
+
+    def synced(self, result: str) -> None:
+        self._results[result].inc()
+
+    def changed(self, operation: str) -> None:
+        self._operations[operation].inc()
+
+    def planned(self, service: Key, groups: Mapping[Ports, Group], *, added: int, removed: int) -> None:
+        """As upstream, of a Service with two families the one that was planned last counts."""
+        self._added.observe(added)
+        self._removed.observe(removed)
+        per_slice = self._most
+        now = {
+            DESIRED: sum(group.endpoints for group in groups.values()),
+            SLICES: sum(group.slices for group in groups.values()),
+            DESIRED_SLICES: sum(-(-group.endpoints // per_slice) for group in groups.values()) or 1,
+        }
+        self._replace(service, now)
+
+    def written(self, slices: int, *, auto: bool, distribution: str) -> None:
+        topology = "Auto" if auto else "Disabled"
+        self._metrics.histogram(CHANGED, topology, distribution).observe(slices)
+
+    def distribute(self, service: Key, distribution: str) -> None:
+        """distribution: "" for none."""
+        if distribution:
+            self._distributions[service] = distribution
+        else:
+            self._distributions.pop(service, None)
+
+    def forget(self, service: Key) -> None:
+        self._distributions.pop(service, None)
+        self._replace(service, None)
+
+    def _replace(self, service: Key, now: dict[Family, int] | None) -> None:
+        before = self._by_service.pop(service, {})
+        if now is not None:
+            self._by_service[service] = now
+        for family, gauge in self._totals.items():
+            more = (now or {}).get(family, 0) - before.get(family, 0)
+            if more:
+                gauge.inc(more)
+
+    def _read_distributions(self) -> Iterable[Reading]:
+        counts: dict[str, float] = {}
+        for distribution in list(self._distributions.values()):
+            counts[distribution] = counts.get(distribution, 0.0) + 1.0
+        return [(DISTRIBUTIONS, (distribution,), count) for distribution, count in counts.items()]

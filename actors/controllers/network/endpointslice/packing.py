@@ -1,0 +1,194 @@
+"""Which endpoints go into which slices: as few writes as can be, before slices that are full.
+
+Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/reconciler.go (reconcileByAddressType,
+reconcileByPortMapping).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from actors.controllers.network.shared.ports import Ports, ports_of_slice
+from actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
+from protocols.objects import Object, labels_of, metadata, name_of
+from protocols.services import HEADLESS, MANAGED_BY, SERVICE_NAME
+
+RESERVED = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
+
+Endpoints = dict[Identity, Endpoint]
+
+
+class Group(NamedTuple):
+    """How many endpoints there are to be with one set of ports, and how many slices there will be for them."""
+
+    endpoints: int
+    slices: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to become of the slices of one address type.
+
+    create: their endpoints and ports; update: copies that may be changed; unchanged, delete: as they are in the table.
+    added, removed: endpoints. groups: by their ports.
+    """
+
+    create: list[Object] = field(default_factory=list)
+    update: list[Object] = field(default_factory=list)
+    unchanged: list[Object] = field(default_factory=list)
+    delete: list[Object] = field(default_factory=list)
+    added: int = 0
+    removed: int = 0
+    groups: dict[Ports, Group] = field(default_factory=dict)
+
+
+def plan_slices(
+    present: Iterable[Object],
+    desired: Mapping[Ports, Endpoints],
+    *,
+    labels: Mapping[str, str],
+    owner_uid: str,
+    address_type: str,
+    most: int,
+) -> Plan:
+    """present: the slices of this address type that the controller manages for the Service.
+
+    desired: endpoints by the ports that they have; emptied. labels: that slices are to have. owner_uid: the Service's.
+    most: endpoints in one slice.
+    """
+    plan = Plan()
+    by_ports: dict[Ports, list[Object]] = {}
+    count = 0
+    for slice_ in present:
+        count += 1
+        if is_owned_by(slice_, owner_uid):
+            by_ports.setdefault(ports_of_slice(slice_), []).append(slice_)
+        else:
+            plan.delete.append(slice_)
+    for ports, endpoints in desired.items():
+        number, slices = len(endpoints), by_ports.pop(ports, [])
+        created, deleted = len(plan.create), len(plan.delete)
+        _plan_group(plan, slices, endpoints, ports=ports, labels=labels, address_type=address_type, most=most)
+        grown = (len(plan.create) - created) - (len(plan.delete) - deleted)
+        plan.groups[ports] = Group(number, len(slices) + grown)
+    for slices in by_ports.values():
+        plan.delete += slices
+    if count == len(plan.delete) and not plan.create:
+        _plan_placeholder(plan, labels=labels, address_type=address_type)
+    return plan
+
+
+def _plan_placeholder(plan: Plan, *, labels: Mapping[str, str], address_type: str) -> None:
+    """Where there would be no slice there is an empty one."""
+    plan.groups[()] = Group(0, 1)
+    if len(plan.delete) == 1:
+        [only] = plan.delete
+        if not only.get("endpoints") and not only.get("ports") and labels_of(only) == labels:
+            plan.delete, plan.unchanged = [], [only]
+            return
+    plan.create.append(_new(ports=(), labels=labels, address_type=address_type))
+
+
+def _plan_group(
+    plan: Plan,
+    slices: Sequence[Object],
+    missing: Endpoints,
+    *,
+    ports: Ports,
+    labels: Mapping[str, str],
+    address_type: str,
+    most: int,
+) -> None:
+    """The slices of one set of ports. missing: what is desired; what a slice has already is taken out."""
+    changed: list[Object] = []
+    unchanged: list[Object] = []
+    for slice_ in slices:
+        before: Sequence[Endpoint] = slice_.get("endpoints") or ()
+        kept: list[Endpoint] = []
+        differs = False
+        for endpoint in before:
+            wanted = missing.pop(identity_of(endpoint), None)
+            if wanted is not None:
+                kept.append(wanted)
+                differs = differs or not equal_endpoints(wanted, endpoint)
+        if differs or len(kept) != len(before):
+            plan.removed += len(before) - len(kept)
+            if kept:
+                changed.append(_changed(slice_, kept, labels))
+            else:
+                plan.delete.append(slice_)
+        elif not _has_labels(slice_, labels):
+            changed.append(_changed(slice_, [dict(each) for each in before], labels))
+        else:
+            unchanged.append(slice_)
+    plan.added += len(missing)
+    if missing:
+        for slice_ in sorted(changed, key=_size, reverse=True):
+            _fill(slice_, missing, most)
+    while missing:
+        fitting = _fullest_that_fits(unchanged, len(missing), most) if len(missing) < most else None
+        if fitting is None:
+            slice_ = _new(ports=ports, labels=labels, address_type=address_type)
+            plan.create.append(slice_)
+        else:
+            unchanged.remove(fitting)
+            slice_ = _changed(fitting, [dict(each) for each in fitting.get("endpoints") or ()], labels)
+            changed.append(slice_)
+        _fill(slice_, missing, most)
+    plan.update += changed
+    plan.unchanged += unchanged
+
+
+def is_owned_by(slice_: Object, uid: str) -> bool:
+    """Whether one of its owners is the Service with this uid: it may be of one that had the name before."""
+    owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
+    return any(
+        one.get("uid") == uid and one.get("kind") == "Service" and one.get("apiVersion") == "v1" for one in owners
+    )
+
+
+def _new(*, ports: Ports, labels: Mapping[str, str], address_type: str) -> Object:
+    return {
+        "metadata": {"labels": dict(labels)},
+        "addressType": address_type,
+        "endpoints": [],
+        "ports": [port.as_object() for port in ports],
+    }
+
+
+def _changed(slice_: Object, endpoints: list[Endpoint], labels: Mapping[str, str]) -> Object:
+    return {**slice_, "metadata": {**metadata(slice_), "labels": dict(labels)}, "endpoints": endpoints}
+
+
+def _has_labels(slice_: Object, labels: Mapping[str, str]) -> bool:
+    """The reserved ones aside: they are no reason to write."""
+    return _free(labels_of(slice_)) == _free(labels)
+
+
+def _free(labels: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in labels.items() if name not in RESERVED}
+
+
+def _size(slice_: Object) -> int:
+    return len(slice_["endpoints"])
+
+
+def _fill(slice_: Object, missing: Endpoints, most: int) -> None:
+    endpoints: list[Endpoint] = slice_["endpoints"]
+    endpoints += [missing.pop(identity) for identity in list(missing)[: max(0, most - len(endpoints))]]
+
+
+def _fullest_that_fits(slices: Iterable[Object], count: int, most: int) -> Object | None:
+    """The one that will be the fullest with so many more endpoints."""
+    fitting = [slice_ for slice_ in slices if 0 <= most - count - len(slice_.get("endpoints") or ()) < most]
+    return max(fitting, key=lambda slice_: (len(slice_.get("endpoints") or ()), name_of(slice_)), default=None)
+
+
+def labels_for(service: Object, *, manager: str, headless: bool) -> dict[str, str]:
+    """The labels of a Service's slices. What the Service itself has under a reserved name is ignored."""
+    labels = _free(labels_of(service))
+    if headless:
+        labels[HEADLESS] = ""
+    return {**labels, SERVICE_NAME: name_of(service), MANAGED_BY: manager}

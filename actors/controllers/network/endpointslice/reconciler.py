@@ -1,0 +1,292 @@
+"""endpointslice-controller: says in EndpointSlices which pods are behind a Service.
+
+In: Services with a selector, pods, nodes (zones, CPUs), its own slices. Out: EndpointSlices created, updated and
+deleted, events on the Service. Key of the main queue: "namespace/name" of a Service.
+
+Source: kubernetes v1.36 pkg/controller/endpointslice/endpointslice_controller.go and
+staging/src/k8s.io/endpointslice/{reconciler,utils}.go. Differences:
+- No tracker of slices: the lister shows our own writes, so no sync rests on a late watch, and none ends as "stale".
+- Names of slices are chosen here (actors/controllers/shared/generated_names.py), so that a creation is not made twice.
+- Every update has the version that was looked at as its precondition, also where a slice takes the name of another.
+- Slices are written in three batches, creations, updates and deletions, each of them at once.
+- A slice that somebody changed is put right whatever they changed, labels too, and also after a restart of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.network.endpointslice.metrics import SliceMetrics
+from actors.controllers.network.endpointslice.packing import Endpoints, Plan, is_owned_by, labels_for, plan_slices
+from actors.controllers.network.endpointslice.topology import Notice, Topology, is_auto
+from actors.controllers.network.endpointslice.traffic_distribution import KNOWN, hint_at_what_is_near, remove_hints
+from actors.controllers.network.shared.addresses import IPV4, IPV6, addresses_of, read_address
+from actors.controllers.network.shared.ports import PodPorts, Ports
+from actors.controllers.network.shared.selected_pods import hostname_of, selected_pods
+from actors.controllers.network.shared.slice_writes import SliceWrites
+from actors.controllers.network.shared.slices import SERVICE, SliceChange, identity_of, managed_value
+from actors.controllers.network.shared.trigger_times import TriggerTimes
+from actors.reconciliation import Enqueue, Reconciliation, Step, delete, must, record
+from protocols.messages.outcomes import CommandFailed, NotFound, Refused
+from protocols.objects import Key, Object, annotations_of, is_deleting, metadata, split_key, uid_of
+from protocols.pods import is_terminal
+from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
+from protocols.services import TRIGGER_TIME, has_cluster_ip
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+MANAGER = "endpointslice-controller.k8s.io"
+QUEUE = "endpoint_slice"
+SETTLE = 1.0  # seconds after a foreign change of a slice until its Service is looked at: more may come
+
+
+class MissingNodeError(ValueError):
+    """A pod was left out, as its node is not known; the sync did all the rest."""
+
+
+class EndpointSliceReconciler:
+    """Remembers of each Service when its pods changed, their named ports, and which hints were given."""
+
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        metrics: SliceMetrics,
+        log: FilteringBoundLogger,
+        most: int,
+        batch_period: float = 0.0,
+    ) -> None:
+        """most: endpoints in one slice. batch_period: seconds for which changes of pods are gathered."""
+        self._services, self._pods, self._nodes = tables[SERVICES], tables[PODS], tables[NODES]
+        self._slices = tables[ENDPOINT_SLICES]
+        self._metrics, self._log, self._most, self._batch_period = metrics, log, most, batch_period
+        self._times = TriggerTimes()
+        self._topology = Topology(self._nodes)
+        self._writes = SliceWrites(self._slices, changed=metrics.changed)
+        self._ports: dict[Key, PodPorts] = {}
+
+    # The queues beside the main one.
+
+    def reconcile_pods(self, service: Key) -> Reconciliation:
+        """Pods of this Service have changed."""
+        yield Enqueue(QUEUE, service, after=self._batch_period)
+        return None
+
+    def reconcile_slice(self, change: SliceChange) -> Reconciliation:
+        """A slice was shown by the watch: by our own write, or another's."""
+        if self._writes.is_foreign(change, MANAGER):
+            for service in change.services:
+                yield Enqueue(QUEUE, service, after=max(SETTLE, self._batch_period))
+        return None
+
+    def reconcile_topology(self, _key: str) -> Reconciliation:
+        """Nodes have come, gone, or are ready no more."""
+        for service in self._topology.nodes_changed():
+            yield Enqueue(QUEUE, service)
+        return None
+
+    # The main queue.
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        service = self._services.get(key)
+        if service is None:
+            self._forget(key)
+            self._metrics.synced("success")
+            return None
+        spec = service.get("spec") or {}
+        if spec.get("type") == "ExternalName" or spec.get("selector") is None:
+            self._metrics.synced("success")
+            return None
+        try:
+            yield from self._sync(key, service, spec)
+        except (CommandFailed, MissingNodeError) as err:
+            self._metrics.synced("error")
+            if not (isinstance(err, CommandFailed) and isinstance(err.failure, Refused)):
+                yield record(
+                    SERVICES,
+                    service,
+                    "Warning",
+                    "FailedToUpdateEndpointSlices",
+                    f"Error updating Endpoint Slices for Service {key}: {err}",
+                )
+            raise
+        self._metrics.synced("success")
+        return None
+
+    def _forget(self, key: Key) -> None:
+        self._times.forget(key)
+        self._topology.forget(key)
+        self._metrics.forget(key)
+        self._writes.forget(key)
+        self._ports.pop(key, None)
+
+    def _sync(self, key: Key, service: Object, spec: Mapping[str, Any]) -> Step[None]:
+        namespace, _ = split_key(key)
+        pods = selected_pods(self._pods, namespace, tuple(spec["selector"].items()))
+        slices = [
+            slice_ for slice_ in self._slices.indexed(SERVICE, managed_value(key, MANAGER)) if not is_deleting(slice_)
+        ]
+        trigger_time = self._times.changed(key, service, pods)
+        types = address_types(spec)
+        failure: CommandFailed | None = None
+        missing: list[str] = []
+        for address_type in types:
+            present = [slice_ for slice_ in slices if slice_.get("addressType") == address_type]
+            desired = self._desired(key, service, pods, address_type, missing)
+            plan = self._plan(service, present, desired, address_type)
+            self._metrics.planned(key, plan.groups, added=plan.added, removed=plan.removed)
+            notices = self._add_hints(key, service, plan, address_type)
+            try:
+                yield from self._write(key, service, plan, trigger_time)
+            except CommandFailed as err:
+                failure = failure or err
+            for notice in notices:
+                yield record(SERVICES, service, notice.type, notice.reason, notice.message)
+        for slice_ in slices:
+            if slice_.get("addressType") not in types:
+                self._topology.forget(key, slice_.get("addressType") or "")
+                yield from must(delete(ENDPOINT_SLICES, slice_), but=(NotFound,))
+                self._writes.deleted(slice_)
+        if failure is not None:
+            raise failure
+        if missing:
+            raise MissingNodeError("; ".join(dict.fromkeys(missing)))
+
+    def _desired(
+        self, key: Key, service: Object, pods: Sequence[Entry], address_type: str, missing: list[str]
+    ) -> dict[Ports, Endpoints]:
+        """What is to be in the slices of this type, by ports. missing: takes why pods were left out."""
+        spec = service["spec"]
+        all_ready = bool(spec.get("publishNotReadyAddresses"))
+        ports = self._ports_of(key, spec)
+        found: dict[Ports, Endpoints] = {}
+        zones: dict[str, str | None] = {}
+        for pod in pods:
+            facts = pod.facts
+            if not facts.ips or is_terminal(facts):
+                continue
+            group = found.setdefault(ports.of_pod(self._pods, pod), {})
+            if facts.node not in zones:
+                node = self._nodes.entry(facts.node) if facts.node else None
+                zones[facts.node] = None if node is None else node.facts.topology_zone
+            zone = zones[facts.node]
+            if zone is None and not all_ready:
+                name = split_key(pod.key)[1]
+                missing.append(f"skipping Pod {name} for Service {key}: Node {facts.node} Not Found")
+                continue
+            addresses = addresses_of(facts.ips, address_type)
+            if addresses:
+                endpoint = self._endpoint(key, pod, addresses, zone, all_ready=all_ready)
+                group[identity_of(endpoint)] = endpoint
+        ports.keep(pods)
+        return found
+
+    def _ports_of(self, key: Key, spec: Mapping[str, Any]) -> PodPorts:
+        known = self._ports.get(key)
+        if known is None or known.of_service != (spec.get("ports") or ()):
+            known = self._ports[key] = PodPorts(spec)
+        return known
+
+    def _endpoint(
+        self, service: Key, pod: Entry, addresses: Sequence[str], zone: str | None, *, all_ready: bool
+    ) -> dict[str, Any]:
+        facts = pod.facts
+        namespace, name = split_key(pod.key)
+        endpoint: dict[str, Any] = {
+            "addresses": list(addresses),
+            "conditions": {
+                "ready": all_ready or (facts.ready and not facts.deleting),
+                "serving": facts.ready,
+                "terminating": facts.deleting,
+            },
+            "targetRef": {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.uid},
+        }
+        if facts.node:
+            endpoint["nodeName"] = facts.node
+        if zone:
+            endpoint["zone"] = zone
+        hostname = hostname_of(self._pods, pod, service)
+        if hostname:
+            endpoint["hostname"] = hostname
+        return endpoint
+
+    def _plan(
+        self, service: Object, present: Iterable[Object], desired: dict[Ports, Endpoints], address_type: str
+    ) -> Plan:
+        labels = labels_for(service, manager=MANAGER, headless=not has_cluster_ip(service["spec"]))
+        return plan_slices(
+            present,
+            desired,
+            labels=labels,
+            owner_uid=uid_of(service),
+            address_type=address_type,
+            most=self._most,
+        )
+
+    def _add_hints(self, key: Key, service: Object, plan: Plan, address_type: str) -> list[Notice]:
+        distribution = service["spec"].get("trafficDistribution") or ""
+        if is_auto(annotations_of(service)):
+            self._metrics.distribute(key, "")
+            return self._topology.add_hints(plan, key, address_type)
+        notices = self._topology.remove_hints(key, address_type)
+        if distribution in KNOWN:
+            self._metrics.distribute(key, distribution)
+            hint_at_what_is_near(plan, distribution)
+        else:
+            self._metrics.distribute(key, "")
+            remove_hints(plan)
+        return notices
+
+    def _write(self, key: Key, service: Object, plan: Plan, trigger_time: str) -> Step[None]:
+        create, update, gone = recycled(plan, owner_uid=uid_of(service))
+        if is_deleting(service):
+            create = []  # what the garbage collector deletes is not replaced
+        for slice_ in (*create, *update):
+            set_trigger_time(slice_, trigger_time)
+        done = yield from self._writes.write(key, service, SERVICES, create=create, update=update, delete=gone)
+        if not done:
+            return
+        auto = is_auto(annotations_of(service))
+        distribution = service["spec"].get("trafficDistribution") or ""
+        written = len(create) + len(update) + len(gone)
+        self._metrics.written(
+            written, auto=auto, distribution="" if auto or distribution not in KNOWN else distribution
+        )
+        if written:
+            self._log.info("slices written", key=key, created=len(create), updated=len(update), deleted=len(gone))
+
+
+def address_types(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """The families of a Service; of one that an old server stored without them as its address has it, or both."""
+    families = tuple(dict.fromkeys(one for one in spec.get("ipFamilies") or () if one in (IPV4, IPV6)))
+    if families:
+        return families
+    if has_cluster_ip(spec):
+        address = read_address(spec["clusterIP"])
+        return (IPV4,) if address is None else (address.family,)
+    return (IPV4, IPV6)
+
+
+def recycled(plan: Plan, *, owner_uid: str) -> tuple[list[Object], list[Object], list[Object]]:
+    """What to create, update and delete, where a slice that is to go becomes one that is to come."""
+    create, update, gone = list(plan.create), list(plan.update), []
+    for slice_ in plan.delete:
+        if create and create[-1].get("addressType") == slice_.get("addressType") and is_owned_by(slice_, owner_uid):
+            new = create.pop()
+            update.append({**slice_, **new, "metadata": {**metadata(slice_), **new["metadata"]}})
+        else:
+            gone.append(slice_)
+    return create, update, gone
+
+
+def set_trigger_time(slice_: Object, time: str) -> None:
+    """time: "" removes the annotation."""
+    annotations = {**annotations_of(slice_)}
+    annotations.pop(TRIGGER_TIME, None)
+    if time:
+        annotations[TRIGGER_TIME] = time
+    slice_["metadata"] = {**metadata(slice_), "annotations": annotations}

@@ -1,0 +1,81 @@
+"""How the EndpointSlice controller presents itself to the system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.network.endpointslice.metrics import SliceMetrics
+from actors.controllers.network.endpointslice.options import EndpointSliceOptions, limits
+from actors.controllers.network.endpointslice.reconciler import QUEUE, EndpointSliceReconciler
+from actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVICE_FACTS, SERVICES_BY_SELECTOR
+from actors.controllers.network.shared.slices import SLICES_BY_SERVICE, slice_change
+from actors.options import Options
+from actors.reconciliation import Change, Interest, Watch, itself
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.resources import ENDPOINT_SLICES, NODES, SERVICES
+from runtime.scheduling.backoff import Backoff
+from runtime.tables.overlay import Tables
+
+RETRIES = 15
+TOPOLOGY = "nodes"
+
+
+def all_nodes(_change: Change, _tables: Tables) -> Iterable[str]:
+    return (TOPOLOGY,)
+
+
+def build(context: ControllerContext) -> EndpointSliceReconciler:
+    options = context.options[EndpointSliceOptions]
+    return EndpointSliceReconciler(
+        tables=context.tables,
+        metrics=SliceMetrics(context.metrics, most=options.max_endpoints),
+        log=context.log,
+        most=options.max_endpoints,
+        batch_period=options.updates_batch_period,
+    )
+
+
+def workers(options: Options) -> int:
+    return options[EndpointSliceOptions].concurrent_syncs
+
+
+SPEC = ControllerSpec(
+    name="endpointslice-controller",
+    aliases=("endpointslice",),
+    component="endpoint-slice-controller",
+    queues=(
+        Queue(
+            QUEUE,
+            watches=(Watch(SERVICES, to=itself),),
+            concurrency=workers,
+            max_retries=RETRIES,
+            terminal=(),
+            backoff=Backoff(first=1.0, most=1000.0),
+        ),
+        Queue(
+            "endpoint_slice_pods",
+            watches=(PODS_CHANGED,),
+            reconcile=EndpointSliceReconciler.reconcile_pods,
+            concurrency=workers,
+            terminal=(),
+        ),
+        Queue(
+            "endpoint_slice_changes",
+            watches=(Watch(ENDPOINT_SLICES, to=slice_change),),
+            reconcile=EndpointSliceReconciler.reconcile_slice,
+            terminal=(),
+        ),
+        Queue(
+            "endpoint_slice_topology",
+            watches=(Watch(NODES, to=all_nodes, interest=Interest(changed=("ready", "topology_zone"))),),
+            reconcile=EndpointSliceReconciler.reconcile_topology,
+            concurrency=1,
+            terminal=(),
+        ),
+    ),
+    indexes=(SERVICES_BY_SELECTOR, SLICES_BY_SERVICE),
+    facts=(SERVICE_FACTS,),
+    build=build,
+    options=EndpointSliceOptions,
+    checks=(limits,),
+)

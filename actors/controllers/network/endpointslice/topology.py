@@ -1,0 +1,295 @@
+"""Hints in topology mode "Auto": endpoints are dealt to zones in proportion to the CPUs of their nodes.
+
+Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/topologycache/{topologycache,sliceinfo,utils,event}.go.
+Difference: where upstream takes the first of a Go map, here it is the first by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from actors.controllers.network.endpointslice.packing import Plan
+from actors.controllers.network.endpointslice.traffic_distribution import (
+    hinted,
+    is_ready,
+    move_to_update,
+    remove_hints,
+)
+from actors.controllers.network.shared.slices import Endpoint
+from protocols.messages.recording import RecordType
+from protocols.objects import Key, Object
+from protocols.quantities import parse_quantity
+from runtime.tables.lister import Lister
+
+OVERLOAD = 0.2  # more traffic than its share that an endpoint may get, as a fraction
+ZONE_LABEL = "topology.kubernetes.io/zone"
+NOT_COUNTED = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+MODE, OLDER_MODE = "service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"
+
+ENABLED, DISABLED = "TopologyAwareHintsEnabled", "TopologyAwareHintsDisabled"
+HAS_BEEN_ENABLED = "Topology Aware Hints has been enabled"
+HAS_BEEN_DISABLED = "Topology Aware Hints has been disabled"
+NO_ZONE = "One or more endpoints do not have a zone specified"
+NONE_ALLOCATED = "No hints allocated for zones"
+NODES_UNKNOWN = "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes"
+TOO_FEW = "Insufficient number of endpoints"
+NOT_IN_PROPORTION = "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold"
+
+ByZone = dict[str, int]
+
+
+class Notice(NamedTuple):
+    """An event about the Service."""
+
+    type: RecordType
+    reason: str
+    message: str
+
+
+class Allocation(NamedTuple):
+    """How many endpoints a zone is to have."""
+
+    minimum: int
+    maximum: int
+    desired: float
+
+
+def is_auto(annotations: Mapping[str, str]) -> bool:
+    """Whether a Service asks for these hints. The older annotation counts before the newer one."""
+    return annotations.get(OLDER_MODE, annotations.get(MODE, "")) in ("Auto", "auto")
+
+
+class NodeShare(NamedTuple):
+    """What one node adds to its zone. cpu: allocatable; counts: it is ready, and no node of the control plane."""
+
+    counts: bool
+    zone: str
+    cpu: Decimal
+
+
+def share_of(node: Object) -> NodeShare:
+    """Raises ValueError on an amount of CPU that is none."""
+    labels = node["metadata"].get("labels") or {}
+    status = node.get("status") or {}
+    ready = next((one.get("status") for one in status.get("conditions") or () if one.get("type") == "Ready"), None)
+    counts = ready == "True" and not any(label in labels for label in NOT_COUNTED)
+    cpu = (status.get("allocatable") or {}).get("cpu") or "0"
+    return NodeShare(counts, labels.get(ZONE_LABEL) or "", parse_quantity(cpu))
+
+
+def zone_ratios(shares: Iterable[NodeShare]) -> Mapping[str, float]:
+    """Each zone's part of all CPUs; empty if that of one node is not known, or there are fewer than two zones."""
+    cpus: dict[str, Decimal] = {}
+    for share in shares:
+        if not share.counts:
+            continue
+        if not share.zone or not share.cpu:
+            return {}
+        cpus[share.zone] = cpus.get(share.zone, Decimal(0)) + share.cpu
+    total = sum(cpus.values())
+    if len(cpus) < 2 or not total:
+        return {}
+    return {zone: float(cpu / total) for zone, cpu in sorted(cpus.items())}
+
+
+def allocations(ratios: Mapping[str, float], endpoints: int) -> dict[str, Allocation] | str:
+    """By zone; or why there can be none."""
+    if not ratios:
+        return NODES_UNKNOWN
+    counts = f" ({endpoints} endpoints, {len(ratios)} zones)"
+    if len(ratios) > endpoints:
+        return TOO_FEW + counts
+    least = {zone: math.ceil(ratio * endpoints * (1 / (1 + OVERLOAD))) for zone, ratio in ratios.items()}
+    spare = endpoints - sum(least.values())
+    if spare < 0:
+        return NOT_IN_PROPORTION + counts
+    return {
+        zone: Allocation(least[zone], least[zone] + spare, max(ratio * endpoints, float(least[zone])))
+        for zone, ratio in ratios.items()
+    }
+
+
+def is_overloaded(allocated: Mapping[str, int], ratios: Mapping[str, float]) -> bool:
+    """Whether a zone has too few endpoints for its CPUs."""
+    if not allocated:
+        return False
+    if not ratios:
+        return True
+    total = sum(allocated.values())
+    return any(
+        zone not in allocated or allocated[zone] < math.ceil(total * ratio * (1 / (1 + OVERLOAD)))
+        for zone, ratio in ratios.items()
+    )
+
+
+def exchanges(zones: Mapping[str, Allocation], allocated: Mapping[str, int]) -> tuple[ByZone, ByZone]:
+    """How many endpoints each zone gives to others, and how many each receives."""
+    surplus = {zone: allocated.get(zone, 0) - one.desired for zone, one in zones.items()}
+    giving = {zone: more for zone, more in surplus.items() if more > 0}
+    receiving = {zone: -more for zone, more in surplus.items() if more < 0}
+    given: ByZone = {}
+    received: ByZone = {}
+    while giving and receiving:
+        giver, taker = _most(giving), _most(receiving)
+        gives, takes = giving[giver], receiving[taker]
+        if (gives < 1.0 and takes < 1.0) or gives < 0.5 or takes < 0.5:
+            break
+        given[giver] = given.get(giver, 0) + 1
+        received[taker] = received.get(taker, 0) + 1
+        giving[giver] -= 1
+        receiving[taker] -= 1
+    return given, received
+
+
+def _most(zones: Mapping[str, float]) -> str:
+    return max(sorted(zones), key=lambda zone: zones[zone])
+
+
+class Topology:
+    """The zones of the cluster, and which Services have how many endpoints for each of them."""
+
+    def __init__(self, nodes: Lister) -> None:
+        self._nodes = nodes
+        self._shares: dict[Key, tuple[int, NodeShare]] = {}
+        self._ratios: Mapping[str, float] | None = None
+        self._allocated: dict[Key, dict[str, ByZone]] = {}  # by Service and address type
+        self._hinting: set[Key] = set()
+
+    def nodes_changed(self) -> list[Key]:
+        """Returns the Services that have too few endpoints for a zone since."""
+        self._ratios = None
+        if not self._allocated:
+            return []
+        ratios = self.ratios
+        return [
+            key
+            for key, types in self._allocated.items()
+            if any(is_overloaded(by_zone, ratios) for by_zone in types.values())
+        ]
+
+    @property
+    def ratios(self) -> Mapping[str, float]:
+        if self._ratios is None:
+            before, self._shares = self._shares, {}
+            for entry in self._nodes.entries():
+                known = before.get(entry.key)
+                if known is None or known[0] != entry.resource_version:
+                    known = entry.resource_version, share_of(self._nodes.object_of(entry))
+                self._shares[entry.key] = known
+            self._ratios = zone_ratios(share for _, share in self._shares.values())
+        return self._ratios
+
+    def is_hinting(self, service: Key) -> bool:
+        return service in self._hinting
+
+    def forget(self, service: Key, address_type: str | None = None) -> None:
+        """address_type: None is all."""
+        self._hinting.discard(service)
+        types = self._allocated.get(service)
+        if types is not None:
+            types.pop(address_type, None) if address_type is not None else types.clear()
+            if not types:
+                del self._allocated[service]
+
+    def add_hints(self, plan: Plan, service: Key, address_type: str) -> list[Notice]:
+        """Give hints to all endpoints that are ready, or take all away. Returns what is to be told."""
+        ready = sum(is_ready(one) for slice_ in _all(plan) for one in slice_.get("endpoints") or ())
+        zones = allocations(self.ratios, ready)
+        if isinstance(zones, str):
+            return self._without(plan, service, address_type, zones)
+        allocated = _allocated_by(plan, zones)
+        written = (*plan.create, *plan.update)
+        for slice_ in written:
+            for one in slice_["endpoints"]:
+                if is_ready(one):
+                    if not one.get("zone"):
+                        return self._without(plan, service, address_type, NO_ZONE)
+                    allocated[one["zone"]] = allocated.get(one["zone"], 0) + 1
+        given, received = exchanges(zones, allocated)
+        for slice_ in written:
+            slice_["endpoints"] = [
+                hinted(one, _for_zone(_dealt(one["zone"], given, received, allocated))) if is_ready(one) else one
+                for one in slice_["endpoints"]
+            ]
+        if not allocated:
+            return self._without(plan, service, address_type, NONE_ALLOCATED)
+        self._allocated.setdefault(service, {})[address_type] = allocated
+        if service in self._hinting:
+            return []
+        self._hinting.add(service)
+        return [_notice("Normal", ENABLED, HAS_BEEN_ENABLED, address_type)]
+
+    def remove_hints(self, service: Key, address_type: str) -> list[Notice]:
+        """The Service asks for them no more, if it ever did."""
+        notices = []
+        if service in self._hinting:
+            notices.append(_notice("Warning", DISABLED, HAS_BEEN_DISABLED, address_type))
+        self.forget(service, address_type)
+        return notices
+
+    def _without(self, plan: Plan, service: Key, address_type: str, why: str) -> list[Notice]:
+        self.forget(service, address_type)
+        remove_hints(plan)
+        return [_notice("Warning", DISABLED, why, address_type)]
+
+
+def _notice(type: RecordType, reason: str, message: str, address_type: str) -> Notice:
+    return Notice(type, reason, f"{message}, addressType: {address_type}")
+
+
+def _all(plan: Plan) -> Sequence[Object]:
+    return (*plan.create, *plan.update, *plan.unchanged)
+
+
+def _for_zone(zone: str) -> dict[str, Any]:
+    return {"forZones": [{"name": zone}]}
+
+
+def _dealt(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str:
+    """The zone that an endpoint of this zone is for: another one as long as this one gives."""
+    if not given.get(zone):
+        return zone
+    to = next((other for other in sorted(received) if received[other]), None)
+    if to is None:
+        return zone
+    given[zone] -= 1
+    received[to] -= 1
+    allocated[zone] -= 1
+    allocated[to] = allocated.get(to, 0) + 1
+    return to
+
+
+def _allocated_by(plan: Plan, zones: Mapping[str, Allocation]) -> ByZone:
+    """By the slices that may stay as they are; the others become updates."""
+    allocated: ByZone = {}
+
+    def is_wrong(slice_: Object) -> bool:
+        counts = _hints_of(slice_.get("endpoints") or ())
+        if counts is None or any(
+            zone not in zones or number + allocated.get(zone, 0) > zones[zone].maximum
+            for zone, number in counts.items()
+        ):
+            return True
+        for zone, number in counts.items():
+            allocated[zone] = allocated.get(zone, 0) + number
+        return False
+
+    move_to_update(plan, is_wrong)
+    return allocated
+
+
+def _hints_of(endpoints: Iterable[Endpoint]) -> ByZone | None:
+    """How many hints there are for each zone; None if a ready endpoint has none."""
+    counts: ByZone = {}
+    for endpoint in endpoints:
+        if not is_ready(endpoint):
+            continue
+        zones = (endpoint.get("hints") or {}).get("forZones") or ()
+        if not zones:
+            return None
+        for zone in zones:
+            counts[zone["name"]] = counts.get(zone["name"], 0) + 1
+    return counts

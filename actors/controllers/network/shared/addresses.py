@@ -1,0 +1,41 @@
+"""Addresses by family, as they are written in endpoints."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import NamedTuple
+
+IPV4, IPV6 = "IPv4", "IPv6"
+
+
+class Address(NamedTuple):
+    """family: IPV4 or IPV6. text: in its canonical form."""
+
+    family: str
+    text: str
+
+
+@lru_cache(maxsize=8192)
+def read_address(text: str) -> Address | None:
+    """None for what is no address. Leading zeros are read as decimal, as upstream's ParseIPSloppy does."""
+    try:
+        found = ip_address(text)
+    except ValueError:
+        parts = text.split(".")
+        if len(parts) != 4 or not all(part.isascii() and part.isdigit() for part in parts):
+            return None
+        try:
+            found = ip_address(".".join(str(int(part)) for part in parts))
+        except ValueError:
+            return None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    return Address(IPV6 if isinstance(found, IPv6Address) else IPV4, str(found))
+
+
+@lru_cache(maxsize=8192)
+def addresses_of(ips: str, family: str) -> tuple[str, ...]:
+    """Those of one family. ips: as PodFacts.ips."""
+    found = (read_address(text) for text in ips.split(",")) if ips else ()
+    return tuple(address.text for address in found if address is not None and address.family == family)

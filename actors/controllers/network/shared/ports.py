@@ -1,0 +1,88 @@
+"""The ports of endpoints: a Service's ports, as each of its pods has them.
+
+Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/utils.go (getEndpointPorts, FindPort).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from protocols.objects import Object
+from runtime.tables.lister import Lister
+from runtime.tables.table import Entry
+
+ALWAYS = "Always"
+
+
+class Port(NamedTuple):
+    """app_protocol: None where it is not said."""
+
+    name: str
+    port: int | None
+    protocol: str
+    app_protocol: str | None = None
+
+    def as_object(self) -> Object:
+        port: Object = {"name": self.name, "port": self.port, "protocol": self.protocol}
+        return port if self.app_protocol is None else {**port, "appProtocol": self.app_protocol}
+
+
+Ports = tuple[Port, ...]
+
+
+def ports_of_slice(slice_: Mapping[str, Any]) -> Ports:
+    """In one order, so that equal sets of ports are equal."""
+    return in_order(
+        Port(one.get("name") or "", one.get("port"), one.get("protocol") or "TCP", one.get("appProtocol"))
+        for one in slice_.get("ports") or ()
+    )
+
+
+def in_order(ports: Iterable[Port]) -> Ports:
+    return tuple(sorted(ports, key=lambda one: (one.name, one.port or 0, one.protocol, one.app_protocol or "")))
+
+
+class PodPorts:
+    """The ports of one Service's pods. What was found in a pod is kept, as its containers' ports never change."""
+
+    def __init__(self, spec: Mapping[str, Any]) -> None:
+        """spec: the Service's."""
+        self.of_service: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
+        self._by_number = not any(isinstance(one.get("targetPort"), str) for one in self.of_service)
+        self._same_for_all = in_order(self._found({})) if self._by_number else ()
+        self._known: dict[str, Ports] = {}  # by the uid of the pod
+
+    def of_pod(self, pods: Lister, pod: Entry) -> Ports:
+        """Those that it has: a named port that no container of it has is left out."""
+        if self._by_number:
+            return self._same_for_all
+        found = self._known.get(pod.uid)
+        if found is None:
+            found = self._known[pod.uid] = in_order(self._found(named_ports(pods.object_of(pod))))
+        return found
+
+    def keep(self, pods: Iterable[Entry]) -> None:
+        """Forget all other pods."""
+        if self._known:
+            known = self._known
+            self._known = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
+
+    def _found(self, named: Mapping[tuple[str, str], int]) -> Iterable[Port]:
+        for one in self.of_service:
+            target, protocol = one.get("targetPort"), one.get("protocol") or "TCP"
+            number = named.get((target, protocol)) if isinstance(target, str) else target or one.get("port")
+            if number is not None:
+                yield Port(one.get("name") or "", number, protocol, one.get("appProtocol"))
+
+
+def named_ports(pod: Mapping[str, Any]) -> dict[tuple[str, str], int]:
+    """(name, protocol) → number, over containers and then sidecars; the first one counts."""
+    spec = pod.get("spec") or {}
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == ALWAYS]
+    found: dict[tuple[str, str], int] = {}
+    for container in (*(spec.get("containers") or ()), *sidecars):
+        for port in container.get("ports") or ():
+            if port.get("name"):
+                found.setdefault((port["name"], port.get("protocol") or "TCP"), port.get("containerPort") or 0)
+    return found

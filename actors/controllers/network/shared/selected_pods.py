@@ -1,0 +1,114 @@
+"""Which pods a Service selects, and which Services select a pod.
+
+Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/util/controller_utils.go (GetPodUpdateProjectionKey,
+GetServicesToUpdate). Differences: Services are found by an index and not compared one by one; a pod without an address,
+before and after its change, concerns none; one that ends concerns its Services at once, there with their next change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from actors.reconciliation import Change, Interest, Watch
+from actors.reconciliation.specs import Facts, Index
+from protocols.objects import Key, Object, split_key
+from protocols.pods import PodFacts, is_terminal, pod_facts
+from protocols.resources import PODS, SERVICES
+from protocols.services import service_facts
+from runtime.tables.lister import Lister
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
+
+Pairs = Sequence[tuple[str, str]]
+
+SELECTOR = "selector"
+EVERY_POD = ""
+
+
+def selector_values(service: Object) -> Iterable[str]:
+    """One pair of its selector, which each of its pods has; EVERY_POD for an empty one."""
+    selector = service_facts(service).selector
+    if selector is None:
+        return ()
+    namespace = (service.get("metadata") or {}).get("namespace")
+    return (_value(namespace, min(selector) if selector else None),)
+
+
+def _value(namespace: str | None, pair: tuple[str, str] | None) -> str:
+    return f"{namespace}/{EVERY_POD if pair is None else '='.join(pair)}"
+
+
+SERVICES_BY_SELECTOR = Index(SERVICES, SELECTOR, selector_values)
+SERVICE_FACTS = Facts(SERVICES, service_facts)
+
+
+def matches(pairs: Pairs, labels: Mapping[str, str]) -> bool:
+    return all(labels.get(label) == value for label, value in pairs)
+
+
+def selected_pods(pods: Lister, namespace: str, pairs: Pairs) -> list[Entry]:
+    """The pods of this namespace that have all of these labels."""
+    known: dict[int, bool] = {}  # pods with equal labels share one mapping
+    found = []
+    for entry in pods.entries(namespace):
+        labels = entry.facts.labels
+        selected = known.get(id(labels))
+        if selected is None:
+            selected = known[id(labels)] = matches(pairs, labels)
+        if selected:
+            found.append(entry)
+    return found
+
+
+def selecting_services(services: Lister, namespace: str, labels: Mapping[str, str]) -> set[Key]:
+    """The Services of this namespace that select a pod with these labels."""
+    found = {entry.key for entry in services.indexed_entries(SELECTOR, _value(namespace, None))}
+    for pair in labels.items():
+        for entry in services.indexed_entries(SELECTOR, _value(namespace, pair)):
+            if matches(entry.facts.selector, labels):
+                found.add(entry.key)
+    return found
+
+
+def services_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
+    """The Services whose endpoints a pod's change may change."""
+    services, namespace = tables[SERVICES], change.namespace
+    entry = None if change.deleted else tables[PODS].entry(change.key)
+    now: PodFacts = pod_facts(change.new) if entry is None else entry.facts
+    if change.old is None:
+        return sorted(selecting_services(services, namespace, now.labels)) if now.ips else ()
+    before = pod_facts(change.old)
+    if not now.ips and not before.ips:
+        return ()
+    differ = change.deleted or _differ(before, now)
+    if now.labels == before.labels:
+        return sorted(selecting_services(services, namespace, now.labels)) if differ else ()
+    found = selecting_services(services, namespace, now.labels)
+    others = selecting_services(services, namespace, before.labels)
+    return sorted(found | others if differ else found ^ others)
+
+
+def _differ(before: PodFacts, now: PodFacts) -> bool:
+    """Whether the pod's endpoint may be another one, its labels aside."""
+    return (before.ips, before.ready, before.deleting, is_terminal(before)) != (
+        now.ips,
+        now.ready,
+        now.deleting,
+        is_terminal(now),
+    )
+
+
+PODS_CHANGED: Watch[Key] = Watch(
+    PODS, to=services_of_pod, interest=Interest(changed=("labels", "deleting", "ready", "ips", "phase"))
+)
+
+
+def hostname_of(pods: Lister, pod: Entry, service: Key) -> str:
+    """The pod's name in the domain of a headless Service; "" if it has none there."""
+    if b'"subdomain"' not in pod.raw:  # may stand elsewhere, but is never missed
+        return ""
+    namespace, name = split_key(service)
+    spec = pods.object_of(pod).get("spec") or {}
+    if spec.get("subdomain") != name or split_key(pod.key)[0] != namespace:
+        return ""
+    return spec.get("hostname") or ""

@@ -1,0 +1,98 @@
+"""EndpointSlices as their controllers see them: whose they are, what identifies an endpoint, what differs.
+
+Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/util/{endpointset,controller_utils}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from actors.reconciliation import Change
+from actors.reconciliation.specs import Index
+from protocols.objects import Key, Object, labels_of, make_key, metadata, namespace_of, uid_of
+from protocols.resources import ENDPOINT_SLICES
+from protocols.services import MANAGED_BY, SERVICE_NAME
+from protocols.versions import parse_version
+
+SERVICE = "service and manager"
+
+
+def _manager(slice_: Object) -> Iterable[str]:
+    managed = labels_of(slice_).get(MANAGED_BY)
+    return (managed,) if managed else ()
+
+
+def _service_and_manager(slice_: Object) -> Iterable[str]:
+    labels = labels_of(slice_)
+    managed, service = labels.get(MANAGED_BY), labels.get(SERVICE_NAME)
+    return (managed_value(make_key(namespace_of(slice_), service), managed),) if managed and service else ()
+
+
+def managed_value(service: Key, manager: str) -> str:
+    """The value of the index SERVICE for the slices of a Service that this controller manages."""
+    return f"{manager} {service}"
+
+
+SLICES_BY_SERVICE = Index(ENDPOINT_SLICES, SERVICE, _service_and_manager)
+
+
+# Slices that others manage are shown too: one of ours may be given to another before the watch has shown it as ours.
+class SliceChange(NamedTuple):
+    """A key: a version of a slice that the watch has shown. services, managers: whose it is, and was before."""
+
+    slice: Key
+    uid: str
+    version: int
+    deleted: bool
+    services: tuple[Key, ...]
+    managers: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.slice
+
+
+def slice_change(change: Change, _tables: Any) -> Iterable[SliceChange]:
+    new = change.new
+    both = [one for one in (new, change.old) if one is not None]
+    services = tuple(dict.fromkeys(filter(None, map(_service, both))))
+    managers = tuple(dict.fromkeys(manager for one in both for manager in _manager(one)))
+    version = parse_version(metadata(new).get("resourceVersion")) or 0
+    return (SliceChange(change.key, uid_of(new), version, change.deleted, services, managers),)
+
+
+def _service(slice_: Object) -> Key:
+    name = labels_of(slice_).get(SERVICE_NAME)
+    return make_key(namespace_of(slice_), name) if name else ""
+
+
+Identity = tuple[tuple[str, ...], str, str, str]
+Endpoint = Mapping[str, Any]
+
+
+def identity_of(endpoint: Endpoint) -> Identity:
+    """What makes two endpoints the same one: addresses, hostname, and the pod's name."""
+    target = endpoint.get("targetRef") or {}
+    addresses = endpoint.get("addresses") or ()
+    return (
+        tuple(addresses) if len(addresses) < 2 else tuple(sorted(addresses)),
+        endpoint.get("hostname") or "",
+        target.get("namespace") or "",
+        target.get("name") or "",
+    )
+
+
+def equal_endpoints(one: Endpoint, other: Endpoint) -> bool:
+    """Of two with one identity. Hints do not count, nor does the version of the pod that they refer to."""
+    return (
+        one.get("conditions") == other.get("conditions")
+        and one.get("nodeName") == other.get("nodeName")
+        and one.get("zone") == other.get("zone")
+        and _unversioned(one.get("targetRef")) == _unversioned(other.get("targetRef"))
+    )
+
+
+def _unversioned(reference: Any) -> Any:
+    if not reference or "resourceVersion" not in reference:
+        return reference
+    return {name: value for name, value in reference.items() if name != "resourceVersion"}

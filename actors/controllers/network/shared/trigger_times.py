@@ -1,0 +1,51 @@
+"""When what a Service's endpoints show began to be true: for the annotation that tells how late it was written.
+
+Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/util/trigger_time_tracker.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from protocols.objects import Key, Object, metadata
+from protocols.times import format_time, parse_time
+from runtime.tables.table import Entry
+
+
+class _Seen(NamedTuple):
+    """Unix seconds; of pods by their names."""
+
+    service: float
+    pods: Mapping[Key, float]
+
+
+class TriggerTimes:
+    """What was seen of each Service when its endpoints were last looked at."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Key, _Seen] = {}
+
+    def changed(self, key: Key, service: Object, pods: Iterable[Entry]) -> str:
+        """The earliest of the times that are newer than when this was asked last; "" if none is.
+
+        The first time it is when the Service was created, whatever its pods say.
+        """
+        created = _created(service)
+        times = {pod.key: pod.facts.ready_changed for pod in pods if pod.facts.ready_changed is not None}
+        before = self._seen.get(key)
+        self._seen[key] = _Seen(created, times)
+        if before is None:
+            return format_time(created) if created else ""
+        newer = [when for pod, when in times.items() if when > before.pods.get(pod, 0.0)]
+        if created > before.service:
+            newer.append(created)
+        return format_time(min(newer)) if newer else ""
+
+    def forget(self, key: Key) -> None:
+        self._seen.pop(key, None)
+
+
+def _created(service: Object) -> float:
+    text = metadata(service).get("creationTimestamp")
+    return parse_time(text) if text else 0.0

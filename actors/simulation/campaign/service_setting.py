@@ -1,0 +1,18 @@
+"""The setting of seeded runs about Services: workloads, and what says where their pods are to be found."""
+
+from __future__ import annotations
+
+from actors.app.arguments import read_options
+from actors.controllers.network import endpointslice
+from actors.options import Options
+from actors.simulation.campaign.setting import WORKLOADS, Setting
+
+FLAGS = ("--max-endpoints-per-slice=2", "--max-endpoints-per-slice=3", "--endpointslice-updates-batch-period=500ms")
+
+
+def options_of(scenario: int) -> Options:
+    """Slices are soon full; now and then changes of pods are gathered."""
+    return read_options([FLAGS[scenario % len(FLAGS)]])
+
+
+SERVICES_TOO = Setting(name="services", controllers=(*WORKLOADS, endpointslice.SPEC), options=options_of)

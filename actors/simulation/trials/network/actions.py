@@ -1,0 +1,90 @@
+"""What users do with Services: they point them at other pods, change their ports, remove them and make them again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from actors.simulation.trials.actions import create, delete, merge
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.workloads.actions import NAMES
+from protocols.objects import Object, make_key
+from protocols.resources import SERVICES
+
+NAME = "front"
+TOPOLOGY_MODE = "service.kubernetes.io/topology-mode"
+DISTRIBUTIONS = (None, "PreferClose", "PreferSameZone", "PreferSameNode")
+PORTS: tuple[list[Object], ...] = (
+    [{"name": "", "port": 80, "protocol": "TCP", "targetPort": 80}],
+    [{"name": "", "port": 81, "protocol": "TCP", "targetPort": 8080}],
+    [
+        {"name": "web", "port": 80, "protocol": "TCP", "targetPort": 80},
+        {"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
+    ],
+    [{"name": "web", "port": 80, "protocol": "TCP", "targetPort": "web"}],  # a name that no pod has
+)
+
+
+def services(scenario: Scenario) -> Iterator[Action]:
+    """One or two Services and what users do with each, in any order."""
+    chance = scenario.chance("service actions")
+    for name in scenario.names(chance, NAME, 2):
+        one = ServiceUser(chance, name)
+        changes = (
+            one.reselect,
+            one.reselect,
+            one.publish,
+            one.change_ports,
+            one.change_ports,
+            one.distribute,
+            one.label,
+        )
+        yield from scenario.life(chance, make=one.make, changes=changes, remove=one.remove, at=1.0, most=5)
+
+
+class ServiceUser:
+    """A user of one Service."""
+
+    def __init__(self, chance: random.Random, name: str) -> None:
+        self._chance, self._name, self._key = chance, name, make_key(NAMESPACE, name)
+
+    def make(self, at: float) -> Iterator[Action]:
+        chance = self._chance
+        spec: Object = {"selector": self._selector(), "ports": chance.choice(PORTS)}
+        if chance.random() < 0.3:
+            spec["clusterIP"] = "None"
+        if chance.random() < 0.2:
+            spec["publishNotReadyAddresses"] = True
+        yield create(at, SERVICES, {"metadata": {"name": self._name, "namespace": NAMESPACE}, "spec": spec})
+
+    def remove(self, at: float) -> Iterator[Action]:
+        yield delete(at, SERVICES, self._key)
+
+    def reselect(self, at: float) -> Iterator[Action]:
+        selector = self._selector()
+        yield self._merge(at, {"spec": {"selector": selector}}, f"selects {selector}")
+
+    def publish(self, at: float) -> Iterator[Action]:
+        every = self._chance.random() < 0.5
+        yield self._merge(at, {"spec": {"publishNotReadyAddresses": every}}, f"publishNotReadyAddresses {every}")
+
+    def change_ports(self, at: float) -> Iterator[Action]:
+        ports = self._chance.choice(PORTS)
+        yield self._merge(at, {"spec": {"ports": ports}}, f"ports {[one['targetPort'] for one in ports]}")
+
+    def distribute(self, at: float) -> Iterator[Action]:
+        """By zone or node, or by topology mode."""
+        mode = "Auto" if self._chance.random() < 0.3 else None
+        distribution = self._chance.choice(DISTRIBUTIONS)
+        changes = {"metadata": {"annotations": {TOPOLOGY_MODE: mode}}, "spec": {"trafficDistribution": distribution}}
+        yield self._merge(at, changes, f"traffic distribution {distribution}, topology mode {mode}")
+
+    def label(self, at: float) -> Iterator[Action]:
+        tier = self._chance.choice(("front", "back", None))
+        yield self._merge(at, {"metadata": {"labels": {"tier": tier}}}, f"tier {tier}")
+
+    def _merge(self, at: float, changes: Object, text: str) -> Action:
+        return merge(at, SERVICES, self._key, changes, text)
+
+    def _selector(self) -> dict[str, str]:
+        return {"app": self._chance.choice(tuple(NAMES.values()))}

@@ -1,0 +1,180 @@
+"""The trial of the EndpointSlice controller."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from actors.controllers.network.endpointslice import EndpointSliceOptions
+from actors.controllers.network.endpointslice.reconciler import MANAGER
+from actors.controllers.network.shared.slices import identity_of
+from actors.options import Options
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Committed, Fail, Observation
+from actors.simulation.invariants.ownership import Owns, storage_of
+from actors.simulation.trials.network.actions import TOPOLOGY_MODE, services
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.settings import options_of
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, annotations_of, decode_object, key_of, labels_of, name_of, owner_reference
+from protocols.pods import is_terminal, pod_facts
+from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
+from protocols.services import MANAGED_BY, SERVICE_NAME
+from runtime.apiserver.storage.store import DELETED
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """Services change, and somebody meddles with their slices."""
+    yield from services(scenario)
+    chance = scenario.chance("endpointslice actions")
+    for at in scenario.times(chance, chance.randint(0, 3)):
+        yield _meddle(at, chance)
+
+
+def _meddle(at: float, chance: random.Random) -> Action:
+    """Where there is a slice just then."""
+    way, number = chance.choice(("delete", "empty", "relabel", "rename")), chance.randrange(4)
+
+    def do(cluster: SimulatedCluster) -> bool:
+        slices = sorted(managed_slices(cluster), key=name_of)
+        if slices:
+            slice_ = slices[number % len(slices)]
+            if way == "delete":
+                cluster.delete(ENDPOINT_SLICES, key_of(slice_))
+            elif way == "empty":
+                cluster.merge(ENDPOINT_SLICES, key_of(slice_), {"endpoints": []})
+            else:
+                label = MANAGED_BY if way == "relabel" else "tier"
+                cluster.merge(ENDPOINT_SLICES, key_of(slice_), {"metadata": {"labels": {label: "somebody"}}})
+        return True
+
+    return Action(at, f"a slice is meddled with: {way}", do)
+
+
+def managed_slices(cluster: SimulatedCluster, manager: str = MANAGER) -> list[Object]:
+    return [one for one in cluster.shown(ENDPOINT_SLICES, NAMESPACE) if labels_of(one).get(MANAGED_BY) == manager]
+
+
+def selecting(cluster: SimulatedCluster) -> Iterator[Object]:
+    for service in cluster.shown(SERVICES, NAMESPACE):
+        if service["spec"].get("selector"):
+            yield service
+
+
+def wanted_endpoints(cluster: SimulatedCluster, service: Object) -> dict[str, tuple[Any, ...]]:
+    """By the name of its pod: address, ready, serving, terminating, node."""
+    selector = service["spec"]["selector"]
+    found = {}
+    for pod in cluster.shown(PODS, NAMESPACE):
+        facts = pod_facts(pod)
+        if facts.ips and not is_terminal(facts) and selector.items() <= labels_of(pod).items():
+            ready = bool(service["spec"].get("publishNotReadyAddresses")) or (facts.ready and not facts.deleting)
+            found[name_of(pod)] = ((facts.ips,), ready, facts.ready, facts.deleting, facts.node)
+    return found
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    most = options_of(cluster)[EndpointSliceOptions].max_endpoints
+    zones = {name_of(node): labels_of(node).get(ZONE) for node in cluster.shown(NODES)}
+    for service in selecting(cluster):
+        name = name_of(service)
+        slices = [one for one in managed_slices(cluster) if labels_of(one).get(SERVICE_NAME) == name]
+        endpoints = [one for slice_ in slices for one in slice_.get("endpoints") or ()]
+        shown: dict[str, tuple[Any, ...]] = {}
+        for one in endpoints:
+            conditions = (one["conditions"].get(each) for each in ("ready", "serving", "terminating"))
+            shown[one["targetRef"]["name"]] = (tuple(one["addresses"]), *conditions, one.get("nodeName"))
+        wanted = wanted_endpoints(cluster, service)
+        if shown != wanted or len(endpoints) != len(shown):
+            yield f"service {name}: its slices have {shown}, its pods are {wanted}"
+        elif not slices or any(len(one.get("endpoints") or ()) > most for one in slices):
+            yield f"service {name} has {len(slices)} slices, and one of them more than {most} endpoints"
+        else:
+            yield from _unlike_their_service(service, slices, endpoints, zones)
+
+
+def _unlike_their_service(
+    service: Object, slices: Sequence[Object], endpoints: Sequence[Object], zones: Mapping[str, str | None]
+) -> Iterable[str]:
+    name = name_of(service)
+    owner = owner_reference(service, api_version="v1", kind="Service")
+    for slice_ in slices:
+        free = {label: value for label, value in labels_of(slice_).items() if "kubernetes.io/" not in label}
+        if free != labels_of(service) or slice_["metadata"]["ownerReferences"] != [owner]:
+            yield f"slice {name_of(slice_)} has labels {free} or owners other than {name}"
+        ports = sorted((one["name"], one["protocol"], one["port"]) for one in slice_.get("ports") or ())
+        if slice_.get("endpoints") and ports != _ports(service):
+            yield f"slice {name_of(slice_)} has ports {ports}, and {name} has {_ports(service)}"
+    if annotations_of(service).get(TOPOLOGY_MODE) == "Auto":
+        return
+    distribution = service["spec"].get("trafficDistribution")
+    for one in endpoints:
+        hints: Object = {}
+        if distribution and one["conditions"]["ready"]:
+            hints["forZones"] = [{"name": zones[one["nodeName"]]}]
+            if distribution == "PreferSameNode":
+                hints["forNodes"] = [{"name": one["nodeName"]}]
+        if (one["conditions"]["ready"] or not distribution) and (one.get("hints") or {}) != hints:
+            yield f"an endpoint of {name} has hints {one.get('hints')}, and {distribution} wants {hints}"
+
+
+def _ports(service: Object) -> list[tuple[str, str, int]]:
+    """As its pods have them: no name of a port is one of theirs."""
+    ports = [one for one in service["spec"].get("ports") or () if isinstance(one["targetPort"], int)]
+    return sorted((one.get("name") or "", one["protocol"], one["targetPort"]) for one in ports)
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """How many endpoints each Service has. Which pods these are, and in which slices, is chance."""
+    return {
+        f"endpoints of {name_of(service)}": sum(
+            len(one.get("endpoints") or ())
+            for one in managed_slices(cluster)
+            if labels_of(one).get(SERVICE_NAME) == name_of(service)
+        )
+        for service in selecting(cluster)
+    }
+
+
+class EndpointsOnce:
+    """No two slices that are managed for a Service have one endpoint, with the same ports."""
+
+    name = "an endpoint is in one slice"
+
+    def __init__(self) -> None:
+        self._slices: dict[str, tuple[Any, frozenset[Any]]] = {}  # by key: whose it is, and its endpoints
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Committed):
+            return
+        for change in observation.changes:
+            if change.storage != storage_of(ENDPOINT_SLICES):
+                continue
+            self._slices.pop(change.key, None)
+            slice_ = decode_object(change.raw)
+            if change.type == DELETED or labels_of(slice_).get(MANAGED_BY) != MANAGER:
+                continue
+            owner = [one.get("uid") for one in slice_["metadata"].get("ownerReferences") or ()]
+            whose = (owner, slice_["addressType"], slice_.get("ports"))
+            endpoints = frozenset(map(identity_of, slice_.get("endpoints") or ()))
+            for key, (other, others) in self._slices.items():
+                if other == whose and endpoints & others:
+                    fail(f"slices {key} and {change.key} both have {sorted(endpoints & others)}")
+            self._slices[change.key] = whose, endpoints
+
+
+def _invariants(_cluster: SimulatedCluster, _options: Options) -> Iterable[EndpointsOnce]:
+    return (EndpointsOnce(),)
+
+
+TRIAL = Trial(
+    controller="endpointslice-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=_invariants,
+    owns=(Owns(SERVICES, ENDPOINT_SLICES),),
+)

@@ -1,0 +1,44 @@
+"""Facts about Services, and the words that their Endpoints and EndpointSlices are marked with.
+
+Source: kubernetes v1.36 api/core/v1/annotation_key_constants.go, api/discovery/v1/well_known_labels.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from protocols.objects import Object
+
+SERVICE_NAME = "kubernetes.io/service-name"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+HEADLESS = "service.kubernetes.io/headless"
+SKIP_MIRROR = "endpointslice.kubernetes.io/skip-mirror"
+TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
+OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+NO_CLUSTER_IP = "None"
+
+
+class ServiceFacts(NamedTuple):
+    """One version of a Service. selector: its (label, value) pairs; None if it has none, and so selects nothing."""
+
+    selector: tuple[tuple[str, str], ...] | None
+
+    @property
+    def selects(self) -> bool:
+        return self.selector is not None
+
+
+def service_facts(service: Object) -> ServiceFacts:
+    """Raises ValueError on a selector that is no map of strings."""
+    selector = (service.get("spec") or {}).get("selector")
+    if selector is None:
+        return ServiceFacts(None)
+    if not isinstance(selector, Mapping) or not all(isinstance(value, str) for value in selector.values()):
+        raise ValueError(f"spec.selector is a map of strings, got {selector!r}")
+    return ServiceFacts(tuple(selector.items()))
+
+
+def has_cluster_ip(spec: Mapping[str, Any]) -> bool:
+    """Whether a Service of this spec has an address of its own; else it is headless."""
+    return spec.get("clusterIP") not in (None, "", NO_CLUSTER_IP)

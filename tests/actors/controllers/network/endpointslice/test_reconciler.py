@@ -1,0 +1,281 @@
+"""The EndpointSlice controller by hand: what it writes for which pods, and that it writes it once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from actors.controllers.network.endpointslice.metrics import CHANGES, DESIRED, SLICES, SYNCS, SliceMetrics
+from actors.controllers.network.endpointslice.reconciler import (
+    QUEUE,
+    EndpointSliceReconciler,
+    MissingNodeError,
+    address_types,
+)
+from actors.controllers.network.endpointslice.spec import SPEC
+from actors.controllers.network.shared.slices import slice_change
+from actors.reconciliation import Change, Enqueue
+from actors.simulation import objects
+from actors.simulation.driving import Bench, Driven, drive
+from protocols.messages.commands import Command, Create, Delete, Update
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, Forbidden, Outcome, Unknown
+from protocols.objects import Object, decode_object, encode_object, owner_reference
+from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
+from runtime.logs.standard_log import quiet_log
+from runtime.metrics.registry import Metrics
+from tests.actors.controllers.network.behind import pod, service
+
+KEY = "default/web"
+TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
+
+
+class Scene:
+    """A bench with a Service, two nodes in two zones, and a reconciler."""
+
+    def __init__(
+        self, *pods: Object, service: Object, slices: tuple[Object, ...] = (), nodes: int = 2, most: int = 100
+    ):
+        fleet = [
+            objects.node(f"n{number}", labels={"topology.kubernetes.io/zone": f"zone-{number}"}, ready="True")
+            for number in range(1, nodes + 1)
+        ]
+        self.bench = Bench(
+            {SERVICES: [service], PODS: pods, NODES: fleet, ENDPOINT_SLICES: slices},
+            indexes=SPEC.indexes,
+            facts=SPEC.facts,
+        )
+        self.metrics = Metrics()
+        self.reconciler = EndpointSliceReconciler(
+            tables=self.bench.tables,
+            metrics=SliceMetrics(self.metrics, most=most),
+            log=quiet_log(),
+            most=most,
+        )
+
+    def sync(self, answer: Any = None, *, raises: type[Exception] | None = None) -> Driven:
+        return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.bench.tables, raises=raises)
+
+    def slices(self) -> list[Object]:
+        return self.bench.tables[ENDPOINT_SLICES].objects()
+
+
+def written(command: Command) -> Object:
+    assert isinstance(command, Create | Update)
+    return decode_object(command.body)
+
+
+def conditions(endpoint: Mapping[str, Any]) -> tuple[bool, bool, bool]:
+    found = endpoint["conditions"]
+    return found["ready"], found["serving"], found["terminating"]
+
+
+def test_pods_are_written_once_though_the_watch_is_late() -> None:
+    scene = Scene(pod("a"), pod("b", ips=("10.0.0.2",), node="n2", ready=False), service=service())
+    [create] = scene.sync().commands
+    slice_ = written(create)
+    first, second = slice_["endpoints"]
+    assert first == {
+        "addresses": ["10.0.0.1"],
+        "conditions": {"ready": True, "serving": True, "terminating": False},
+        "nodeName": "n1",
+        "targetRef": {"kind": "Pod", "namespace": "default", "name": "a", "uid": "uid-of-a"},
+        "zone": "zone-1",
+    }
+    assert (conditions(second), second["zone"]) == ((False, False, False), "zone-2")
+    assert slice_["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
+    assert slice_["metadata"]["ownerReferences"][0]["uid"] == "uid-of-web"
+    assert slice_["metadata"]["generateName"] == "web-"
+    assert slice_["metadata"]["annotations"] == {TRIGGER: "2026-01-01T00:00:00Z"}
+    assert scene.sync().commands == []
+    assert scene.metrics.counter(CHANGES, "create").value == 1
+    assert scene.metrics.counter(SYNCS, "success").value == 2
+    assert (scene.metrics.gauge(DESIRED).value, scene.metrics.gauge(SLICES).value) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (pod("a", deleting=True), [(False, True, True)]),
+        (pod("a", deleting=True, ready=False), [(False, False, True)]),
+        (pod("a", phase="Failed"), []),
+        (pod("a", phase="Succeeded"), []),
+        (pod("a", phase="Pending"), [(True, True, False)]),
+        (pod("a", ips=()), []),
+        (pod("a", labels={"app": "other"}), []),
+    ],
+)
+def test_which_pods_are_endpoints(made: Object, expected: list[tuple[bool, bool, bool]]) -> None:
+    [create] = Scene(made, service=service()).sync().commands
+    assert [conditions(one) for one in written(create)["endpoints"]] == expected
+
+
+def test_what_is_not_ready_is_published_where_the_service_asks_for_it() -> None:
+    scene = Scene(pod("a", ready=False, deleting=True), service=service(publishNotReadyAddresses=True))
+    [create] = scene.sync().commands
+    assert [conditions(one) for one in written(create)["endpoints"]] == [(True, False, True)]
+
+
+def test_families_have_slices_of_their_own() -> None:
+    both = pod("a", ips=("10.0.0.1", "FD00::0001"))
+    scene = Scene(both, pod("b", ips=("10.0.0.2",)), service=service(ipFamilies=["IPv4", "IPv6"]))
+    four, six = (written(one) for one in scene.sync().commands)
+    assert [one["addresses"] for one in four["endpoints"]] == [["10.0.0.1"], ["10.0.0.2"]]
+    assert (six["addressType"], [one["addresses"] for one in six["endpoints"]]) == ("IPv6", [["fd00::1"]])
+    assert scene.sync().commands == []
+    scene.bench.catch_up()
+    scene.bench.show(SERVICES, service())
+    [gone] = scene.sync().of(Delete)
+    assert gone.uid is not None
+
+
+@pytest.mark.parametrize(
+    ("spec", "types"),
+    [
+        ({"ipFamilies": ["IPv6"]}, ("IPv6",)),
+        ({"clusterIP": "10.0.0.1"}, ("IPv4",)),
+        ({"clusterIP": "fd00::1"}, ("IPv6",)),
+        ({"clusterIP": "None"}, ("IPv4", "IPv6")),
+    ],
+)
+def test_families_of_services_that_old_servers_have_stored(spec: Object, types: tuple[str, ...]) -> None:
+    assert address_types(spec) == types
+
+
+def test_named_ports_are_those_of_each_pod() -> None:
+    def with_port(name: str, ip: str, number: int, **more: Any) -> Object:
+        ports = [{"name": "http", "containerPort": number, "protocol": "TCP"}]
+        return pod(name, ips=(ip,), containers=[{"name": "c", "ports": ports}], **more)
+
+    sidecar = {"name": "s", "restartPolicy": "Always", "ports": [{"name": "http", "containerPort": 7}]}
+    pods = (
+        with_port("a", "10.0.0.1", 1),
+        with_port("b", "10.0.0.2", 2),
+        with_port("c", "10.0.0.3", 1),
+        pod("d", ips=("10.0.0.4",), initContainers=[sidecar]),
+        pod("e", ips=("10.0.0.5",), initContainers=[{**sidecar, "restartPolicy": None}]),
+    )
+    named = service(ports=[{"name": "web", "port": 80, "protocol": "TCP", "targetPort": "http", "appProtocol": "h2c"}])
+    scene = Scene(*pods, service=named)
+    found = {
+        tuple(port["port"] for port in one["ports"]): [each["targetRef"]["name"] for each in one["endpoints"]]
+        for one in map(written, scene.sync().commands)
+    }
+    assert found == {(1,): ["a", "c"], (2,): ["b"], (7,): ["d"], (): ["e"]}
+    assert scene.sync().commands == []
+
+
+def test_a_headless_service_without_ports_has_a_label_and_hostnames() -> None:
+    inside = pod("a", hostname="a", subdomain="web")
+    other = pod("b", ips=("10.0.0.2",), hostname="b", subdomain="elsewhere")
+    scene = Scene(inside, other, service=service(ports=[], clusterIP="None"))
+    [create] = scene.sync().commands
+    slice_ = written(create)
+    assert slice_["metadata"]["labels"]["service.kubernetes.io/headless"] == ""
+    assert slice_["ports"] == []
+    assert [one.get("hostname") for one in slice_["endpoints"]] == ["a", None]
+    assert scene.sync().commands == []
+
+
+def test_a_pod_whose_node_is_not_known_is_left_out_and_tried_again() -> None:
+    scene = Scene(pod("a"), pod("b", ips=("10.0.0.2",), node="n9"), service=service())
+    driven = scene.sync(raises=MissingNodeError)
+    assert [one["targetRef"]["name"] for one in written(driven.commands[0])["endpoints"]] == ["a"]
+    [event] = driven.records
+    text = "skipping Pod b for Service default/web: Node n9 Not Found"
+    assert (event.reason, event.message) == (
+        "FailedToUpdateEndpointSlices",
+        f"Error updating Endpoint Slices for Service default/web: {text}",
+    )
+    scene.bench.show(SERVICES, service(publishNotReadyAddresses=True))
+    [update] = scene.sync().of(Update)
+    assert [one["targetRef"]["name"] for one in written(update)["endpoints"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("spec", [{"selector": None}, {"type": "ExternalName"}])
+def test_services_without_a_selector_or_of_another_name_are_left_alone(spec: Object) -> None:
+    assert Scene(pod("a"), service=service(**spec)).sync().commands == []
+
+
+def test_an_empty_selector_selects_every_pod() -> None:
+    [create] = Scene(pod("a", labels={}), service=service(selector={})).sync().commands
+    assert len(written(create)["endpoints"]) == 1
+
+
+def test_the_time_of_the_change_is_told_and_taken_away() -> None:
+    scene = Scene(pod("a"), service=service())
+    scene.sync()
+    scene.bench.show(PODS, pod("a", ready=False, since="2026-01-01T00:00:20Z"))
+    scene.bench.show(PODS, pod("b", ips=("10.0.0.2",), since="2026-01-01T00:00:30Z"))
+    [update] = scene.sync().of(Update)
+    assert written(update)["metadata"]["annotations"] == {TRIGGER: "2026-01-01T00:00:20Z"}
+    scene.bench.hide(PODS, "default/b")
+    [update] = scene.sync().of(Update)
+    assert written(update)["metadata"]["annotations"] == {}
+
+
+def test_a_creation_whose_answer_was_lost_is_repeated_under_the_same_name() -> None:
+    scene = Scene(pod("a"), service=service())
+    lost: list[Object] = []
+
+    def lose(command: Command) -> Outcome:
+        done = scene.bench.accept(command)
+        assert isinstance(done, Done)
+        lost.append(decode_object(done.body))
+        return Unknown("timed out")
+
+    scene.sync(lose, raises=CommandFailed)
+    scene.bench.show(SERVICES, {**service(), "metadata": {**service()["metadata"], "labels": {"tier": "front"}}})
+
+    def there(command: Command) -> Outcome:
+        return AlreadyExists() if isinstance(command, Create) else Done(encode_object(lost[0]))
+
+    again = scene.sync(there, raises=CommandFailed)
+    assert written(again.commands[0])["metadata"]["name"] == lost[0]["metadata"]["name"]
+    [update] = scene.sync().of(Update)
+    assert written(update)["metadata"]["labels"]["tier"] == "front"
+
+
+def test_nothing_is_created_where_service_or_namespace_are_going() -> None:
+    going = service()
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert Scene(pod("a"), service=going).sync().commands == []
+    status = encode_object({"details": {"causes": [{"reason": "NamespaceTerminating"}]}})
+    driven = Scene(pod("a"), service=service()).sync(lambda _: Forbidden("no", status))
+    assert (driven.error, driven.records) == (None, [])
+
+
+def test_slices_of_others_and_those_that_are_going_do_not_count() -> None:
+    owner = owner_reference({"metadata": {"name": "web", "uid": "uid-of-web"}}, api_version="v1", kind="Service")
+    labels = {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "somebody"}
+    meta = {"name": "x", "namespace": "default", "labels": labels, "ownerReferences": [owner]}
+    others = {"metadata": meta, "addressType": "IPv4", "endpoints": []}
+    ours = {**labels, "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
+    going = {**meta, "name": "y", "labels": ours, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    scene = Scene(pod("a"), service=service(), slices=(others, {**others, "metadata": going}))
+    assert [type(one) for one in scene.sync().commands] == [Create]
+
+
+def test_changes_of_slices_by_others_are_looked_at_and_our_own_are_not() -> None:
+    scene = Scene(pod("a"), service=service())
+    scene.sync()
+    [slice_] = scene.slices()
+
+    def shown(obj: Object, type: str = "MODIFIED") -> list[Enqueue]:
+        change = Change(type=type, key="default/" + obj["metadata"]["name"], raw=encode_object(obj), controller=None)
+        [key] = slice_change(change, scene.bench.tables)
+        found = []
+        for yielded in scene.reconciler.reconcile_slice(key):
+            assert isinstance(yielded, Enqueue)
+            found.append(yielded)
+        return found
+
+    assert shown(slice_, "ADDED") == []
+    later = {**slice_["metadata"], "resourceVersion": "999999"}
+    assert shown({**slice_, "metadata": later}) == [Enqueue(QUEUE, KEY, after=1.0)]
+    relabelled = {**later, "labels": {"kubernetes.io/service-name": "web"}}
+    assert shown({**slice_, "metadata": relabelled}) == [Enqueue(QUEUE, KEY, after=1.0)]
+    assert shown(slice_, "DELETED") == [Enqueue(QUEUE, KEY, after=1.0)]
+    stranger = {**slice_["metadata"], "name": "other", "labels": {"kubernetes.io/service-name": "web"}}
+    assert shown({**slice_, "metadata": stranger}) == []

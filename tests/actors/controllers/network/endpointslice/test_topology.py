@@ -1,0 +1,223 @@
+"""Hints in topology mode "Auto" and by trafficDistribution: upstream's cases."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from actors.controllers.network.endpointslice.packing import Plan
+from actors.controllers.network.endpointslice.topology import (
+    NODES_UNKNOWN,
+    Allocation,
+    NodeShare,
+    Topology,
+    allocations,
+    exchanges,
+    is_auto,
+    is_overloaded,
+    share_of,
+    zone_ratios,
+)
+from actors.controllers.network.endpointslice.traffic_distribution import hint_at_what_is_near, remove_hints
+from actors.simulation import objects
+from actors.simulation.driving import Bench
+from protocols.objects import Object
+from protocols.resources import NODES
+
+THIRDS = {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}
+
+
+def node(name: str, zone: str = "a", cpu: str = "1", *, ready: str = "True", **labels: str) -> Object:
+    return objects.node(
+        name, ready=ready, labels={"topology.kubernetes.io/zone": zone, **labels}, status={"allocatable": {"cpu": cpu}}
+    )
+
+
+def endpoint(zone: str | None, *, ready: bool = True, hint: str = "", node: str = "") -> dict[str, Any]:
+    made: dict[str, Any] = {"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}
+    if zone:
+        made["zone"] = zone
+    if node:
+        made["nodeName"] = node
+    if hint:
+        made["hints"] = {"forZones": [{"name": hint}]}
+    return made
+
+
+def hints(plan: Plan) -> list[str]:
+    slices = (*plan.create, *plan.update, *plan.unchanged)
+    found = [one.get("hints") for slice_ in slices for one in slice_["endpoints"]]
+    return sorted(one["forZones"][0]["name"] for one in found if one is not None)
+
+
+def three_zones() -> Bench:
+    return Bench({NODES: [node(f"n{number}", zone="abc"[number % 3]) for number in range(30)]})
+
+
+def plan_of(zones: str, **more: Any) -> Plan:
+    return Plan(create=[{"endpoints": [endpoint(zone, **more) for zone in zones]}])
+
+
+@pytest.mark.parametrize(
+    ("zones", "expected"),
+    [("ccc", ["a", "b", "c"]), ("aacc", []), ("aaaabbbcc", ["a"] * 3 + ["b"] * 3 + ["c"] * 3), ("ab", [])],
+)
+def test_endpoints_are_dealt_to_zones_in_proportion(zones: str, expected: list[str]) -> None:
+    topology = Topology(three_zones().tables[NODES])
+    plan = plan_of(zones)
+    [notice] = topology.add_hints(plan, "default/web", "IPv4")
+    assert hints(plan) == expected
+    assert notice.message.endswith(", addressType: IPv4")
+    assert notice.reason == ("TopologyAwareHintsEnabled" if expected else "TopologyAwareHintsDisabled")
+    assert topology.is_hinting("default/web") == bool(expected)
+
+
+def test_that_hints_are_given_is_told_once_and_that_they_are_given_no_more() -> None:
+    topology = Topology(three_zones().tables[NODES])
+    assert len(topology.add_hints(plan_of("abc"), "default/web", "IPv4")) == 1
+    assert topology.add_hints(plan_of("abc"), "default/web", "IPv4") == []
+    [notice] = topology.remove_hints("default/web", "IPv4")
+    assert notice == (
+        "Warning",
+        "TopologyAwareHintsDisabled",
+        "Topology Aware Hints has been disabled, addressType: IPv4",
+    )
+    assert topology.remove_hints("default/web", "IPv4") == []
+
+
+def test_an_endpoint_without_a_zone_takes_the_hints_of_all() -> None:
+    topology = Topology(three_zones().tables[NODES])
+    plan = Plan(create=[{"endpoints": [endpoint(zone) for zone in ("a", "a", "b", "b", "c", None)]}])
+    [notice] = topology.add_hints(plan, "default/web", "IPv4")
+    assert hints(plan) == []
+    assert notice.message == "One or more endpoints do not have a zone specified, addressType: IPv4"
+
+
+def test_slices_whose_hints_are_right_are_not_written() -> None:
+    topology = Topology(three_zones().tables[NODES])
+    right = {"endpoints": [endpoint(zone, hint=zone) for zone in "abc"]}
+    plan = Plan(unchanged=[right])
+    topology.add_hints(plan, "default/web", "IPv4")
+    assert plan.unchanged == [right]
+    wrong = {"endpoints": [endpoint("a"), endpoint("b"), endpoint("c")]}
+    plan = Plan(unchanged=[wrong])
+    topology.add_hints(plan, "default/web", "IPv4")
+    assert (plan.unchanged, hints(plan)) == ([], ["a", "b", "c"])
+    assert "hints" not in wrong["endpoints"][0]
+
+
+@pytest.mark.parametrize(
+    ("desired", "allocated", "gives", "receives"),
+    [
+        ((5.1, 5.1, 5.8), (16, 0, 0), {"a": 10}, {"b": 5, "c": 5}),
+        ((5.0, 5.6, 5.4), (16, 0, 0), {"a": 11}, {"b": 6, "c": 5}),
+        ((5.1, 5.1, 5.8), (0, 8, 8), {"b": 3, "c": 2}, {"a": 5}),
+        ((1.2, 1.1, 1.0), (1, 1, 1), {}, {}),
+    ],
+)
+def test_zones_give_to_others_what_they_have_too_much(
+    desired: tuple[float, ...], allocated: tuple[int, ...], gives: Any, receives: Any
+) -> None:
+    zones = {zone: Allocation(0, 99, wanted) for zone, wanted in zip("abc", desired, strict=True)}
+    assert exchanges(zones, dict(zip("abc", allocated, strict=True))) == (gives, receives)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ratios"),
+    [
+        ([node("n1")], {}),
+        ([node("n1"), node("n2")], {}),
+        ([node("n1"), node("n2", "b", ready="False")], {}),
+        ([node("n1"), node("n2", "b")], {"a": 0.5, "b": 0.5}),
+        ([node("n1"), node("n2", "b", "3")], {"a": 0.25, "b": 0.75}),
+        ([node("n1"), node("n2", "b"), node("n3", "")], {}),
+        ([node("n1"), node("n2", "b"), node("n3", "c", "0")], {}),
+        (
+            [node("n1"), node("n2", "b"), node("n3", "c", **{"node-role.kubernetes.io/control-plane": ""})],
+            {"a": 0.5, "b": 0.5},
+        ),
+    ],
+)
+def test_ratios_are_those_of_cpus(nodes: list[Object], ratios: dict[str, float]) -> None:
+    assert zone_ratios(map(share_of, nodes)) == ratios
+
+
+def test_without_ratios_or_with_too_few_endpoints_there_are_no_allocations() -> None:
+    assert allocations({}, 3) == NODES_UNKNOWN
+    assert allocations(THIRDS, 2) == "Insufficient number of endpoints (2 endpoints, 3 zones)"
+    assert str(allocations(THIRDS, 4)).endswith("exceeding overload threshold (4 endpoints, 3 zones)")
+
+
+@pytest.mark.parametrize(
+    ("cpus", "endpoints", "overloaded"),
+    [
+        ((0.1, 1, 2), (1, 2, 3), True),
+        ((1, 1), (5, 4), False),
+        ((1, 1), (6, 4), True),
+        ((1, 1, 1), (3, 3), True),
+        ((2, 1, 0.1), (20, 10, 1), False),
+        ((2, 1, 0.1), (20, 10, 0), True),
+    ],
+)
+def test_services_with_too_few_endpoints_for_a_zone(
+    cpus: tuple[float, ...], endpoints: tuple[int, ...], overloaded: bool
+) -> None:
+    ratios = zone_ratios(
+        NodeShare(counts=True, zone=zone, cpu=Decimal(str(cpu))) for zone, cpu in zip("abc", cpus, strict=False)
+    )
+    assert is_overloaded(dict(zip("abc", endpoints, strict=False)), ratios) is overloaded
+
+
+def test_services_are_looked_at_when_nodes_leave_their_zones_overloaded() -> None:
+    bench = three_zones()
+    topology = Topology(bench.tables[NODES])
+    topology.add_hints(plan_of("abc"), "default/web", "IPv4")
+    assert topology.nodes_changed() == []
+    for number in range(2, 30, 3):
+        bench.show(NODES, node(f"n{number}", zone="c", ready="False"))
+    for number in range(0, 30, 3):
+        bench.show(NODES, node(f"n{number}", zone="a", ready="False"))
+    assert topology.nodes_changed() == ["default/web"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "older", "auto"),
+    [
+        ("Auto", None, True),
+        ("auto", None, True),
+        ("aUto", None, False),
+        ("enabled", None, False),
+        (None, None, False),
+        ("disabled", "auto", True),
+        ("auto", "disabled", False),
+    ],
+)
+def test_who_asks_for_hints(mode: str | None, older: str | None, auto: bool) -> None:
+    annotations = {
+        "service.kubernetes.io/topology-mode": mode,
+        "service.kubernetes.io/topology-aware-hints": older,
+    }
+    assert is_auto({name: value for name, value in annotations.items() if value is not None}) is auto
+
+
+def test_distribution_hints_at_the_zone_and_at_the_node_of_what_is_ready() -> None:
+    plan = Plan(create=[{"endpoints": [endpoint("a", node="n1"), endpoint("b", ready=False), endpoint(None)]}])
+    hint_at_what_is_near(plan, "PreferClose")
+    assert [one.get("hints") for one in plan.create[0]["endpoints"]] == [{"forZones": [{"name": "a"}]}, None, None]
+    hint_at_what_is_near(plan, "PreferSameNode")
+    near = {"forZones": [{"name": "a"}], "forNodes": [{"name": "n1"}]}
+    assert [one.get("hints") for one in plan.create[0]["endpoints"]] == [near, None, None]
+    remove_hints(plan)
+    assert [one.get("hints") for one in plan.create[0]["endpoints"]] == [None] * 3
+
+
+def test_distribution_writes_only_slices_that_lack_its_hints() -> None:
+    right, wrong = {"endpoints": [endpoint("a", hint="a")]}, {"endpoints": [endpoint("a", hint="b")]}
+    plan = Plan(unchanged=[right, wrong])
+    hint_at_what_is_near(plan, "PreferSameZone")
+    assert (plan.unchanged, plan.update) == ([right], [{"endpoints": [endpoint("a", hint="a")]}])
+    plan = Plan(unchanged=[right, {"endpoints": [endpoint("a")]}])
+    remove_hints(plan)
+    assert plan.unchanged == [{"endpoints": [endpoint("a")]}]

@@ -1,0 +1,15 @@
+"""Which setting puts a controller to its trial."""
+
+from __future__ import annotations
+
+from actors.reconciliation.specs import ControllerSpec
+from actors.simulation.campaign.named import SETTINGS
+from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.setting import Setting
+
+
+def setting_with(spec: ControllerSpec) -> Setting:
+    """Of several the one with nodes. Fails for a controller that no seeded run has."""
+    found = [setting for setting in SETTINGS.values() if spec in setting.specs(None)]
+    assert found, f"no setting has {spec.name}"
+    return NODES_TOO if NODES_TOO in found else found[0]
