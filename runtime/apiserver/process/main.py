@@ -152,6 +152,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             authority = certificates.authority.certificate.read_bytes()
             _update_kubeconfig(kubeconfig, url=url, authority=authority, token=token, log=log)
             collect_rarely()
+            await _durable(api, ending, lost)
             print_line({"url": url, "kubeconfig": str(kubeconfig.resolve())})
             log.info("serving", url=url, directory=str(directory), revision=api.revision)
             await _tick_until(ending, lost, api, store, clock.now, log)
@@ -172,6 +173,13 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         store.close()
     log.info("stopped")
     return 0
+
+
+async def _durable(api: ApiServer, *or_else: asyncio.Future[Any]) -> None:
+    """Wait until what a server begins with is durable, or one of these is settled."""
+    durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    api.when_durable(partial(durable.set_result, None))
+    await asyncio.wait((durable, *or_else), return_when=asyncio.FIRST_COMPLETED)
 
 
 def _log_failure(log: FilteringBoundLogger, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
