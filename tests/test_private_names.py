@@ -18,7 +18,12 @@ from aiohttp.client_proto import ResponseHandler
 
 TAKES = [
     # pykka: runtime/system/actor.py and runtime/simulation/world.py
-    (pykka.ThreadingActor._start_actor_loop, ("self",)),
+    (pykka.ThreadingActor._actor_loop, ("self",)),
+    (pykka.ThreadingActor._actor_loop_setup, ("self",)),
+    (pykka.ThreadingActor._actor_loop_running, ("self",)),
+    (pykka.ThreadingActor._actor_loop_teardown, ("self",)),
+    (pykka.ThreadingActor._handle_receive, ("self", "message")),
+    (pykka.ThreadingActor._handle_failure, ("self", "exception_type", "exception_value", "traceback")),
     (pykka.ThreadingActor._create_actor_inbox, ()),
     # aiohttp: runtime/client/connections.py
     (connector.BaseConnector.connect, ("self", "req", "traces", "timeout")),

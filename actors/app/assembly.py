@@ -164,14 +164,14 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
     def build(context: Context) -> Informer:
         return Informer(context, table=table, transport=assembly.transport, limits=limits, seed=seed)
 
-    return ActorSpec(name=informer_name(table.id), build=build)
+    return ActorSpec(name=informer_name(table.id), build=build, never_blocks=True)
 
 
 class _DiscoveryPlan:
     """Implements actors.engine.manager.plan.DiscoveryPlan."""
 
     def __init__(self, assembly: Assembly, *, seed: int) -> None:
-        self.actor = ActorSpec(name=DISCOVERY, build=self._discovery)
+        self.actor = ActorSpec(name=DISCOVERY, build=self._discovery, never_blocks=True)
         self.informers: dict[str, DiscoveredInformer] = {}
         self._assembly, self._seeds = assembly, random.Random(seed)
 
@@ -241,7 +241,7 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
             tenure=tenure,
         )
 
-    return ActorSpec(name=DISPATCHER, build=build)
+    return ActorSpec(name=DISPATCHER, build=build, never_blocks=True)
 
 
 NO_OWN: tuple[float | None, int | None] = (None, None)
@@ -267,7 +267,7 @@ def _hung_calls(calls: Calls) -> float:
 
 
 def _recorder(*, seed: int) -> ActorSpec:
-    return ActorSpec(name=RECORDER, build=lambda context: EventRecorder(context, seed=seed))
+    return ActorSpec(name=RECORDER, build=lambda context: EventRecorder(context, seed=seed), never_blocks=True)
 
 
 def _elector(assembly: Assembly, election: Election, *, seed: int) -> ActorSpec:
@@ -325,7 +325,7 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
         )
 
     return ControllerPlan(
-        spec=ActorSpec(name=controller_name(spec.name), build=build),
+        spec=ActorSpec(name=controller_name(spec.name), build=build, never_blocks=spec.never_blocks),
         resources=tuple(tables),
         tables=tuple(one.id for table in tables.values() for one in tables_of(table)),
         child=lambda kind, name: spec.children[kind](name, controller_context(Tables(tables))),

@@ -51,11 +51,11 @@ from runtime.calls.threads import ThreadedCalls
 from runtime.client.api import Transport
 from runtime.cloud.provider import CloudProvider
 from runtime.logs.standard_log import standard_log
-from runtime.metrics.families import HUNG_THREADS
+from runtime.metrics.families import CARRIERS, HUNG_THREADS
 from runtime.metrics.registry import Metrics, Reading
 from runtime.process.ending import Ending
 from runtime.scheduling.clock import Clock, SystemClock
-from runtime.system.actor_system import ActorSystem, Journal, Spawner
+from runtime.system.actor_system import ActorSystem, Journal, Spawner, ThreadSpawner
 from runtime.system.supervision import restart_delay
 from runtime.system.vitals import Vitals
 from runtime.tables.table import Table
@@ -100,6 +100,7 @@ class ControllerSystem:
         self.vitals = Vitals()
         self.log = log if log is not None else standard_log("kcm")
         self.controllers = BUILT_IN if controllers is None else tuple(controllers)
+        spawner = ThreadSpawner(clock=self.clock) if spawner is None else spawner
         self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=MANAGER)
         self.actors.orphaned = self._manager_failed
         self.actors.journal = journal
@@ -124,6 +125,8 @@ class ControllerSystem:
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
         self._spec = manager_spec(self._assembly, self._plan, ended=self._end, seed=seed)
         self.metrics.add_source(self._hung_threads)
+        if isinstance(spawner, ThreadSpawner):
+            self.metrics.add_source(lambda: [(CARRIERS, (), float(spawner.carriers))])
         self._manager_failures: list[float] = []
         self._manager_is_down = False  # it is known to be, and will be started again
         self._manager_was_dead = False  # at the last look

@@ -227,6 +227,7 @@ def _seconds_to_stop(pod: Object, node: Object) -> float:
 def kubelet_spec(fleet: Mapping[str, HollowNode]) -> ControllerSpec:
     return ControllerSpec(
         name="hollow-kubelet-controller",
+        never_blocks=True,
         client="hollow-kubelet",
         component="kubelet",
         queues=(Queue(watches=kubelet_watches(fleet), concurrency=MANY, terminal=()),),

@@ -176,6 +176,7 @@ def nodes_spec(fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTE
     """heartbeat: see HollowNodes."""
     return ControllerSpec(
         name="hollow-nodes-controller",
+        never_blocks=True,
         client="hollow-nodes",
         component="kubelet",
         queues=(Queue(QUEUE, watches=node_watches(fleet), concurrency=MANY, terminal=()),),

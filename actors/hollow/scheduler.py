@@ -256,6 +256,7 @@ def _is_ours(pod: Object) -> bool:
 
 SPEC = ControllerSpec(
     name="hollow-scheduler-controller",
+    never_blocks=True,
     client="hollow-scheduler",
     component=SCHEDULER_NAME,
     queues=(Queue(watches=scheduler_watches(), concurrency=MANY, terminal=()),),

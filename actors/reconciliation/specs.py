@@ -238,6 +238,8 @@ class ControllerSpec:
     client have one limit.
     calls: of functions outside (`call`) at a time; None: as many as the system makes, 16 in threads and 128 async ones.
     sources: what wakes its keys from outside.
+    never_blocks: its code waits for nothing and is at home on any thread; so its actor shares one with others. Where it
+    is False, it has one of its own.
     children: kinds of actors that it may ask the manager for (StartChild): how to build one, by its name. The context
     has no overlay in common with the controller's.
     """
@@ -263,6 +265,7 @@ class ControllerSpec:
     checks: tuple[Check, ...] = ()
     calls: int | None = None
     sources: tuple[Source, ...] = ()
+    never_blocks: bool = False
     children: Mapping[str, Callable[[str, ControllerContext], ActorSpec]] = field(default_factory=dict)
 
     def __repr__(self) -> str:

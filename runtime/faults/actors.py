@@ -43,6 +43,7 @@ class FaultySpawner(ThreadSpawner):
     """Delivers some messages late. Messages from one sender to one receiver stay in order."""
 
     def __init__(self, strikes: Strikes, *, clock: Clock) -> None:
+        super().__init__(clock=clock)
         self._strikes, self._clock = strikes, clock
         self._lock = threading.Lock()
         self._held: dict[tuple[str, Actor], deque[bytes]] = {}

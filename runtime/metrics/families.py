@@ -147,6 +147,11 @@ HUNG_THREADS = Family(
     help="Threads of replaced actors that have not come back from what they hang at.",
     labels=("actor",),
 )
+CARRIERS = Family(
+    name="kcm_carriers",
+    kind="gauge",
+    help="Threads that actors share: one, and one more for each actor that holds up its thread.",
+)
 GIVEN_UP_KEYS = Family(
     name="kcm_given_up_keys_total",
     kind="counter",

@@ -32,16 +32,24 @@ class Context:
     """What an actor is given when it is built: its name and incarnation, its system, clock and log.
 
     fenced: set by the system once this incarnation has been replaced; what it sends is dropped.
+    never_blocks: as in ActorSpec.
     """
 
-    __slots__ = ("clock", "fenced", "incarnation", "log", "name", "system")
+    __slots__ = ("clock", "fenced", "incarnation", "log", "name", "never_blocks", "system")
 
     def __init__(
-        self, *, name: str, incarnation: int, system: ActorSystem, clock: Clock, log: FilteringBoundLogger
+        self,
+        *,
+        name: str,
+        incarnation: int,
+        system: ActorSystem,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        never_blocks: bool = False,
     ) -> None:
         self.name, self.incarnation = name, incarnation
         self.system, self.clock, self.log = system, clock, log
-        self.fenced = False
+        self.fenced, self.never_blocks = False, never_blocks
 
 
 class CrashedError(Exception):
@@ -55,10 +63,8 @@ class Actor(pykka.ThreadingActor):
     """Subclasses implement `receive`, and `started` and `stopped` where they need them.
 
     The constructor runs on the spawner's thread and only keeps its arguments; opening and subscribing belong in
-    `started`, which runs on the actor's own.
+    `started`, which runs where messages are handled: on a thread of its own, or on the carrier.
     """
-
-    use_daemon_thread = True
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -67,7 +73,8 @@ class Actor(pykka.ThreadingActor):
         self.clock = context.clock
         self.log = context.log
         self.is_last = True  # whether the mailbox was empty when the handler of the current message began
-        self.thread: int | None = None  # its ident, where it has one
+        self.thread: int | None = None  # the ident of the one that it is on
+        self.idle: threading.Lock | None = None  # of a carried one; held while it is in the line or on the carrier
         self.turns = 1  # odd while it starts or handles a message; another number at each of them
         self._wake_asked: float | None = None
 
@@ -112,13 +119,65 @@ class Actor(pykka.ThreadingActor):
     # Between pykka and us.
 
     def launch(self) -> None:
-        """Give it a thread.
+        """Give it a thread of its own.
 
         Pykka's start() builds and launches at once. Ours enters the address book in between, so that replies to its
         first messages reach it. It stays out of pykka's registry, which belongs to the whole process: an app that stops
         or addresses all actors means its own.
         """
-        self._start_actor_loop()
+        threading.Thread(target=self._actor_loop, name=self.name, daemon=True).start()
+
+    def handle_some(self, most: int) -> bool:
+        """On the carrier: start, then handle up to so many messages. Returns whether it has ended."""
+        self.thread = threading.get_ident()
+        if self.turns == 1:
+            self._actor_loop_setup()
+        inbox, ended = self.actor_inbox, self.actor_stopped.is_set
+        while most > 0 and not ended() and not inbox.empty():
+            self._take(inbox.get())
+            most -= 1
+        if ended():
+            self._actor_loop_teardown()
+        self.thread = None
+        return ended()
+
+    def _actor_loop_running(self) -> None:
+        inbox, ended = self.actor_inbox, self.actor_stopped.is_set
+        while not ended():
+            self._take(inbox.get())
+
+    def _take(self, item: Any) -> None:
+        """item: a frame, as spawners put it there; or pykka's envelope, for what wants a reply and for the end."""
+        reply_to = None
+        try:
+            if isinstance(item, bytes):  # the numbered frame of a journal is one too
+                self.on_receive(item)
+                return
+            reply_to = item.reply_to
+            reply = self._handle_receive(item.message)
+            if reply_to is not None:
+                reply_to.set(reply)
+        except BaseException as err:
+            if reply_to is not None:
+                self.turns += self.turns % 2  # it has not ended, and is idle again
+                reply_to.set_exception()
+                return
+            self._handle_failure(type(err), err, err.__traceback__)
+            try:
+                self.on_failure(type(err), err, err.__traceback__)
+            except BaseException as another:
+                self._handle_failure(type(another), another, another.__traceback__)
+
+    def _actor_loop_teardown(self) -> None:
+        """Drop the frames that are left; pykka's envelopes are replied to as it does."""
+        inbox = self.actor_inbox
+        left: list[Any] = []
+        while not inbox.empty():
+            left.append(inbox.get())
+        for item in left:
+            if not isinstance(item, bytes):
+                inbox.put(item)
+        super()._actor_loop_teardown()
 
     @staticmethod
     def _create_actor_inbox() -> ActorInbox:

@@ -20,6 +20,7 @@ from protocols.codec import Decoder, decode, encode
 from protocols.messages.lifecycle import ActorFailed
 from runtime.scheduling.clock import Clock
 from runtime.system.actor import Actor, Context
+from runtime.system.carriers import Carriers
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -32,10 +33,16 @@ Mishap = Callable[[str, str, str, BaseException], None]  # (actor, what it did, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorSpec:
-    """How to build an actor, again and again. build: makes an incarnation, not yet started."""
+    """How to build an actor, again and again.
+
+    build: makes an incarnation, not yet started.
+    never_blocks: its code waits for nothing (the network, locks, other actors) and does not mind which thread it is on;
+    so it needs none of its own.
+    """
 
     name: str
     build: Callable[[Context], Actor]
+    never_blocks: bool = False
 
 
 class Journal(Protocol):
@@ -78,17 +85,32 @@ class Spawner(Protocol):
         """Whether it handles no message and has none to handle. From any thread."""
 
     def stack(self, actor: Actor) -> str:
-        """Where its thread is now, as in a traceback; "" if it has none."""
+        """Where its thread is now, as in a traceback; "" if it is on none."""
 
 
 class ThreadSpawner:
-    """Runs each actor on a daemon thread of its own, as pykka does."""
+    """Has one carrier for all actors that never block, and gives each of the others a daemon thread of its own."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._carriers = Carriers(clock=clock)
+
+    @property
+    def carriers(self) -> int:
+        """Threads that carry actors: one, and one for each actor that has not come back to its carrier."""
+        return self._carriers.threads
 
     def start(self, actor: Actor) -> None:
-        actor.launch()
+        if actor.context.never_blocks:
+            self._carriers.carry(actor)
+        else:
+            actor.launch()
 
     def post(self, actor: Actor, frame: bytes, sender: str) -> None:  # noqa: ARG002
-        actor.actor_ref.tell(frame)
+        if actor.actor_stopped.is_set():
+            raise pykka.ActorDeadError(f"{actor.name} is dead")
+        actor.actor_inbox.put(frame)  # type: ignore[arg-type]  # pykka's envelope is for what wants a reply
+        if actor.idle is not None:
+            self._carriers.has_mail(actor)
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
         try:
@@ -150,7 +172,7 @@ class ActorSystem:
         self.journal: Journal | None = None
         self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
         self._sealed = False
-        self._spawner = spawner if spawner is not None else ThreadSpawner()
+        self._spawner = spawner if spawner is not None else ThreadSpawner(clock=clock)
         self.decoder = Decoder()
         self._residents: dict[str, _Resident] = {}
         self._stragglers: dict[str, list[Actor]] = {}
@@ -169,7 +191,14 @@ class ActorSystem:
         log = self.log.bind(source=spec.name)
         if incarnation > 1:
             log = log.bind(incarnation=incarnation)
-        context = Context(name=spec.name, incarnation=incarnation, system=self, clock=self.clock, log=log)
+        context = Context(
+            name=spec.name,
+            incarnation=incarnation,
+            system=self,
+            clock=self.clock,
+            log=log,
+            never_blocks=spec.never_blocks,
+        )
         actor = spec.build(context)
         self._residents[spec.name] = _Resident(actor)
         try:
@@ -201,7 +230,7 @@ class ActorSystem:
                 self._spawner.end(resident.actor, None)
 
     def stack(self, name: str) -> str:
-        """Where the thread of its incarnation is now, as in a traceback; "" if there is none."""
+        """Where the thread of its incarnation is now, as in a traceback; "" if it is on none."""
         resident = self._residents.get(name)
         return self._spawner.stack(resident.actor) if resident is not None else ""
 

@@ -1,4 +1,4 @@
-"""What every Spawner does: one thread for each actor, and the simulator's processes."""
+"""What every Spawner does: actors with a thread each, actors on one carrier, and the simulator's processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pykka
 import pytest
 from structlog.typing import FilteringBoundLogger
 
-from protocols.messages.lifecycle import ActorFailed, Pause
+from protocols.messages.lifecycle import ActorFailed, Describe, Pause
 from runtime.faults.actors import FaultySpawner
 from runtime.faults.plan_file import FaultPlan
 from runtime.faults.striking import Strikes
@@ -42,6 +42,11 @@ class Receiver(Actor):
         match message:
             case Pause("fail"):
                 raise ValueError("told to fail")
+            case Pause(word) if word.startswith("ask "):
+                reply = self.context.system.ask(word.removeprefix("ask "), Describe(), timeout=PATIENCE)
+                self._side.heard(self._words, f"{word}: {reply}")
+            case Describe():
+                return self.name
             case Pause(word) if word.startswith("end "):
                 ended = self.context.system.stop(word.removeprefix("end "), timeout=PATIENCE)
                 self._side.heard(self._words, f"{word}: {ended}")
@@ -49,6 +54,7 @@ class Receiver(Actor):
                 self._side.heard(self._words, word)
             case ActorFailed(name=name, error=error):
                 self._side.heard(self._words, f"{name}: {error}")
+        return None
 
     def stopped(self) -> None:
         self._side.heard(self._words, "stopped")
@@ -58,6 +64,7 @@ class Side:
     """A system on one kind of spawner, with a supervisor called `boss`. words: what each actor heard."""
 
     system: ActorSystem
+    never_blocks = False  # the actors of this side
 
     def __init__(self) -> None:
         self.words: dict[str, list[str]] = {}
@@ -71,7 +78,8 @@ class Side:
     def spawn(self, *names: str, **how: Any) -> None:
         for name in names:
             self.words[name] = []
-            self.system.spawn(ActorSpec(name=name, build=partial(Receiver, side=self, **how)))
+            build = partial(Receiver, side=self, **how)
+            self.system.spawn(ActorSpec(name=name, build=build, never_blocks=self.never_blocks))
 
     def tell(self, name: str, *words: str) -> None:
         for word in words:
@@ -83,6 +91,9 @@ class Side:
     def hang(self, name: str) -> None:
         """For ever: it takes no message."""
         raise NotImplementedError
+
+    def let_be(self, name: str) -> None:
+        """Incarnations that come after this do not hang."""
 
     def close(self) -> None:
         return None
@@ -97,7 +108,7 @@ class Threads(Side):
         self.system.gates.append(self._gate)
 
     def spawner(self) -> Spawner:
-        return ThreadSpawner()
+        return ThreadSpawner(clock=self.clock)
 
     def _gate(self, name: str) -> None:
         if name in self._hung:
@@ -110,6 +121,9 @@ class Threads(Side):
     def hang(self, name: str) -> None:
         self._hung.add(name)
 
+    def let_be(self, name: str) -> None:
+        self._hung.discard(name)
+
     def close(self) -> None:
         self._over.set()
         for name in self.system.names():
@@ -117,10 +131,18 @@ class Threads(Side):
         self.clock.close()
 
 
+class Carried(Threads):
+    never_blocks = True
+
+
 class ThreadsUnderAPlan(Threads):
     def spawner(self) -> Spawner:
         plan = FaultPlan(seed=1, faults=parse_faults("message-delayed actor=nobody seconds=1"))
         return FaultySpawner(Strikes(plan, clock=self.clock), clock=self.clock)
+
+
+class CarriedUnderAPlan(ThreadsUnderAPlan):
+    never_blocks = True
 
 
 class Simulated(Side):
@@ -142,7 +164,9 @@ class Simulated(Side):
 
 SIDES: dict[str, Callable[[FilteringBoundLogger], Side]] = {
     "threads": Threads,
+    "carried": Carried,
     "threads under a fault plan": ThreadsUnderAPlan,
+    "carried under a fault plan": CarriedUnderAPlan,
     "simulated": Simulated,
     "simulated, and handlers may wait": partial(Simulated, lets_wait=True),
 }
@@ -190,6 +214,23 @@ def test_what_comes_after_the_end_was_asked_for_is_not_read(side: Side) -> None:
     assert side.words["a"] == ["started", *WORDS, "stopped"]
 
 
+def test_messages_of_each_sender_come_in_order_whatever_the_others_send(side: Side) -> None:
+    def send(sender: str) -> None:
+        side.tell("a", *(f"{sender} {number}" for number in range(MANY)))
+
+    senders = [threading.Thread(target=send, args=(sender,)) for sender in "xyz"]
+    for sender in senders:
+        sender.start()
+        if isinstance(side, Simulated):
+            sender.join()
+    for sender in senders:
+        sender.join()
+    assert side.wait(lambda: len(side.words["a"]) > 3 * MANY)
+    for name in "xyz":
+        heard = [word for word in side.words["a"] if word.startswith(name)]
+        assert heard == [f"{name} {number}" for number in range(MANY)]
+
+
 def test_nothing_can_be_posted_to_one_that_has_ended(side: Side) -> None:
     spawner, actor = side.system._spawner, side.system._residents["a"].actor
     assert spawner.end(actor, PATIENCE)
@@ -207,6 +248,22 @@ def test_one_that_hangs_does_not_end_in_time_and_is_fenced(side: Side) -> None:
     assert not side.system.stop("a", timeout=0.01)
     assert actor.context.fenced
     assert side.words["a"] == ["started"]
+
+
+def test_the_others_go_on_while_one_hangs_and_its_successor_too(side: Side) -> None:
+    assert side.wait(lambda: side.words["a"] == ["started"])
+    side.spawn("b", "c")
+    side.hang("a")
+    side.tell("a", "x")
+    side.tell("b", *WORDS)
+    side.tell("c", *WORDS)
+    assert side.wait(lambda: len(side.words["b"]) > MANY and len(side.words["c"]) > MANY)
+    assert side.words["b"] == side.words["c"] == ["started", *WORDS]
+    side.let_be("a")
+    side.spawn("a")
+    side.tell("a", "y")
+    assert side.wait(lambda: "y" in side.words["a"])
+    assert side.words["a"] == ["started", "y"]
 
 
 def test_what_a_handler_raises_ends_it_with_its_mailbox_unread(side: Side) -> None:
@@ -239,6 +296,23 @@ def test_an_actor_may_wait_for_the_end_of_another(side: Side) -> None:
     assert side.wait(lambda: "x" in side.words["a"])
     assert side.words["a"] == ["started", "end b: True", "x"]
     assert side.words["b"] == ["started", *WORDS, "stopped"]
+
+
+def test_an_actor_that_asks_another_gets_its_reply(side: Side) -> None:
+    if isinstance(side, Simulated):
+        pytest.skip("in the simulator no handler waits for a reply")
+    side.spawn("b")
+    side.tell("a", "ask b", "x")
+    assert side.wait(lambda: "x" in side.words["a"])
+    assert side.words["a"] == ["started", "ask b: b", "x"]
+
+
+def test_what_one_raises_ends_nobody_else(side: Side) -> None:
+    side.spawn("b")
+    side.tell("a", "fail")
+    side.tell("b", *WORDS)
+    assert side.wait(lambda: len(side.words["b"]) > MANY and "stopped" in side.words["a"])
+    assert side.words["b"] == ["started", *WORDS]
 
 
 def test_something_repeats_until_it_is_ended(side: Side) -> None:

@@ -139,6 +139,7 @@ def _build(context: ControllerContext) -> CloudNodeLifecycleReconciler:
 SPEC = ControllerSpec(
     name="cloud-node-lifecycle-controller",
     aliases=("cloud-node-lifecycle",),
+    never_blocks=True,
     client="node-controller",
     queues=(Queue(watches=(Watch(NODES, to=itself),), concurrency=64, terminal=()),),
     build=_build,

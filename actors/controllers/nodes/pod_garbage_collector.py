@@ -260,6 +260,7 @@ def _build(context: ControllerContext) -> PodGarbageCollector:
 SPEC = ControllerSpec(
     name="pod-garbage-collector-controller",
     aliases=("podgc",),
+    never_blocks=True,
     client="pod-garbage-collector",
     passes=(Pass("pods", every=PERIOD, run=PodGarbageCollector.collect, queue="orphaned_pods_nodes"),),
     reads=(PODS, NODES),

@@ -316,6 +316,7 @@ def _build(context: ControllerContext) -> TaintEvictionReconciler:
 
 SPEC = ControllerSpec(
     name="taint-eviction-controller",
+    never_blocks=True,
     client="node-controller",
     queues=(Queue(QUEUE, watches=WATCHES, concurrency=8, terminal=()),),
     indexes=(PODS_BY_NODE,),

@@ -72,6 +72,7 @@ class TtlReconciler:
 SPEC = ControllerSpec(
     name="ttl-controller",
     aliases=("ttl",),
+    never_blocks=True,
     queues=(Queue("ttlcontroller", watches=(Watch(NODES, to=itself),), terminal=()),),
     build=lambda context: TtlReconciler(tables=context.tables),
 )

@@ -42,6 +42,7 @@ REPLICATION_CONTROLLER = ReplicaKind(
 SPEC = ControllerSpec(
     name="replicationcontroller-controller",
     aliases=("replicationcontroller", "replication"),
+    never_blocks=True,
     client="replication-controller",
     component="replication-controller",
     queues=(

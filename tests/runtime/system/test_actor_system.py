@@ -129,7 +129,7 @@ class Exhausted(ThreadSpawner):
 
 def test_an_actor_for_which_there_is_no_thread_is_neither_alive_nor_hung(log: FilteringBoundLogger, mail: Mail) -> None:
     clock = SystemClock()
-    system = ActorSystem(clock=clock, log=log, spawner=Exhausted())
+    system = ActorSystem(clock=clock, log=log, spawner=Exhausted(clock=clock))
     for _ in range(3):
         with pytest.raises(RuntimeError, match="can't start new thread"):
             system.spawn(keeper(mail))
@@ -208,7 +208,7 @@ def test_who_handles_a_message_is_busy_at_the_same_turn_until_it_gets_on(system:
 
 def test_idle_is_who_has_started_and_has_nothing_in_hand_or_in_its_mailbox(system: ActorSystem, mail: Mail) -> None:
     context = Context(name="keeper", incarnation=1, system=system, clock=system.clock, log=system.log)
-    actor, spawner = Keeper(context, mail=mail), ThreadSpawner()
+    actor, spawner = Keeper(context, mail=mail), ThreadSpawner(clock=system.clock)
     assert not spawner.is_idle(actor)
     actor.on_start()
     assert spawner.is_idle(actor)

@@ -50,6 +50,7 @@ def _build(context: ControllerContext) -> NodeRouteReconciler:
 SPEC = ControllerSpec(
     name="node-route-controller",
     aliases=("route",),
+    never_blocks=True,
     client="route-controller",
     component="route_controller",
     passes=(

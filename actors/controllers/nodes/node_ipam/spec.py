@@ -44,6 +44,7 @@ def _build(context: ControllerContext) -> NodeIpamReconciler:
 SPEC = ControllerSpec(
     name=NAME,
     aliases=("nodeipam",),
+    never_blocks=True,
     client="node-controller",
     component="cidrAllocator",
     queues=(Queue(NODE_QUEUE, watches=(Watch(NODES, to=itself),), concurrency=30, terminal=()),),

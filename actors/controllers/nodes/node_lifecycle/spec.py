@@ -39,12 +39,14 @@ def _zone_queue(zone: str, context: ControllerContext) -> ActorSpec:
         build=lambda actor: ZoneEvictionQueue(
             actor, zone=zone, owner=controller_name(NAME), meter=zone_meter(context.metrics, zone)
         ),
+        never_blocks=True,
     )
 
 
 SPEC = ControllerSpec(
     name=NAME,
     aliases=("nodelifecycle", "node"),
+    never_blocks=True,
     client="node-controller",
     component="node-controller",
     queues=(

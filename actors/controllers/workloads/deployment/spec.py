@@ -21,6 +21,7 @@ def _build(context: ControllerContext) -> DeploymentReconciler:
 SPEC = ControllerSpec(
     name="deployment-controller",
     aliases=("deployment",),
+    never_blocks=True,
     client="deployment-controller",
     component="deployment-controller",
     queues=(

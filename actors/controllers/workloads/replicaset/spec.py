@@ -29,6 +29,7 @@ def build(context: ControllerContext, kind: ReplicaKind = REPLICASET) -> Replica
 SPEC = ControllerSpec(
     name="replicaset-controller",
     aliases=("replicaset",),
+    never_blocks=True,
     client="replicaset-controller",
     component="replicaset-controller",
     queues=(

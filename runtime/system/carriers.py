@@ -1,0 +1,147 @@
+"""The carrier: one thread for all actors that never block.
+
+An actor that is told something enters the line, once. The carrier takes the first of the line, has it handle up to
+BATCH messages, and sends it to the back of the line if there are more. So no actor starves another, an actor is never
+on two threads at once, and the messages of one sender stay in order.
+
+An actor that does not come back holds up nobody else. While the carrier works, the clock looks at it every LOOK
+seconds: if it is at the same batch at two looks while others wait in the line, it is given up, and a new carrier goes
+on with the line. The old one keeps its actor for as long as that hangs, and ends afterwards. So does one whose actor
+only takes long; there is one thread more for so long. An actor that asks another and waits for the reply gets it.
+
+Why one: docs/decisions/2026-11-22-carriers.md.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import TYPE_CHECKING, Any
+
+from runtime.scheduling.clock import Clock
+
+if TYPE_CHECKING:
+    from runtime.system.actor import Actor
+
+    Line = queue.SimpleQueue[Actor | None]  # None ends the carriers
+
+BATCH = 32  # messages that an actor handles before the next one does
+LOOK = 0.05  # seconds between two looks at a carrier that works
+
+
+class _Carrier:
+    """actor: which it carries now. batches: how many it has begun; seen: the same at the last look.
+
+    given_up: another has taken its place; it ends after its batch.
+    """
+
+    __slots__ = ("actor", "batches", "given_up", "seen")
+
+    def __init__(self) -> None:
+        self.actor: Actor | None = None
+        self.batches = self.seen = 0
+        self.given_up = False
+
+
+class Carriers:
+    """The carrier, and those that were given up. It is there while there are actors, and ends with the last of them."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self.threads = 0  # carriers, with those that were given up and have not come back
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._actors = 0  # that have not ended
+        self._carrier: _Carrier | None = None
+        self._line: Line = queue.SimpleQueue()
+        self._watched = False  # whether the alarm is set
+
+    def carry(self, actor: Actor) -> None:
+        """From now on; its start is its first batch. Raises RuntimeError if there is no thread to be had."""
+        actor.idle = threading.Lock()
+        actor.idle.acquire()
+        actor.actor_ref.actor_inbox = _Doorway(actor, self)
+        with self._lock:
+            if self._carrier is None:
+                self._start_carrier()
+            self._actors += 1
+            self._line.put(actor)
+
+    def has_mail(self, actor: Actor) -> None:
+        """To be called after something was put into its inbox, from any thread."""
+        if actor.idle is not None and actor.idle.acquire(False):
+            self._line.put(actor)
+
+    def _start_carrier(self) -> None:
+        carrier = _Carrier()
+        threading.Thread(target=self._run, args=(carrier, self._line), name="carrier", daemon=True).start()
+        self._carrier = carrier
+        self.threads += 1
+
+    def _run(self, carrier: _Carrier, line: Line) -> None:
+        self._carry_on(carrier, line)
+        with self._lock:
+            self.threads -= 1
+
+    def _carry_on(self, carrier: _Carrier, line: Line) -> None:
+        while not carrier.given_up:
+            actor = line.get()
+            if actor is None:
+                line.put(None)  # there may be one that was given up just before it came back to the line
+                return
+            carrier.actor = actor
+            carrier.batches += 1
+            if not self._watched:
+                self._watch()
+            if actor.handle_some(BATCH):
+                self._has_ended()
+            elif not actor.actor_inbox.empty():
+                line.put(actor)
+            elif actor.idle is not None:
+                actor.idle.release()
+                if not actor.actor_inbox.empty():  # since then, perhaps; and its sender found it not idle yet
+                    self.has_mail(actor)
+            carrier.actor = None
+
+    def _has_ended(self) -> None:
+        with self._lock:
+            self._actors -= 1
+            if self._actors == 0:
+                self._line.put(None)
+                self._carrier, self._line = None, queue.SimpleQueue()
+
+    # Looking after it, on the clock's thread.
+
+    def _watch(self) -> None:
+        self._watched = True
+        self._clock.call_at(self, self._clock.monotonic() + LOOK, self._look)
+
+    def _look(self) -> None:
+        self._watched = False  # first: a batch that begins from here on sets the alarm itself
+        with self._lock:
+            carrier = self._carrier
+            if carrier is None or carrier.actor is None:
+                return
+            self._watch()
+            if carrier.batches == carrier.seen and not self._line.empty():
+                self._start_carrier()
+                carrier.given_up = True
+            carrier.seen = carrier.batches
+
+
+class _Doorway:
+    """What pykka's references take for the inbox of a carried actor."""
+
+    __slots__ = ("_actor", "_carriers")
+
+    def __init__(self, actor: Actor, carriers: Carriers) -> None:
+        self._actor, self._carriers = actor, carriers
+
+    def put(self, envelope: Any, /) -> None:
+        self._actor.actor_inbox.put(envelope)
+        self._carriers.has_mail(self._actor)
+
+    def get(self) -> Any:
+        return self._actor.actor_inbox.get()
+
+    def empty(self) -> bool:
+        return self._actor.actor_inbox.empty()
