@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from copy import copy
 from operator import attrgetter
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 
+from protocols.blanks import blank_of
 from protocols.messages import (
     calls,
     cloud,
@@ -151,21 +151,8 @@ class _Form:
 
     def _first_blank(self, *values: Any) -> Any:
         """The class is made when the first message is decoded: all of them would take a tenth of a start."""
-        self.blank = _blank_of(self.type)
+        self.blank = blank_of(self.type)
         return self.blank(*values)
-
-
-def _blank_of(message_type: type) -> type:
-    """A class with the same fields that is not frozen; decoded instances of it then become messages.
-
-    A frozen dataclass sets each field by object.__setattr__, which takes two to four times as long: half the time of
-    decoding a message.
-    """
-    fields = [(field.name, Any, copy(field)) for field in dataclasses.fields(message_type)]
-    for _, _, field in fields:
-        field.kw_only = False  # the wire has no names
-    bases = message_type.__bases__  # else an instance could not become a message
-    return dataclasses.make_dataclass(message_type.__name__, fields, bases=bases, slots=True, eq=False, repr=False)
 
 
 def _to_wire(message: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from protocols.blanks import blank_of
 from protocols.integers import INT32
 from protocols.objects import Object, finalizers_of, shared_json
 from protocols.times import parse_time
@@ -52,6 +53,9 @@ class PodFacts:
     ips: str = ""
 
 
+_BLANK = blank_of(PodFacts)
+
+
 def is_terminal(pod: PodFacts) -> bool:
     """True if its phase is Failed or Succeeded: it never runs again."""
     return pod.phase in ("Failed", "Succeeded")
@@ -79,30 +83,44 @@ def pod_facts(pod: Object) -> PodFacts:
 
     Raises ValueError that names the field whose type or value is wrong.
     """
-    meta, spec, status = (_map(pod.get(part), part) for part in ("metadata", "spec", "status"))
-    condition = _ready_condition(status)
-    ready = condition is not None and condition.get("status") == "True"
-    changed = None if condition is None else _time(condition.get("lastTransitionTime"), "status.conditions[Ready]")
-    return PodFacts(
-        labels=_labels(meta.get("labels")),
-        phase=_shared_text(status.get("phase"), "status.phase"),
-        node=_shared_text(spec.get("nodeName"), "spec.nodeName"),
-        deleting=meta.get("deletionTimestamp") is not None,
-        ready=ready,
-        ready_since=changed if ready else None,
-        created=_time(meta.get("creationTimestamp"), "metadata.creationTimestamp"),
-        restarts=_most_restarts(status.get("containerStatuses"), "status.containerStatuses", None),
-        sidecar_restarts=_sidecar_restarts(spec, status),
-        deletion_cost=_deletion_cost(_map(meta.get("annotations"), "metadata.annotations")),
-        finalizers=finalizers_of(pod),
-        tolerations=shared_json(spec.get("tolerations")),
-        ready_changed=changed,
-        ips=_ips(status),
+    # Run for each version of each pod, of which most fields are missing: what is missing costs no call.
+    meta, spec, status = pod.get("metadata"), pod.get("spec"), pod.get("status")
+    if type(meta) is not dict:
+        meta = _map(meta, "metadata")
+    if type(spec) is not dict:
+        spec = _map(spec, "spec")
+    if type(status) is not dict:
+        status = _map(status, "status")
+    conditions, statuses = status.get("conditions"), status.get("containerStatuses")
+    annotations, node = meta.get("annotations"), spec.get("nodeName")
+    condition = _ready_condition(conditions) if conditions else None
+    if condition is None:
+        ready, changed = False, None
+    else:
+        ready = condition.get("status") == "True"
+        changed = _time(condition.get("lastTransitionTime"), "status.conditions[Ready]")
+    facts = _BLANK(
+        _labels(meta.get("labels")),
+        _shared_text(status.get("phase"), "status.phase"),
+        _shared_text(node, "spec.nodeName") if node is not None else "",
+        meta.get("deletionTimestamp") is not None,
+        ready,
+        changed if ready else None,
+        _time(meta.get("creationTimestamp"), "metadata.creationTimestamp"),
+        _most_restarts(statuses, "status.containerStatuses", None) if statuses else 0,
+        _sidecar_restarts(spec, status) if spec.get("initContainers") else 0,
+        _deletion_cost(_map(annotations, "metadata.annotations")) if annotations is not None else 0,
+        finalizers_of(pod) if "finalizers" in meta else (),
+        shared_json(spec.get("tolerations")),
+        changed,
+        _ips(status),
     )
+    facts.__class__ = PodFacts
+    return facts  # type: ignore[no-any-return]
 
 
-def _ready_condition(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    for condition in _maps(status.get("conditions"), "status.conditions"):
+def _ready_condition(conditions: Any) -> Mapping[str, Any] | None:
+    for condition in _maps(conditions, "status.conditions"):
         if condition.get("type") == "Ready":
             return condition
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -17,8 +17,7 @@ class MalformedError(ValueError):
     """A line or page that an API server never sends. The text says what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchLine:
+class WatchLine(NamedTuple):
     """One watch event. type: ADDED, MODIFIED, DELETED, BOOKMARK, ERROR or one that we do not know. object: any JSON."""
 
     type: str

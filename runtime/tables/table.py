@@ -21,9 +21,6 @@ from protocols.objects import (
     decode_object,
     finalizers_of,
     further_owners_of,
-    key_of,
-    split_key,
-    uid_of,
 )
 from protocols.resources import Resource
 from protocols.versions import parse_version
@@ -79,6 +76,18 @@ class _State:
                 bucket = self.indexes[value] = {}
             bucket[entry.key] = entry
         return previous
+
+    def fill(self, entries: Iterable[Entry]) -> None:
+        """With a whole list, of which each key comes once."""
+        known, indexes = self.entries, self.indexes
+        buckets: dict[tuple[tuple[str, str], ...], list[dict[Key, Entry]]] = {}  # few values are many objects'
+        for entry in entries:
+            known[entry.key] = entry
+            found = buckets.get(entry.values)
+            if found is None:
+                found = buckets[entry.values] = [indexes.setdefault(value, {}) for value in entry.values]
+            for bucket in found:
+                bucket[entry.key] = entry
 
     def remove(self, key: Key) -> Entry | None:
         if self.unreadable:
@@ -146,6 +155,7 @@ class Table:
         self._writer: TableWriter | None = None
         self._audience = Audience()
         self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
+        self._values: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}  # so, too, of Entry.values
 
     def add_indexes(self, indexes: Mapping[str, IndexValues]) -> None:
         """Add indexes, by name. Raises ValueError once there are entries, or if another index has the name."""
@@ -230,37 +240,47 @@ class Table:
         Also raises what `derive` and the indexes raise on an object of the wrong shape (TypeError, KeyError,
         AttributeError, ValueError): such an object is malformed.
         """
-        key = key_of(obj)
-        if not key or key.endswith("/"):
+        # Run for each version of each object: `meta` is looked at in place.
+        meta = obj["metadata"]
+        name, namespace = meta.get("name"), meta.get("namespace") or ""
+        if not name:
             raise ValueError("metadata.name is missing")
-        version = parse_version(obj["metadata"].get("resourceVersion"))
+        version = parse_version(meta.get("resourceVersion"))
         if version is None:
-            raise ValueError(f"metadata.resourceVersion is no number: {obj['metadata'].get('resourceVersion')!r:.80}")
-        controller = controller_of(obj)
-        if controller is not None:
-            controller = self._shared(controller)
-        namespace, _ = split_key(key)
-        values = [(OWNER, owner_value(namespace=namespace, controller=controller))]
-        values.extend((FURTHER_OWNER, uid) for uid in further_owners_of(obj))
+            raise ValueError(f"metadata.resourceVersion is no number: {meta.get('resourceVersion')!r:.80}")
+        controller, values = None, []
+        references = meta.get("ownerReferences")
+        if references:
+            controller = controller_of(obj)
+            if controller is not None:
+                controller = self._shared(controller)
+            if controller is None or len(references) > 1:
+                values = [(FURTHER_OWNER, uid) for uid in further_owners_of(obj)]
+        values.append((OWNER, owner_value(namespace=namespace, controller=controller)))
         if namespace:
             values.append((NAMESPACE, namespace))
         for index, values_of in self._indexes.items():
-            values.extend((index, value) for value in values_of(obj))
+            values.extend([(index, value) for value in values_of(obj)])
         return Entry(
-            key=key,
-            uid=uid_of(obj),
+            key=f"{namespace}/{name}" if namespace else name,
+            uid=meta.get("uid") or "",
             resource_version=version,
             raw=raw,
             controller=controller,
             facts=self._derive(obj) if self._derive is not None else None,
-            values=tuple(values),
-            finalizers=finalizers_of(obj),
+            values=self._shared_values(tuple(values)),
+            finalizers=finalizers_of(obj) if "finalizers" in meta else (),
         )
 
     def _shared(self, owner: OwnerRef) -> OwnerRef:
         if len(self._owners) > 20_000:
             self._owners = {}
         return self._owners.setdefault(owner, owner)
+
+    def _shared_values(self, values: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        if len(self._values) > 20_000:
+            self._values = {}
+        return self._values.setdefault(values, values)
 
     # Writing: the informer alone, through a TableWriter.
 
@@ -328,8 +348,7 @@ class TableWriter:
     def replace(self, entries: Iterable[Entry], version: int, unreadable: Iterable[Unreadable] = ()) -> None:
         """A whole list, swapped in at once."""
         state = _State()
-        for entry in entries:
-            state.put(entry)
+        state.fill(entries)
         state.unreadable.update((one.key, one) for one in unreadable)
         table = self._own()
         if version < table.version:

@@ -58,7 +58,8 @@ class Contents:
         self._gathered.pop(_key_of(obj), None)
 
     def end_list(self, version: int) -> list[Difference]:
-        """The list is complete. Returns what differs from before, deletions first."""
+        """The list is complete. Returns what differs from before, deletions first; nothing after the first list."""
+        first = not self._table.synced
         before = {entry.key: entry for entry in self._table.entries()}
         unreadable_before = self._table.unreadable()
         gathered, self._gathered = self._gathered, {}
@@ -72,7 +73,7 @@ class Contents:
         for one in unreadable_before:
             if not isinstance(gathered.get(one.key), Unreadable):
                 self._healed(one.key)
-        return list(_differences(before, after))
+        return [] if first else list(_differences(before, after))
 
     # A watch.
 
