@@ -249,6 +249,12 @@ class ControllerSystem:
         """By Table.id, which is Resource.id where nothing is restricted."""
         return self._assembly.tables
 
+    @property
+    def synced(self) -> bool:
+        """Whether all tables with which the enabled controllers begin hold a whole list."""
+        plan, tables = self._plan, self.tables
+        return all(tables[table].synced for name in plan.enabled for table in plan.controllers[name].tables)
+
     def checks(self) -> dict[str, Check]:
         """Health checks by name: leaderElection, infrastructure, calls, sources and discovery where a controller
         has them, and one for each controller that may run.

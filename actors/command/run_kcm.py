@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if arguments and arguments[0] == "journal":
         from actors.command.journal import command as journal_command
-        from runtime.process.garbage import collect_rarely
+        from runtime.process.memory import collect_rarely
 
         collect_rarely()
         return journal_command.main(arguments[1:])

@@ -44,7 +44,7 @@ from runtime.metrics.meters import report_build
 from runtime.metrics.registry import Metrics
 from runtime.process.descriptors import FEW, raise_limit
 from runtime.process.ending import SIGINT, Ending, ending_within, on_signals, unique_identity
-from runtime.process.garbage import collect_rarely
+from runtime.process.memory import collect_rarely, give_back_freed
 from runtime.process.standard_streams import is_terminal
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
@@ -208,10 +208,14 @@ def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None, w
     for name in chosen:
         if name not in built and name != "*" and not name.startswith("-"):
             log.warning("this controller is not part of this release yet", controller=name)
+    listed = False
     with ending_within(LAST_RESORT, system.wait, code=1):
         system.start()
         while system.wait(timeout=GLANCE) is None:
             now = launch.clock.monotonic()
+            if not listed and system.synced:
+                listed = True
+                give_back_freed()
             notices = [standing_by(system.vitals.of(ELECTOR, ElectorVitals), now=now)]
             if local is not None:
                 local.look(now=now, log=log)

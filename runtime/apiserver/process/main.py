@@ -41,7 +41,7 @@ from runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bou
 from runtime.process.descriptors import raise_limit
 from runtime.process.event_loop import new_event_loop
 from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_foreign, sole_use
-from runtime.process.garbage import collect_rarely
+from runtime.process.memory import collect_rarely
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
 
