@@ -9,5 +9,6 @@ selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.p
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
 pods.py, nodes.py, services.py
                              what is asked of pods, nodes and Services
+blanks.py                    instances of frozen dataclasses in less time
 watch_lines.py, versions.py  a line of a watch's response, and an object's own resourceVersion
 """
