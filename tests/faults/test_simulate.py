@@ -30,10 +30,12 @@ from runtime.scheduling.clock import Clock
 from tests.faults.planted import Flaws, planted
 from tests.support.census import CONFIGMAPS
 
+NO_RETRY = (34, *range(50))  # seeds; that which finds a retry that is lost comes first, as in test_planted_bugs.py
+
 
 def test_a_failure_is_reported_with_its_seed_few_faults_the_trace_and_how_to_replay_it() -> None:
     setting = planted(Flaws(no_retry=True))
-    failed = next(one for one in (check(seed, setting=setting) for seed in range(50)) if one.violations)
+    failed = next(one for one in (check(seed, setting=setting) for seed in NO_RETRY) if one.violations)
     shown = small(failed, setting=setting)
     assert 1 <= len(shown.faults) <= len(failed.faults)
     text = report(shown)
@@ -76,7 +78,7 @@ def test_given_faults_replace_those_of_the_seed() -> None:
 
 def test_a_test_that_must_hold_fails_with_the_report() -> None:
     setting = planted(Flaws(no_retry=True))
-    seed = next(seed for seed in range(50) if check(seed, setting=setting).violations)
+    seed = next(seed for seed in NO_RETRY if check(seed, setting=setting).violations)
     with pytest.raises(AssertionError, match=f"seed {seed} of workloads violates:(.|\n)*replay:\n  python -m kcm"):
         must_hold(seed, setting=setting)
 
