@@ -16,6 +16,7 @@ HEADLESS = "service.kubernetes.io/headless"
 SKIP_MIRROR = "endpointslice.kubernetes.io/skip-mirror"
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+LEADER = "control-plane.alpha.kubernetes.io/leader"
 NO_CLUSTER_IP = "None"
 
 
@@ -23,20 +24,17 @@ class ServiceFacts(NamedTuple):
     """One version of a Service. selector: its (label, value) pairs; None if it has none, and so selects nothing."""
 
     selector: tuple[tuple[str, str], ...] | None
-
-    @property
-    def selects(self) -> bool:
-        return self.selector is not None
+    selects: bool
 
 
 def service_facts(service: Object) -> ServiceFacts:
     """Raises ValueError on a selector that is no map of strings."""
     selector = (service.get("spec") or {}).get("selector")
     if selector is None:
-        return ServiceFacts(None)
+        return ServiceFacts(None, selects=False)
     if not isinstance(selector, Mapping) or not all(isinstance(value, str) for value in selector.values()):
         raise ValueError(f"spec.selector is a map of strings, got {selector!r}")
-    return ServiceFacts(tuple(selector.items()))
+    return ServiceFacts(tuple(selector.items()), selects=True)
 
 
 def has_cluster_ip(spec: Mapping[str, Any]) -> bool:

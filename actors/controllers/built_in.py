@@ -15,13 +15,15 @@ Reading flags imports all of this: so no controller may import the HTTP client, 
 from __future__ import annotations
 
 from actors.controllers.cloud import cloud_node_lifecycle, node_route
-from actors.controllers.network import endpointslice
+from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.workloads import deployment, replicaset, replicationcontroller
 from actors.reconciliation.specs import ControllerSpec
 
 BUILT_IN: tuple[ControllerSpec, ...] = (
+    endpoints.SPEC,
     endpointslice.SPEC,
+    endpointslice_mirroring.SPEC,
     replicationcontroller.SPEC,
     pod_garbage_collector.SPEC,
     deployment.SPEC,

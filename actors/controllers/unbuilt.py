@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from actors.controllers.shared.option_checks import at_least_one, outside
+from actors.controllers.shared.option_checks import at_least_one
 from actors.options import Check, ControllerOptions, Options
 from runtime.flags.declaration import flag
 from runtime.flags.values import DURATION, FLOAT, quote
@@ -147,47 +147,6 @@ class DeviceTaintEvictionOptions(ControllerOptions):
     configz_block = "DeviceTaintEvictionController"
 
     concurrent_syncs: int = flag(8, "Pods and rules synced at once.", name="concurrent-device-taint-eviction-syncs")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointsOptions(ControllerOptions):
-    configz_block = "EndpointController"
-
-    concurrent_syncs: int = flag(
-        5, "Services synced at once.", name="concurrent-endpoint-syncs", config="ConcurrentEndpointSyncs"
-    )
-    updates_batch_period: float = flag(
-        0.0,
-        "Changes of pods are gathered for so long.",
-        name="endpoint-updates-batch-period",
-        kind=DURATION,
-        config="EndpointUpdatesBatchPeriod",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointSliceMirroringOptions(ControllerOptions):
-    configz_block = "EndpointSliceMirroringController"
-
-    concurrent_syncs: int = flag(
-        5,
-        "Endpoints synced at once, 1 to 50.",
-        name="mirroring-concurrent-service-endpoint-syncs",
-        config="MirroringConcurrentServiceEndpointSyncs",
-    )
-    updates_batch_period: float = flag(
-        0.0,
-        "Changes of Endpoints are gathered for so long.",
-        name="mirroring-endpointslice-updates-batch-period",
-        kind=DURATION,
-        config="MirroringEndpointUpdatesBatchPeriod",
-    )
-    max_endpoints: int = flag(
-        1000,
-        "Addresses taken from one subset, 1 to 1000.",
-        name="mirroring-max-endpoints-per-subset",
-        config="MirroringMaxEndpointsPerSubset",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -496,22 +455,9 @@ def _resource_claim_workers(options: Options) -> Iterator[str]:
         yield f"concurrent-resourceclaim-syncs must be larger than 0, got {workers}"
 
 
-def _mirroring_limits(options: Options) -> Iterator[str]:
-    mirroring = options[EndpointSliceMirroringOptions]
-    yield from outside("mirroring-concurrent-service-endpoint-syncs", mirroring.concurrent_syncs, largest=50)
-    yield from outside("mirroring-max-endpoints-per-subset", mirroring.max_endpoints, largest=1000)
-
-
 # In upstream's start order.
 UNBUILT: tuple[UnbuiltController, ...] = (
     UnbuiltController(name="serviceaccount-token-controller", aliases=("serviceaccount-token",)),
-    UnbuiltController(name="endpoints-controller", aliases=("endpoint",), options=EndpointsOptions),
-    UnbuiltController(
-        name="endpointslice-mirroring-controller",
-        aliases=("endpointslicemirroring",),
-        options=EndpointSliceMirroringOptions,
-        checks=(_mirroring_limits,),
-    ),
     UnbuiltController(name="resourcequota-controller", aliases=("resourcequota",), options=ResourceQuotaOptions),
     UnbuiltController(name="namespace-controller", aliases=("namespace",), options=NamespaceOptions),
     UnbuiltController(name="serviceaccount-controller", aliases=("serviceaccount",), options=ServiceAccountOptions),

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0  # seconds that anything may take on a busy machine before the test gives up on it
 GLANCE = 0.1  # seconds between two looks
 CONTROLLERS = ("replicationcontroller-controller", "replicaset-controller", "deployment-controller")
-OF_SERVICES = ("endpointslice-controller",)
+OF_SERVICES = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 
 
 def until(

@@ -46,3 +46,40 @@ def test_a_deployment_is_exposed_and_its_pods_are_followed(kubectl: Kubectl) -> 
     assert endpoint["hints"] == {"forZones": [{"name": endpoint["zone"]}]}
     kubectl("delete", "endpointslice", slices(kubectl)[0]["metadata"]["name"])
     until(lambda: ready_pods(kubectl) == pods(kubectl), "a slice that somebody deleted is there again")
+
+
+def test_endpoints_follow_a_service_and_go_with_it(kubectl: Kubectl) -> None:
+    kubectl("create", "deployment", "web", "--image=nginx", "--replicas=2", "--port=80")
+    kubectl("expose", "deployment", "web")
+    kubectl.until_complete("web")
+
+    def ready() -> set[str]:
+        found = {one["metadata"]["name"]: one for one in kubectl.items("endpoints")}
+        subsets = found.get("web", {}).get("subsets") or ()
+        return {address["targetRef"]["name"] for one in subsets for address in one.get("addresses") or ()}
+
+    until(lambda: ready() == pods(kubectl), "both pods are endpoints")
+    assert ":80" in kubectl("get", "endpoints", "web", "--no-headers")
+    kubectl("delete", "service", "web")
+    until(lambda: not kubectl.items("endpoints"), "the endpoints are gone")
+
+
+def test_endpoints_written_by_hand_are_mirrored(kubectl: Kubectl) -> None:
+    kubectl("create", "service", "clusterip", "db", "--tcp=5432")
+    kubectl("patch", "service", "db", "--type=json", "-p", '[{"op": "remove", "path": "/spec/selector"}]')
+    until(lambda: not kubectl.get("services", "db")["spec"].get("selector"), "the service selects nothing")
+    kubectl("delete", "endpoints", "db", "--ignore-not-found")
+    subsets = [{"addresses": [{"ip": "192.0.2.7"}], "ports": [{"port": 5432}]}]
+    path = kubectl.path("endpoints")
+    kubectl.api.request("POST", path, {"metadata": {"name": "db"}, "subsets": subsets})
+
+    def mirrors() -> list[Object]:
+        manager = "endpointslicemirroring-controller.k8s.io"
+        label = "endpointslice.kubernetes.io/managed-by"
+        return [one for one in slices(kubectl) if one["metadata"]["labels"].get(label) == manager]
+
+    [mirror] = until(mirrors, "the endpoints are mirrored")
+    assert mirror["endpoints"] == [{"addresses": ["192.0.2.7"], "conditions": {"ready": True}}]
+    assert [port["port"] for port in mirror["ports"]] == [5432]
+    kubectl("label", "endpoints", "db", "endpointslice.kubernetes.io/skip-mirror=true")
+    until(lambda: not mirrors(), "the mirror is gone")

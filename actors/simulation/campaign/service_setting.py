@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from actors.app.arguments import read_options
-from actors.controllers.network import endpointslice
+from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.options import Options
 from actors.simulation.campaign.setting import WORKLOADS, Setting
 
-FLAGS = ("--max-endpoints-per-slice=2", "--max-endpoints-per-slice=3", "--endpointslice-updates-batch-period=500ms")
+BATCHES = ("--endpointslice-updates-batch-period=500ms", "--endpoint-updates-batch-period=500ms")
+FLAGS = (["--max-endpoints-per-slice=2"], ["--max-endpoints-per-slice=3"], [*BATCHES])
 
 
 def options_of(scenario: int) -> Options:
     """Slices are soon full; now and then changes of pods are gathered."""
-    return read_options([FLAGS[scenario % len(FLAGS)]])
+    return read_options(FLAGS[scenario % len(FLAGS)])
 
 
-SERVICES_TOO = Setting(name="services", controllers=(*WORKLOADS, endpointslice.SPEC), options=options_of)
+SERVICES_TOO = Setting(
+    name="services",
+    controllers=(*WORKLOADS, endpoints.SPEC, endpointslice.SPEC, endpointslice_mirroring.SPEC),
+    options=options_of,
+)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route
 from actors.simulation.trials.hollow import kubelet, nodes, scheduler
-from actors.simulation.trials.network import endpointslice
+from actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads import deployment, replicaset, replicationcontroller
@@ -21,6 +21,8 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             replicaset,
             deployment,
             endpointslice,
+            endpoints,
+            endpointslice_mirroring,
             node_lifecycle,
             pod_garbage_collector,
             ttl,

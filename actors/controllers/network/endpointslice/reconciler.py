@@ -27,8 +27,8 @@ from actors.controllers.network.shared.selected_pods import hostname_of, selecte
 from actors.controllers.network.shared.slice_writes import SliceWrites
 from actors.controllers.network.shared.slices import SERVICE, SliceChange, identity_of, managed_value
 from actors.controllers.network.shared.trigger_times import TriggerTimes
-from actors.reconciliation import Enqueue, Reconciliation, Step, delete, must, record
-from protocols.messages.outcomes import CommandFailed, NotFound, Refused
+from actors.reconciliation import Enqueue, Reconciliation, Step, record
+from protocols.messages.outcomes import CommandFailed, Refused
 from protocols.objects import Key, Object, annotations_of, is_deleting, metadata, split_key, uid_of
 from protocols.pods import is_terminal
 from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
@@ -146,11 +146,10 @@ class EndpointSliceReconciler:
                 failure = failure or err
             for notice in notices:
                 yield record(SERVICES, service, notice.type, notice.reason, notice.message)
-        for slice_ in slices:
-            if slice_.get("addressType") not in types:
-                self._topology.forget(key, slice_.get("addressType") or "")
-                yield from must(delete(ENDPOINT_SLICES, slice_), but=(NotFound,))
-                self._writes.deleted(slice_)
+        others = [slice_ for slice_ in slices if slice_.get("addressType") not in types]
+        for slice_ in others:
+            self._topology.forget(key, slice_.get("addressType") or "")
+        yield from self._writes.delete(others)
         if failure is not None:
             raise failure
         if missing:

@@ -41,8 +41,7 @@ class SliceWrites:
     def forget(self, owner: Key) -> None:
         self._unsure.pop(owner, None)
 
-    def deleted(self, slice_: Object) -> None:
-        """It was, by the caller."""
+    def _deleted(self, slice_: Object) -> None:
         self._gone.add(uid_of(slice_))
         self._written.pop(key_of(slice_), None)
         self._changed("delete")
@@ -64,7 +63,7 @@ class SliceWrites:
         if create and not (yield from self._create(key, owner, owners, create)):
             return False
         yield from self._update(update)
-        yield from self._delete(delete)
+        yield from self.delete(delete)
         return True
 
     def _create(self, key: Key, owner: Object, owners: Resource, slices: Sequence[Object]) -> Step[bool]:
@@ -122,13 +121,14 @@ class SliceWrites:
         if failure is not None:
             raise failure
 
-    def _delete(self, slices: Sequence[Object]) -> Step[None]:
+    def delete(self, slices: Sequence[Object]) -> Step[None]:
+        """All at once. Raises CommandFailed for the first that failed."""
         commands = [delete(ENDPOINT_SLICES, slice_) for slice_ in slices]
         outcomes: list[Outcome] = yield from together(commands)
         failure: CommandFailed | None = None
         for command, slice_, outcome in zip(commands, slices, outcomes, strict=True):
             if isinstance(outcome, Done):
-                self.deleted(slice_)
+                self._deleted(slice_)
             elif not isinstance(outcome, NotFound):
                 failure = failure or CommandFailed(command, outcome)
         if failure is not None:

@@ -1,0 +1,8 @@
+"""endpoints-controller: keeps the Endpoints of Services that select pods."""
+
+from __future__ import annotations
+
+from actors.controllers.network.endpoints.options import EndpointsOptions
+from actors.controllers.network.endpoints.spec import SPEC
+
+__all__ = ["SPEC", "EndpointsOptions"]

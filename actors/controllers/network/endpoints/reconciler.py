@@ -1,0 +1,194 @@
+"""endpoints-controller: says in Endpoints which pods are behind a Service.
+
+In: Services with a selector, pods, Endpoints that are deleted. Out: Endpoints created, updated and deleted, events on
+them. Key of the main queue: "namespace/name" of a Service, which is that of its Endpoints.
+
+Source: kubernetes v1.36 pkg/controller/endpoint/endpoints_controller.go. Differences:
+- No tracker of stale Endpoints: the lister shows our own writes.
+- Endpoints that were truncated are not written again at every sync, nor those of a Service with reserved labels.
+- The deletion for a Service that is gone is of the object that was seen, and not sent if there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.network.endpoints.capacity import TRUNCATED, truncated
+from actors.controllers.network.shared.addresses import IPV4, addresses_of, read_address
+from actors.controllers.network.shared.ports import PodPorts, Port
+from actors.controllers.network.shared.selected_pods import hostname_of, selected_pods
+from actors.controllers.network.shared.subsets import endpoint_port, repacked, unversioned
+from actors.controllers.network.shared.trigger_times import TriggerTimes
+from actors.controllers.shared.pod_control import is_namespace_terminating
+from actors.reconciliation import Enqueue, Reconciliation, Step, create, delete, get_live, must, record, update
+from protocols.messages.outcomes import AlreadyExists, CommandFailed, Done, NotFound, Refused
+from protocols.objects import Key, Object, annotations_of, labels_of, metadata, split_key
+from protocols.pods import is_terminal
+from protocols.resources import ENDPOINTS, PODS, SERVICES
+from protocols.services import HEADLESS, LEADER, NO_CLUSTER_IP, OVER_CAPACITY, TRIGGER_TIME, has_cluster_ip
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+QUEUE = "endpoint"
+MANAGED_BY = "endpoints.kubernetes.io/managed-by"
+MANAGER = "endpoint-controller"
+
+
+class EndpointsReconciler:
+    """Remembers of each Service when its pods changed, and their named ports."""
+
+    def __init__(self, *, tables: Tables, log: FilteringBoundLogger, batch_period: float = 0.0) -> None:
+        """batch_period: seconds for which changes of pods are gathered."""
+        self._services, self._pods, self._endpoints = tables[SERVICES], tables[PODS], tables[ENDPOINTS]
+        self._log, self._batch_period = log, batch_period
+        self._times = TriggerTimes()
+        self._ports: dict[Key, PodPorts] = {}
+
+    def reconcile_pods(self, service: Key) -> Reconciliation:
+        """Pods of this Service have changed."""
+        yield Enqueue(QUEUE, service, after=self._batch_period)
+        return None
+
+    def sweep(self) -> Reconciliation:
+        """Once, at the start: Endpoints whose Service has gone meanwhile. Those of an old leader election stay."""
+        for entry in self._endpoints.entries():
+            if self._services.entry(entry.key) is None and LEADER not in annotations_of(
+                self._endpoints.object_of(entry)
+            ):
+                yield Enqueue(QUEUE, entry.key)
+        return None
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        service = self._services.get(key)
+        if service is None:
+            self._times.forget(key)
+            self._ports.pop(key, None)
+            yield from self._delete(key)
+            return None
+        spec = service.get("spec") or {}
+        if spec.get("type") == "ExternalName" or spec.get("selector") is None:
+            return None
+        namespace, _ = split_key(key)
+        pods = selected_pods(self._pods, namespace, tuple(spec["selector"].items()))
+        trigger_time = self._times.changed(key, service, pods)
+        subsets = repacked(self._subsets(key, spec, pods))
+        fitting = truncated(subsets)
+        if fitting is not None:
+            subsets = fitting
+        yield from self._write(key, service, subsets, trigger_time, over_capacity=fitting is not None)
+        return None
+
+    def _delete(self, key: Key) -> Step[None]:
+        self._services.require(key)
+        entry = self._endpoints.entry(key)
+        if entry is not None:
+            yield from must(delete(ENDPOINTS, entry), but=(NotFound,))
+            self._log.info("endpoints deleted", key=key)
+
+    def _subsets(self, key: Key, spec: Mapping[str, Any], pods: Iterable[Entry]) -> Iterable[Object]:
+        """One for each pod, with the ports that it has."""
+        all_ready = bool(spec.get("publishNotReadyAddresses"))
+        known = self._ports.get(key)
+        if known is None or known.of_service != (spec.get("ports") or ()):
+            known = self._ports[key] = PodPorts(spec)
+        without_ports = not known.of_service
+        if without_ports and spec.get("clusterIP") != NO_CLUSTER_IP:
+            return
+        pods = list(pods)
+        known.keep(pods)
+        ports_of: dict[int, list[Object]] = {}
+        for pod in pods:
+            facts = pod.facts
+            if not facts.ips or is_terminal(facts) or (facts.deleting and not all_ready):
+                continue
+            address = self._address(key, spec, pod)
+            ports = known.of_pod(self._pods, pod)
+            if address is None or (not ports and not without_ports):
+                continue
+            field = "addresses" if all_ready or facts.ready else "notReadyAddresses"
+            objects = ports_of.get(id(ports))
+            if objects is None:
+                objects = ports_of[id(ports)] = _objects(ports)
+            yield {field: [address], "ports": objects}
+
+    def _address(self, key: Key, spec: Mapping[str, Any], pod: Entry) -> Object | None:
+        """None if the pod has none of the Service's family."""
+        facts = pod.facts
+        found = addresses_of(facts.ips, _family(spec, facts.ips))
+        if not found:
+            self._log.debug("pod has no address of the family", key=key, pod=pod.key)
+            return None
+        namespace, name = split_key(pod.key)
+        address: Object = {
+            "ip": found[0],
+            "targetRef": {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.uid},
+        }
+        if facts.node:
+            address["nodeName"] = facts.node
+        hostname = hostname_of(self._pods, pod, key)
+        if hostname:
+            address["hostname"] = hostname
+        return address
+
+    def _write(
+        self, key: Key, service: Object, subsets: list[Object], trigger_time: str, *, over_capacity: bool
+    ) -> Step[None]:
+        self._endpoints.require(key)
+        current = self._endpoints.get(key)
+        labels = {**labels_of(service), MANAGED_BY: MANAGER}
+        labels.pop(HEADLESS, None)
+        if not has_cluster_ip(service["spec"]):
+            labels[HEADLESS] = ""
+        before = {} if current is None else annotations_of(current)
+        capacity = TRUNCATED if over_capacity else None
+        if (
+            current is not None
+            and labels_of(current) == labels
+            and before.get(OVER_CAPACITY) == capacity
+            and unversioned(repacked(current.get("subsets") or ())) == subsets
+        ):
+            return
+        said = {TRIGGER_TIME: trigger_time or None, OVER_CAPACITY: capacity}
+        annotations = {name: value for name, value in {**before, **said}.items() if value is not None}
+        namespace, name = split_key(key)
+        meta = {"name": name, "namespace": namespace} if current is None else metadata(current)
+        wanted: Object = {
+            **(current or {}),
+            "metadata": {**meta, "labels": labels, "annotations": annotations},
+            "subsets": subsets,
+        }
+        yield from self._send(key, wanted, is_new=current is None)
+
+    def _send(self, key: Key, wanted: Object, *, is_new: bool) -> Step[None]:
+        command = create(ENDPOINTS, wanted) if is_new else update(ENDPOINTS, wanted)
+        outcome = yield command
+        if isinstance(outcome, Done):
+            addresses = sum(len(subset.get("addresses") or ()) for subset in wanted["subsets"])
+            self._log.info("endpoints written", key=key, ready=addresses)
+            return
+        if is_new and is_namespace_terminating(outcome):
+            return
+        if isinstance(outcome, AlreadyExists):  # made by a request whose answer was lost, or by somebody
+            yield from must(get_live(ENDPOINTS, key), but=(NotFound,))
+        elif not isinstance(outcome, Refused):
+            reason = "FailedToCreateEndpoint" if is_new else "FailedToUpdateEndpoint"
+            text = "Failed to create endpoint for service" if is_new else "Failed to update endpoint"
+            yield record(ENDPOINTS, wanted, "Warning", reason, f"{text} {key}: {outcome.message}")
+        raise CommandFailed(command, outcome)
+
+
+def _objects(ports: Iterable[Port]) -> list[Object]:
+    return [endpoint_port(port) for port in ports]
+
+
+def _family(spec: Mapping[str, Any], ips: str) -> str:
+    """The Service's first one; of one that an old server stored without as its address, or the pod's, has it."""
+    families = spec.get("ipFamilies")
+    if families:
+        return str(families[0])
+    address = read_address(spec["clusterIP"] if has_cluster_ip(spec) else ips.partition(",")[0])
+    return IPV4 if address is None else address.family

@@ -1,0 +1,57 @@
+"""How the Endpoints controller presents itself to the system."""
+
+from __future__ import annotations
+
+import math
+
+from actors.controllers.network.endpoints.options import EndpointsOptions
+from actors.controllers.network.endpoints.reconciler import QUEUE, EndpointsReconciler
+from actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVICE_FACTS, SERVICES_BY_SELECTOR
+from actors.options import Options
+from actors.reconciliation import Interest, Watch, itself
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from protocols.messages.watching import EventType
+from protocols.resources import ENDPOINTS, SERVICES
+
+RETRIES = 15
+
+
+def build(context: ControllerContext) -> EndpointsReconciler:
+    period = context.options[EndpointsOptions].updates_batch_period
+    return EndpointsReconciler(tables=context.tables, log=context.log, batch_period=period)
+
+
+def workers(options: Options) -> int:
+    return options[EndpointsOptions].concurrent_syncs
+
+
+SPEC = ControllerSpec(
+    name="endpoints-controller",
+    aliases=("endpoint",),
+    client="endpoint-controller",
+    component="endpoint-controller",
+    queues=(
+        Queue(
+            QUEUE,
+            watches=(
+                Watch(SERVICES, to=itself),
+                Watch(ENDPOINTS, to=itself, interest=Interest(types=(EventType.DELETED,))),
+            ),
+            concurrency=workers,
+            max_retries=RETRIES,
+            terminal=(),
+        ),
+        Queue(
+            "endpoint_pods",
+            watches=(PODS_CHANGED,),
+            reconcile=EndpointsReconciler.reconcile_pods,
+            concurrency=workers,
+            terminal=(),
+        ),
+    ),
+    passes=(Pass("leftovers", every=math.inf, run=EndpointsReconciler.sweep),),
+    indexes=(SERVICES_BY_SELECTOR,),
+    facts=(SERVICE_FACTS,),
+    build=build,
+    options=EndpointsOptions,
+)

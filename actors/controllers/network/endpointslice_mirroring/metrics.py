@@ -1,0 +1,89 @@
+"""What the EndpointSlice mirroring controller counts.
+
+Source: kubernetes v1.36 pkg/controller/endpointslicemirroring/metrics/{metrics,cache}.go.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.network.endpointslice_mirroring.mirrors import MirrorPlan
+from protocols.objects import Key
+from runtime.metrics.registry import Family, Metrics
+
+_SUBSYSTEM = "endpoint_slice_mirroring_controller_"
+_COUNTS = tuple(float(2 ** (number + 1)) for number in range(15))
+_SECONDS = tuple(0.001 * 2**number for number in range(15))
+
+
+def _per_sync(what: str, does: str) -> Family:
+    return Family(
+        name=f"{_SUBSYSTEM}{what}_{does}_per_sync",
+        kind="histogram",
+        help=f"Number of {what} {does} on each Endpoints sync",
+        buckets=_COUNTS,
+    )
+
+
+ADDED, UPDATED, REMOVED = (_per_sync("endpoints", each) for each in ("added", "updated", "removed"))
+SKIPPED = Family(
+    name=f"{_SUBSYSTEM}addresses_skipped_per_sync",
+    kind="histogram",
+    help="Number of addresses skipped on each Endpoints sync due to being invalid or exceeding MaxEndpointsPerSubset",
+    buckets=_COUNTS,
+)
+DURATION = Family(
+    name=f"{_SUBSYSTEM}endpoints_sync_duration",
+    kind="histogram",
+    help="Duration of syncEndpoints() in seconds",
+    buckets=_SECONDS,
+)
+DESIRED = Family(name=f"{_SUBSYSTEM}endpoints_desired", kind="gauge", help="Number of endpoints desired")
+SLICES = Family(name=f"{_SUBSYSTEM}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices")
+DESIRED_SLICES = Family(
+    name=f"{_SUBSYSTEM}desired_endpoint_slices",
+    kind="gauge",
+    help="Number of EndpointSlices that would exist with perfect endpoint allocation",
+)
+CHANGES = Family(
+    name=f"{_SUBSYSTEM}changes", kind="counter", help="Number of EndpointSlice changes", labels=("operation",)
+)
+
+
+class MirrorMetrics:
+    """Of all Endpoints together; each is replaced by what its last sync found."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._histograms = {one: metrics.histogram(one) for one in (ADDED, UPDATED, REMOVED, SKIPPED)}
+        self._duration = metrics.histogram(DURATION)
+        self._operations = {one: metrics.counter(CHANGES, one) for one in ("create", "update", "delete")}
+        self._gauges = {one: metrics.gauge(one) for one in (DESIRED, SLICES, DESIRED_SLICES)}
+        self._known: dict[Key, dict[Family, int]] = {}
+        for gauge in self._gauges.values():
+            gauge.set(0)
+
+    def changed(self, operation: str) -> None:
+        self._operations[operation].inc()
+
+    def took(self, seconds: float) -> None:
+        self._duration.observe(seconds)
+
+    def planned(self, key: Key, plan: MirrorPlan, *, skipped: int) -> None:
+        for family, count in (
+            (ADDED, plan.added),
+            (UPDATED, plan.updated),
+            (REMOVED, plan.removed),
+            (SKIPPED, skipped),
+        ):
+            self._histograms[family].observe(count)
+        self._replace(key, {DESIRED: plan.endpoints, SLICES: plan.slices, DESIRED_SLICES: plan.slices})
+
+    def forget(self, key: Key) -> None:
+        self._replace(key, None)
+
+    def _replace(self, key: Key, now: dict[Family, int] | None) -> None:
+        before = self._known.pop(key, {})
+        if now is not None:
+            self._known[key] = now
+        for family, gauge in self._gauges.items():
+            more = (now or {}).get(family, 0) - before.get(family, 0)
+            if more:
+                gauge.inc(more)

@@ -1,0 +1,165 @@
+"""The slices that Endpoints are mirrored to: which there should be, and what to write where there are others.
+
+Source: kubernetes v1.36 pkg/controller/endpointslicemirroring/{reconciler,reconciler_helpers,utils}.go. Difference: a
+slice that is to go and one that is to come are paired by themselves, there by a name that the latter has not got yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from actors.controllers.network.shared.addresses import IPV4, IPV6, read_address
+from actors.controllers.network.shared.ports import Ports, in_order, ports_of_slice
+from actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
+from actors.controllers.network.shared.subsets import repacked
+from protocols.objects import Object, annotations_of, labels_of, metadata, name_of, uid_of
+from protocols.services import LEADER, MANAGED_BY, SERVICE_NAME, SKIP_MIRROR, TRIGGER_TIME
+
+MANAGER = "endpointslicemirroring-controller.k8s.io"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+Kind = tuple[str, Ports]  # address type and ports
+
+
+def is_mirrored(endpoints: Object) -> bool:
+    """Unless it says that it is not to be, or belongs to an election of old."""
+    return labels_of(endpoints).get(SKIP_MIRROR) != "true" and LEADER not in annotations_of(endpoints)
+
+
+class Desired(NamedTuple):
+    """Endpoints by kind of slice. skipped, invalid: addresses that are left out, and those that are none."""
+
+    slices: dict[Kind, dict[Identity, Endpoint]]
+    skipped: int
+    invalid: int
+
+
+def desired_slices(endpoints: Object, *, most: int) -> Desired:
+    """most: addresses taken from one subset, those that are ready first."""
+    found: dict[Kind, dict[Identity, Endpoint]] = {}
+    skipped = invalid = 0
+    for subset in repacked(endpoints.get("subsets") or ()):
+        ports = in_order(ports_of_slice(subset))
+        kinds = {family: found.setdefault((family, ports), {}) for family in (IPV4, IPV6)}
+        added = total = 0
+        for name, ready in (("addresses", True), ("notReadyAddresses", False)):
+            for address in subset.get(name) or ():
+                total += 1
+                if added == most:
+                    continue
+                read = read_address(address.get("ip") or "")
+                if read is None:
+                    invalid += 1
+                    continue
+                endpoint = _endpoint(address, read.text, ready=ready)
+                kinds[read.family][identity_of(endpoint)] = endpoint
+                added += 1
+        skipped += total - added
+    return Desired(found, skipped, invalid)
+
+
+def _endpoint(address: Mapping[str, Any], text: str, *, ready: bool) -> Endpoint:
+    endpoint: dict[str, Any] = {"addresses": [text], "conditions": {"ready": ready}}
+    for name in ("nodeName", "hostname", "targetRef"):
+        if address.get(name):
+            endpoint[name] = address[name]
+    return endpoint
+
+
+@dataclass(slots=True)
+class MirrorPlan:
+    """What to write. added, updated, removed: endpoints. slices: how many there will be, by kind."""
+
+    create: list[Object] = field(default_factory=list)
+    update: list[Object] = field(default_factory=list)
+    delete: list[Object] = field(default_factory=list)
+    added: int = 0
+    updated: int = 0
+    removed: int = 0
+    endpoints: int = 0
+    slices: int = 0
+
+
+def plan_mirrors(endpoints: Object, desired: Desired, present: Iterable[Object]) -> MirrorPlan:
+    """One slice of each kind. present: those that the controller manages for these Endpoints."""
+    plan = MirrorPlan()
+    by_kind: dict[Kind, list[Object]] = {}
+    for slice_ in present:
+        by_kind.setdefault((slice_.get("addressType") or "", ports_of_slice(slice_)), []).append(slice_)
+    for kind, wanted in desired.slices.items():
+        _plan_kind(plan, endpoints, kind, wanted, by_kind.pop(kind, []))
+    for slices in by_kind.values():
+        plan.delete += slices
+    _recycle(plan)
+    return plan
+
+
+def _plan_kind(
+    plan: MirrorPlan, endpoints: Object, kind: Kind, wanted: Mapping[Identity, Endpoint], slices: Sequence[Object]
+) -> None:
+    plan.endpoints += len(wanted)
+    if not wanted:
+        plan.delete += slices
+        plan.removed += sum(len(one.get("endpoints") or ()) for one in slices)
+        return
+    plan.slices += 1
+    made = _mirror(endpoints, kind, wanted.values())
+    if not slices:
+        plan.create.append(made)
+        plan.added += len(wanted)
+        return
+    first, *others = slices
+    plan.delete += others
+    before = {identity_of(one): one for one in first.get("endpoints") or ()}
+    plan.added += len(wanted.keys() - before.keys())
+    plan.removed += len(before.keys() - wanted.keys())
+    changed = sum(not equal_endpoints(one, before[who]) for who, one in wanted.items() if who in before)
+    plan.updated += changed
+    if changed or before.keys() != wanted.keys() or _is_of_another(first, endpoints) or not _like(first, made):
+        plan.update.append(under_name(first, made))
+
+
+def _mirror(endpoints: Object, kind: Kind, some: Iterable[Endpoint]) -> Object:
+    address_type, ports = kind
+    labels = {**labels_of(endpoints), SERVICE_NAME: name_of(endpoints), MANAGED_BY: MANAGER}
+    copied = {
+        name: value for name, value in annotations_of(endpoints).items() if name not in (TRIGGER_TIME, LAST_APPLIED)
+    }
+    return {
+        "metadata": {"labels": labels, "annotations": copied},
+        "addressType": address_type,
+        "endpoints": list(some),
+        "ports": [port.as_object() for port in ports],
+    }
+
+
+def under_name(slice_: Object, made: Object) -> Object:
+    """The new content in the place of this slice."""
+    meta = metadata(slice_)
+    kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in meta}
+    return {**made, "metadata": {**made["metadata"], **kept}}
+
+
+def _like(slice_: Object, made: Object) -> bool:
+    return labels_of(slice_) == labels_of(made) and annotations_of(slice_) == annotations_of(made)
+
+
+def _is_of_another(slice_: Object, endpoints: Object) -> bool:
+    """Whether it is owned by Endpoints of the same name that are gone."""
+    owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
+    return any(one.get("name") == name_of(endpoints) and one.get("uid") != uid_of(endpoints) for one in owners)
+
+
+def _recycle(plan: MirrorPlan) -> None:
+    """A slice that is to go becomes one of its address type that is to come."""
+    gone = []
+    for slice_ in plan.delete:
+        made = next((one for one in plan.create if one["addressType"] == slice_.get("addressType")), None)
+        if made is None:
+            gone.append(slice_)
+        else:
+            plan.create = [one for one in plan.create if one is not made]
+            plan.update.append(under_name(slice_, made))
+    plan.delete = gone

@@ -1,0 +1,42 @@
+"""Flags of the EndpointSlice mirroring controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from actors.controllers.shared.option_checks import outside
+from actors.options import ControllerOptions, Options
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSliceMirroringOptions(ControllerOptions):
+    configz_block = "EndpointSliceMirroringController"
+
+    concurrent_syncs: int = flag(
+        5,
+        "Endpoints synced at once, 1 to 50.",
+        name="mirroring-concurrent-service-endpoint-syncs",
+        config="MirroringConcurrentServiceEndpointSyncs",
+    )
+    updates_batch_period: float = flag(
+        0.0,
+        "Changes of mirrored slices are gathered for so long.",
+        name="mirroring-endpointslice-updates-batch-period",
+        kind=DURATION,
+        config="MirroringEndpointUpdatesBatchPeriod",
+    )
+    max_endpoints: int = flag(
+        1000,
+        "Addresses taken from one subset, 1 to 1000.",
+        name="mirroring-max-endpoints-per-subset",
+        config="MirroringMaxEndpointsPerSubset",
+    )
+
+
+def limits(options: Options) -> Iterator[str]:
+    mirroring = options[EndpointSliceMirroringOptions]
+    yield from outside("mirroring-concurrent-service-endpoint-syncs", mirroring.concurrent_syncs, largest=50)
+    yield from outside("mirroring-max-endpoints-per-subset", mirroring.max_endpoints, largest=1000)

@@ -1,0 +1,64 @@
+"""How the EndpointSlice mirroring controller presents itself to the system."""
+
+from __future__ import annotations
+
+from actors.controllers.network.endpointslice_mirroring.metrics import MirrorMetrics
+from actors.controllers.network.endpointslice_mirroring.options import EndpointSliceMirroringOptions, limits
+from actors.controllers.network.endpointslice_mirroring.reconciler import (
+    QUEUE,
+    MirroringReconciler,
+    endpoints_without_selector,
+    services_without_selector,
+)
+from actors.controllers.network.shared.selected_pods import SERVICE_FACTS
+from actors.controllers.network.shared.slices import SLICES_BY_SERVICE, slice_change
+from actors.reconciliation import Interest, Watch
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from runtime.scheduling.backoff import Backoff
+
+RETRIES = 15
+
+
+def build(context: ControllerContext) -> MirroringReconciler:
+    options = context.options[EndpointSliceMirroringOptions]
+    return MirroringReconciler(
+        tables=context.tables,
+        clock=context.clock,
+        metrics=MirrorMetrics(context.metrics),
+        log=context.log,
+        most=options.max_endpoints,
+        batch_period=options.updates_batch_period,
+    )
+
+
+SPEC = ControllerSpec(
+    name="endpointslice-mirroring-controller",
+    aliases=("endpointslicemirroring",),
+    client="endpointslicemirroring-controller",
+    component="endpoint-slice-mirroring-controller",
+    queues=(
+        Queue(
+            QUEUE,
+            watches=(
+                Watch(ENDPOINTS, to=endpoints_without_selector),
+                Watch(SERVICES, to=services_without_selector, interest=Interest(changed=("selects",))),
+            ),
+            concurrency=lambda options: options[EndpointSliceMirroringOptions].concurrent_syncs,
+            max_retries=RETRIES,
+            terminal=(),
+            backoff=Backoff(first=1.0, most=100.0),
+        ),
+        Queue(
+            "endpoint_slice_mirroring_changes",
+            watches=(Watch(ENDPOINT_SLICES, to=slice_change),),
+            reconcile=MirroringReconciler.reconcile_slice,
+            terminal=(),
+        ),
+    ),
+    indexes=(SLICES_BY_SERVICE,),
+    facts=(SERVICE_FACTS,),
+    build=build,
+    options=EndpointSliceMirroringOptions,
+    checks=(limits,),
+)

@@ -1,0 +1,89 @@
+"""The subsets of Endpoints in one form, so that equal ones are equal.
+
+Source: kubernetes v1.36 pkg/api/v1/endpoints/util.go (RepackSubsets). Difference: ports and subsets are in the order of
+their names and numbers, there in that of a hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from actors.controllers.network.shared.ports import Port
+from protocols.objects import Object
+
+Address = Mapping[str, Any]
+Host = tuple[str, str]  # an address, and the uid of its pod: pods of one host network have one address
+Ready = dict[Host, bool]
+
+
+def repacked(subsets: Iterable[Mapping[str, Any]]) -> list[Object]:
+    """Ports that have the same addresses are in one subset, and an address that is not ready anywhere is not ready."""
+    addresses: dict[Host, Address] = {}
+    by_port: dict[Port | None, Ready] = {}
+    for subset in subsets:
+        ports: Sequence[Port | None] = [_port(one) for one in subset.get("ports") or ()] or [None]
+        for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+            for address in subset.get(field) or ():
+                host = _host(address)
+                addresses.setdefault(host, address)
+                for port in ports:
+                    hosts = by_port.setdefault(port, {})
+                    hosts[host] = ready and hosts.get(host, True)
+    together: dict[frozenset[tuple[Host, bool]], list[Port]] = {}
+    for port, hosts in by_port.items():
+        same = together.setdefault(frozenset(hosts.items()), [])
+        if port is not None:
+            same.append(port)
+    packed = [(sorted(ports, key=_order), sorted(hosts)) for hosts, ports in together.items()]
+    packed.sort(key=lambda one: ([_order(port) for port in one[0]], one[1]))
+    return [_subset(ports, hosts, addresses) for ports, hosts in packed]
+
+
+def _subset(
+    ports: Iterable[Port], hosts: Sequence[tuple[Host, bool]], addresses: Mapping[Host, Address]
+) -> dict[str, Any]:
+    subset = {
+        "addresses": [addresses[host] for host, ready in hosts if ready],
+        "notReadyAddresses": [addresses[host] for host, ready in hosts if not ready],
+        "ports": [endpoint_port(port) for port in ports],
+    }
+    return {field: value for field, value in subset.items() if value}
+
+
+def _port(port: Mapping[str, Any]) -> Port:
+    return Port(port.get("name") or "", port.get("port"), port.get("protocol") or "TCP", port.get("appProtocol"))
+
+
+def endpoint_port(port: Port) -> dict[str, Any]:
+    """As it is in Endpoints, where an empty name is left out."""
+    found = port.as_object()
+    if not port.name:
+        del found["name"]
+    return found
+
+
+def _order(port: Port) -> tuple[str, int, str, str]:
+    return port.name, port.port or 0, port.protocol, port.app_protocol or ""
+
+
+def _host(address: Address) -> Host:
+    return address.get("ip") or "", (address.get("targetRef") or {}).get("uid") or ""
+
+
+def unversioned(subsets: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Without the versions of the pods that they refer to."""
+    return [
+        {
+            field: [_without_version(one) for one in value] if field in ("addresses", "notReadyAddresses") else value
+            for field, value in subset.items()
+        }
+        for subset in subsets
+    ]
+
+
+def _without_version(address: Address) -> Address:
+    target = address.get("targetRef")
+    if not target or "resourceVersion" not in target:
+        return address
+    return {**address, "targetRef": {name: value for name, value in target.items() if name != "resourceVersion"}}

@@ -1,0 +1,89 @@
+"""The trial of the Endpoints controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.controllers.network.endpoints.reconciler import MANAGED_BY, MANAGER
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.network.endpointslice import selecting, wanted_endpoints
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, key_of, labels_of, make_key, name_of
+from protocols.resources import ENDPOINTS, SERVICES
+from protocols.services import HEADLESS
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """Somebody deletes Endpoints; what is done to Services is another trial's."""
+    chance = scenario.chance("endpoints actions")
+    for at in scenario.times(chance, chance.randint(0, 3)):
+        number = chance.randrange(4)
+
+        def do(cluster: SimulatedCluster, number: int = number) -> bool:
+            managed = sorted(_managed(cluster), key=name_of)
+            if managed:
+                cluster.delete(ENDPOINTS, key_of(managed[number % len(managed)]))
+            return True
+
+        yield Action(at, "endpoints are deleted", do)
+
+
+def _managed(cluster: SimulatedCluster) -> list[Object]:
+    return [one for one in cluster.shown(ENDPOINTS, NAMESPACE) if labels_of(one).get(MANAGED_BY) == MANAGER]
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    there = {name_of(service) for service in cluster.shown(SERVICES, NAMESPACE)}
+    for one in _managed(cluster):
+        if name_of(one) not in there:
+            yield f"endpoints {name_of(one)} are there, and no service"
+    for service in selecting(cluster):
+        name, spec = name_of(service), service["spec"]
+        found = cluster.get(ENDPOINTS, make_key(NAMESPACE, name))
+        if found is None:
+            yield f"service {name} has no endpoints"
+            continue
+        all_ready, named = bool(spec.get("publishNotReadyAddresses")), not _ports(service)
+        wanted = {
+            pod: ready
+            for pod, (_, ready, _, deleting, _) in wanted_endpoints(cluster, service).items()
+            if not named and (all_ready or not deleting)
+        }
+        shown = _shown(found)
+        if shown != {(pod, port): ready for pod, ready in wanted.items() for port in _ports(service)}:
+            yield f"service {name}: its endpoints are {shown}, its pods {wanted}"
+        labels = {**labels_of(service), MANAGED_BY: MANAGER, **({HEADLESS: ""} if spec["clusterIP"] == "None" else {})}
+        if labels_of(found) != labels:
+            yield f"endpoints {name} have labels {labels_of(found)}, and not {labels}"
+
+
+def _shown(endpoints: Object) -> Mapping[tuple[str, Any], bool]:
+    """Whether it is ready, by pod and port."""
+    return {
+        (address["targetRef"]["name"], (port.get("name") or "", port["port"])): field == "addresses"
+        for subset in endpoints.get("subsets") or ()
+        for field in ("addresses", "notReadyAddresses")
+        for address in subset.get(field) or ()
+        for port in subset["ports"]
+    }
+
+
+def _ports(service: Object) -> list[tuple[str, int]]:
+    """As its pods have them: no name of a port is one of theirs."""
+    ports = [one for one in service["spec"].get("ports") or () if isinstance(one["targetPort"], int)]
+    return [(one.get("name") or "", one["targetPort"]) for one in ports]
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    return {f"has endpoints: {name_of(one)}": True for one in _managed(cluster)}
+
+
+TRIAL = Trial(
+    controller="endpoints-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    deletes=(ENDPOINTS,),
+)

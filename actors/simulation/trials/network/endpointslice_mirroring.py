@@ -1,0 +1,120 @@
+"""The trial of the EndpointSlice mirroring controller."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from actors.controllers.network.endpointslice_mirroring.mirrors import MANAGER, is_mirrored
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.ownership import Owns
+from actors.simulation.trials.actions import create, merge
+from actors.simulation.trials.network.endpointslice import managed_slices
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, key_of, labels_of, make_key, name_of, owner_reference
+from protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
+from protocols.services import SERVICE_NAME, SKIP_MIRROR
+
+NAME = "outside"
+KEY = make_key(NAMESPACE, NAME)
+ADDRESSES = ("192.0.2.1", "192.0.2.2", "192.0.2.3", "2001:db8::1")
+PORTS = ({"port": 5432, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"})
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """In half of the scenarios a Service of something outside, its Endpoints written by hand, and meddling."""
+    chance = scenario.chance("mirroring actions")
+    if chance.random() < 0.5:
+        return
+    meta = {"name": NAME, "namespace": NAMESPACE}
+    yield create(1.0, SERVICES, {"metadata": meta, "spec": {"ports": [{"port": 5432}]}})
+    yield create(chance.choice((0.5, 1.5)), ENDPOINTS, {"metadata": meta, "subsets": _subsets(chance)})
+    changes = (_rewritten, _rewritten, _labelled, _skipped, _meddled)
+    for at in scenario.times(chance, chance.randint(1, 5)):
+        yield from chance.choice(changes)(chance, at)
+
+
+def _subsets(chance: random.Random) -> list[Object]:
+    ips = chance.sample(ADDRESSES, chance.randint(0, len(ADDRESSES)))
+    ready = chance.randint(0, len(ips))
+    some = {"addresses": [{"ip": ip} for ip in ips[:ready]], "notReadyAddresses": [{"ip": ip} for ip in ips[ready:]]}
+    ports = chance.sample(PORTS, chance.randint(1, 2))
+    named = [{**port, "name": str(port["port"])} for port in ports] if len(ports) > 1 else ports
+    return [{**{field: found for field, found in some.items() if found}, "ports": named}] if ips else []
+
+
+def _rewritten(chance: random.Random, at: float) -> Iterator[Action]:
+    yield merge(at, ENDPOINTS, KEY, {"subsets": _subsets(chance)})
+
+
+def _labelled(chance: random.Random, at: float) -> Iterator[Action]:
+    changes = {"labels": {"tier": chance.choice(("back", None))}, "annotations": {"note": chance.choice(("x", None))}}
+    yield merge(at, ENDPOINTS, KEY, {"metadata": changes})
+
+
+def _skipped(chance: random.Random, at: float) -> Iterator[Action]:
+    yield merge(at, ENDPOINTS, KEY, {"metadata": {"labels": {SKIP_MIRROR: chance.choice(("true", "false", None))}}})
+
+
+def _meddled(chance: random.Random, at: float) -> Iterator[Action]:
+    """Where there is a slice just then."""
+    way = chance.choice(("delete", "empty"))
+    yield Action(at, f"a mirror is meddled with: {way}", partial(_meddle, way))
+
+
+def _meddle(way: str, cluster: SimulatedCluster) -> bool:
+    for slice_ in managed_slices(cluster, MANAGER)[:1]:
+        if way == "delete":
+            cluster.delete(ENDPOINT_SLICES, key_of(slice_))
+        else:
+            cluster.merge(ENDPOINT_SLICES, key_of(slice_), {"endpoints": []})
+    return True
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    slices = [one for one in managed_slices(cluster, MANAGER) if labels_of(one)[SERVICE_NAME] == NAME]
+    service, endpoints = cluster.get(SERVICES, KEY), cluster.get(ENDPOINTS, KEY)
+    wanted: set[Any] = set()
+    if service is not None and endpoints is not None and is_mirrored(endpoints):
+        wanted = set(_of_endpoints(endpoints))
+        owner = owner_reference(endpoints, api_version="v1", kind="Endpoints")
+        for one in slices:
+            if one["metadata"]["ownerReferences"] != [owner]:
+                yield f"mirror {name_of(one)} has other owners than the endpoints"
+            if not labels_of(endpoints).items() <= labels_of(one).items():
+                yield f"mirror {name_of(one)} has labels {labels_of(one)}, its endpoints {labels_of(endpoints)}"
+    shown = [each for one in slices for each in _of_slice(one)]
+    if set(shown) != wanted or len(shown) != len(wanted):
+        yield f"the mirrors of {NAME} have {sorted(shown)}, its endpoints {sorted(wanted)}"
+
+
+def _of_endpoints(endpoints: Object) -> Iterator[tuple[str, int, bool]]:
+    for subset in endpoints.get("subsets") or ():
+        for port in subset.get("ports") or ():
+            for field in ("addresses", "notReadyAddresses"):
+                for address in subset.get(field) or ():
+                    yield address["ip"], port["port"], field == "addresses"
+
+
+def _of_slice(slice_: Object) -> Iterator[tuple[str, int, bool]]:
+    for endpoint in slice_.get("endpoints") or ():
+        for port in slice_.get("ports") or ():
+            for address in endpoint["addresses"]:
+                yield address, port["port"], endpoint["conditions"]["ready"]
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    mirrors = managed_slices(cluster, MANAGER)
+    return {"mirrored": sorted(each for one in mirrors for each in _of_slice(one))}
+
+
+TRIAL = Trial(
+    controller="endpointslice-mirroring-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    owns=(Owns(ENDPOINTS, ENDPOINT_SLICES),),
+)

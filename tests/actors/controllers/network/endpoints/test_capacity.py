@@ -1,0 +1,44 @@
+"""How many addresses Endpoints hold: upstream's cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controllers.network.endpoints.capacity import truncated
+from protocols.objects import Object
+
+
+def subsets(ready: list[int], not_ready: list[int]) -> list[Object]:
+    found: list[Object] = []
+    for number, (some, others) in enumerate(zip(ready, not_ready, strict=True)):
+        found.append(
+            {
+                "addresses": [{"ip": f"10.{number}.{i // 250}.{i % 250}"} for i in range(some)],
+                "notReadyAddresses": [{"ip": f"11.{number}.{i // 250}.{i % 250}"} for i in range(others)],
+                "ports": [{"port": number + 1}],
+            }
+        )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ready", "not_ready", "left", "not_ready_left"),
+    [
+        ([997], [4], [997], [3]),
+        ([1000], [10], [1000], [0]),
+        ([1001], [0], [1000], [0]),
+        ([90, 110, 50, 10, 20], [101, 200, 200, 201, 298], [90, 110, 50, 10, 20], [73, 144, 144, 145, 214]),
+        ([205, 400, 402, 400, 693], [100, 200, 200, 200, 300], [98, 191, 192, 191, 328], [0] * 5),
+    ],
+)
+def test_what_is_ready_stays_before_what_is_not(
+    ready: list[int], not_ready: list[int], left: list[int], not_ready_left: list[int]
+) -> None:
+    found = truncated(subsets(ready, not_ready))
+    assert found is not None
+    assert [len(one.get("addresses") or ()) for one in found] == left
+    assert [len(one.get("notReadyAddresses") or ()) for one in found] == not_ready_left
+
+
+def test_what_fits_is_left_alone() -> None:
+    assert truncated(subsets([600, 300], [50, 50])) is None

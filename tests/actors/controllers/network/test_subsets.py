@@ -1,0 +1,55 @@
+"""Subsets in one form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.controllers.network.shared.subsets import repacked, unversioned
+from protocols.objects import Object
+
+
+def host(ip: str, uid: str = "") -> Object:
+    return {"ip": ip, "targetRef": {"uid": uid}} if uid else {"ip": ip}
+
+
+def port(number: int, protocol: str = "TCP", name: str = "") -> Object:
+    return {"port": number, "protocol": protocol, **({"name": name} if name else {})}
+
+
+def subset(ports: list[Object], *ready: Object, down: tuple[Object, ...] = ()) -> Object:
+    found = {"addresses": list(ready), "notReadyAddresses": list(down), "ports": ports}
+    return {field: value for field, value in found.items() if value}
+
+
+A, B = host("1.2.3.4"), host("1.2.3.5")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], []),
+        ([{"addresses": [], "ports": [port(1)]}], []),
+        ([subset([port(1)], A), subset([port(1)], B)], [subset([port(1)], A, B)]),
+        ([subset([port(1)], B, A)], [subset([port(1)], A, B)]),
+        ([subset([port(2)], A), subset([port(1)], A)], [subset([port(1), port(2)], A)]),
+        ([subset([port(1), port(1, "UDP")], A)], [subset([port(1), port(1, "UDP")], A)]),
+        ([subset([port(1)], A), subset([port(2)], B)], [subset([port(1)], A), subset([port(2)], B)]),
+        ([subset([port(1)], A), subset([port(1)], down=(A,))], [subset([port(1)], down=(A,))]),
+        ([subset([port(1)], A), subset([port(2)], down=(A,))], [subset([port(1)], A), subset([port(2)], down=(A,))]),
+        ([subset([], A), subset([], B)], [subset([], A, B)]),
+        (
+            [subset([port(1)], host("1.2.3.4", "u2"), host("1.2.3.4", "u1"))],
+            [subset([port(1)], host("1.2.3.4", "u1"), host("1.2.3.4", "u2"))],
+        ),
+    ],
+)
+def test_ports_with_the_same_addresses_are_together(given: list[Object], expected: list[Object]) -> None:
+    assert repacked(given) == expected
+    assert repacked(expected) == expected
+
+
+def test_versions_of_pods_do_not_count() -> None:
+    versioned: Any = [{"addresses": [{"ip": "1.1.1.1", "targetRef": {"uid": "u", "resourceVersion": "5"}}]}]
+    assert unversioned(versioned) == [{"addresses": [{"ip": "1.1.1.1", "targetRef": {"uid": "u"}}]}]
