@@ -1,4 +1,4 @@
-"""The setting of seeded runs in which nodes fail: the controllers of nodes and workloads, a cloud, a few zones."""
+"""The setting of seeded runs in which nodes fail: all built-in controllers but those of Services, and a cloud."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.app.arguments import read_options
-from actors.controllers.cloud import cloud_node_lifecycle, node_route
-from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.controllers.workloads import deployment, replicaset, replicationcontroller
+from actors.controllers.built_in import BUILT_IN
 from actors.options import Options
+from actors.simulation.campaign.service_setting import OF_SERVICES
 from actors.simulation.campaign.setting import Setting
 from actors.simulation.trials.nodes.taints import SOON, tolerations
 from actors.simulation.trials.scenario import Fleet
@@ -68,18 +67,7 @@ def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[
 
 NODES_TOO = Setting(
     name="nodes",
-    controllers=(
-        replicationcontroller.SPEC,
-        pod_garbage_collector.SPEC,
-        deployment.SPEC,
-        replicaset.SPEC,
-        ttl.SPEC,
-        node_ipam.SPEC,
-        node_lifecycle.SPEC,
-        taint_eviction.SPEC,
-        node_route.SPEC,
-        cloud_node_lifecycle.SPEC,
-    ),
+    controllers=tuple(spec for spec in BUILT_IN if spec not in OF_SERVICES),
     options=options_of,
     fleet=fleet_of,
     pod=pod_of,

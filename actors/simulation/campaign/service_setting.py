@@ -7,6 +7,7 @@ from actors.controllers.network import endpoints, endpointslice, endpointslice_m
 from actors.options import Options
 from actors.simulation.campaign.setting import WORKLOADS, Setting
 
+OF_SERVICES = (endpoints.SPEC, endpointslice.SPEC, endpointslice_mirroring.SPEC)
 BATCHES = ("--endpointslice-updates-batch-period=500ms", "--endpoint-updates-batch-period=500ms")
 FLAGS = (["--max-endpoints-per-slice=2"], ["--max-endpoints-per-slice=3"], [*BATCHES])
 
@@ -18,6 +19,6 @@ def options_of(scenario: int) -> Options:
 
 SERVICES_TOO = Setting(
     name="services",
-    controllers=(*WORKLOADS, endpoints.SPEC, endpointslice.SPEC, endpointslice_mirroring.SPEC),
+    controllers=(*WORKLOADS, *OF_SERVICES),
     options=options_of,
 )
