@@ -4,7 +4,9 @@ Takes Record (its sender does not wait), Settled, Wake. Sends Submit.
 
 Events that are the same but for their text are combined once there are ten within ten minutes; the same event again
 raises its count by a patch; and one source may say only so much about one object (25 at once, then one each five
-minutes). Source: kubernetes v1.36 client-go/tools/record/{events_cache,event}.go.
+minutes). Source: kubernetes v1.36 client-go/tools/record/{events_cache,event}.go. Differs: what waits is brought up to
+date when the same event comes again, so that a burst takes one write for each event and not one for each time; upstream
+drops what it cannot write soon enough.
 """
 
 from __future__ import annotations
@@ -174,19 +176,23 @@ def event_object(event: Record, write: EventWrite) -> Object:
 
 @dataclass(slots=True)
 class _Job:
+    """creates: else it patches; a creation that waited may count more than one."""
+
     event: Record
     write: EventWrite
+    creates: bool
     tries: int = 0
 
 
 class EventRecorder(Actor):
-    """Its name is "event-recorder". One event is on its way at a time and client, in order, as upstream."""
+    """Its name is "event-recorder". One write is on its way at a time and client, in order, as upstream."""
 
     def __init__(self, context: Context, *, seed: int | None = None) -> None:
         super().__init__(context)
         self._random = random.Random(seed)
         self._correlator = Correlator()
         self._waiting: dict[str, deque[_Job]] = {}  # by client; the first of each is on its way or due again
+        self._unsent: dict[str, _Job] = {}  # by the name of its event: of the above, those that no Submit has had yet
         self._sent: dict[int, str] = {}  # ticket → client
         self._again: dict[str, float] = {}  # client → when its first is tried again
         self._ticket = context.incarnation * 1_000_000_000
@@ -220,12 +226,17 @@ class EventRecorder(Actor):
             return
         if self._dispatcher != self.context.system.incarnation(actor_names.DISPATCHER):
             self._resend()  # the manager may have failed before it sent Restarted
+        unsent = self._unsent.get(write.name)
+        if unsent is not None:
+            unsent.write = write
+            return
         waiting = self._waiting.setdefault(event.client, deque())
         if len(waiting) >= MOST_WAITING:
             self.dropped += 1
             self.log.warning("event dropped, too many wait", client=event.client, reason=event.reason)
             return
-        waiting.append(_Job(event, write))
+        job = self._unsent[write.name] = _Job(event, write, creates=write.count == 1)
+        waiting.append(job)
         if len(waiting) == 1:
             self._send(event.client)
 
@@ -237,6 +248,7 @@ class EventRecorder(Actor):
 
     def _send(self, client: str) -> None:
         job = self._waiting[client][0]
+        self._unsent.pop(job.write.name, None)
         self._sent = {ticket: owner for ticket, owner in self._sent.items() if owner != client}
         self._ticket += 1
         self._sent[self._ticket] = client
@@ -248,7 +260,7 @@ class EventRecorder(Actor):
     def _command(self, job: _Job) -> Command:
         event, write = job.event, job.write
         namespace = event.namespace or "default"
-        if write.count > 1:
+        if not job.creates:
             changes = {
                 "count": write.count,
                 "lastTimestamp": format_time(write.last),
@@ -262,8 +274,8 @@ class EventRecorder(Actor):
         match settled.outcome:
             case Done():
                 pass
-            case NotFound() if job.write.count > 1:
-                job.write = replace(job.write, count=1)
+            case NotFound() if not job.creates:
+                job.write, job.creates = replace(job.write, count=1), True
                 self._correlator.forget(job.event, job.write)
                 self._send(client)
                 return

@@ -26,6 +26,7 @@ from runtime.client.loading import load_config
 from runtime.client.transport import HttpTransport
 from runtime.metrics.registry import Metrics
 from runtime.scheduling.clock import SystemClock
+from tests.bench.writes import audit_flags
 
 TICKS = os.sysconf("SC_CLK_TCK")
 LIFTED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
@@ -157,8 +158,8 @@ def embedded_cluster() -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def real_cluster() -> Iterator[Cluster]:
-    """etcd and kube-apiserver on loopback, without nodes."""
+def real_cluster(*, audited: Path | None = None) -> Iterator[Cluster]:
+    """etcd and kube-apiserver on loopback, without nodes. audited: a directory for its audit log, see writes.py."""
     with scratch() as directory:
         etcd_port, peer_port, port = _free_ports(3)
         key = directory / "sa.key"
@@ -192,6 +193,7 @@ def real_cluster() -> Iterator[Cluster]:
                 "--endpoint-reconciler-type=none",
                 "--max-requests-inflight=4000",
                 "--max-mutating-requests-inflight=2000",
+                *(audit_flags(audited) if audited is not None else ()),
             ],
             log=directory / "apiserver.log",
         )

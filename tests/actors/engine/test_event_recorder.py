@@ -172,6 +172,29 @@ def test_one_is_on_its_way_at_a_time_and_the_next_follows(rig: RecorderRig) -> N
     assert len(rig.commands) == 2
 
 
+def test_what_waits_is_brought_up_to_date_when_the_same_event_comes_again(rig: RecorderRig) -> None:
+    rig.record(event("first"), event("again"), event("other"), event("again"), event("again"))
+    rig.settle(Done(b"{}"))
+    again = rig.commands[-1]
+    rig.record(event("again"), event("again"))
+    for _ in range(3):
+        rig.settle(Done(b"{}"))
+    assert isinstance(again, Create), "nobody was told of it before"
+    said = [orjson.loads(command.body) for command in rig.commands]
+    assert [(one["message"], one["count"]) for one in said] == [("first", 1), ("again", 3), ("other", 1), ("again", 5)]
+    assert isinstance(rig.commands[-1], Patch)
+    assert rig.commands[-1].key == f"d/{said[1]['metadata']['name']}"
+
+
+def test_a_burst_of_pods_takes_a_write_for_each_of_its_events(rig: RecorderRig) -> None:
+    rig.record(*(event(f"Created pod: {i}") for i in range(300)))
+    while len(rig.commands) < 10:
+        rig.settle(Done(b"{}"))
+    rig.settle(Done(b"{}"))
+    assert len(rig.commands) == 10, "nine, and the one that stands for all others"
+    assert orjson.loads(rig.commands[-1].body)["count"] == 16, "25 are said of one object"
+
+
 def test_a_repeated_event_is_a_patch_and_if_that_event_is_gone_it_is_made_anew(rig: RecorderRig) -> None:
     rig.record(event())
     rig.settle(Done(b"{}"))

@@ -170,6 +170,7 @@ class DeploymentReconciler:
         revision = requested_revision(rollout.deployment)
         if revision is not None:
             yield from rollout.ensure_new()
+            yield from rollout.write_note()
             yield from rollout.roll_back(rollback_plan(rollout.deployment, rollout.all, revision))
             return None
         if is_scaling_event(rollout.deployment, rollout.all):

@@ -82,6 +82,7 @@ class Rollout:
         self.deployment = deployment
         self.new, self.old = split_new_and_old(deployment, claimed, comparable=templates.comparable)
         self._clock, self._recreations, self._counts_terminating = clock, recreations, counts_terminating
+        self._has_note = False  # of the Deployment's status or annotations, that is not written yet
 
     @property
     def all(self) -> list[Object]:
@@ -100,7 +101,7 @@ class Rollout:
         found = None
         if progress_deadline(self.deployment) is not None and progressing_condition(self.deployment) is None:
             found = self._progressing("True", "FoundNewReplicaSet", f'Found new replica set "{name_of(self.new)}"')
-        yield from self._note(annotations_of(self.new).get(REVISION) or "", found)
+        self._note(annotations_of(self.new).get(REVISION) or "", found)
 
     def ensure_new(self) -> Step[Object]:
         """The new ReplicaSet, created if it is missing. Raises ValueError on a malformed strategy."""
@@ -118,7 +119,7 @@ class Rollout:
         revision = annotations_of(wanted)[REVISION]
         if isinstance(outcome, AlreadyExists):
             existing = yield from self._existing(command, outcome, wanted)
-            yield from self._note(revision, None)
+            self._note(revision, None)
             return existing
         if not isinstance(outcome, Done):
             yield from self._creation_failed(outcome, wanted)
@@ -130,7 +131,7 @@ class Rollout:
         begun = None
         if progress_deadline(self.deployment) is not None:
             begun = self._progressing("True", "NewReplicaSetCreated", f'Created new replica set "{name_of(created)}"')
-        yield from self._note(revision, begun)
+        self._note(revision, begun)
         return created
 
     def _existing(self, command: Create, outcome: AlreadyExists, wanted: Object) -> Step[Object]:
@@ -162,18 +163,24 @@ class Rollout:
                 yield from perform(update(DEPLOYMENTS, reported, subresource="status"))  # a failure is ignored
         yield record(DEPLOYMENTS, self.deployment, "Warning", "ReplicaSetCreateError", message)
 
-    def _note(self, revision: str, progressing: Object | None) -> Step[None]:
-        """Write the new ReplicaSet's revision to the Deployment, together with a condition.
+    def _note(self, revision: str, progressing: Object | None) -> None:
+        """Have the new ReplicaSet's revision written to the Deployment, together with a condition.
 
-        It is one write, as the status subresource accepts annotations too. Differs from upstream, which writes the
-        status also where both are noted already: a ReplicaSet that was deleted, or is not seen yet, is created again.
+        Differs from upstream, which writes them at once: here the next status has them with it, as the status
+        subresource accepts annotations too; what else is written first has them written before. Upstream also writes
+        what is noted already: a ReplicaSet that was deleted, or is not seen yet, is created again.
         """
         noted = self.deployment if progressing is None else self._with_condition(progressing)
         annotations = annotations_of(self.deployment)
         if annotations.get(REVISION) != revision:
             noted = with_annotations(noted, {**annotations, REVISION: revision})
         if noted is not self.deployment:
-            yield from self.write_status(noted)
+            self.deployment, self._has_note = noted, True
+
+    def write_note(self) -> Step[None]:
+        """For what is written otherwise than by a status."""
+        if self._has_note:
+            yield from self.write_status(self.deployment)
 
     # Sizes.
 
@@ -184,6 +191,7 @@ class Rollout:
             wanted = resized(replica_set, size, self.deployment)
             if wanted is None:
                 continue
+            yield from self.write_note()
             written = yield from must_object(update(REPLICASETS, wanted))
             self._replace(written)
             if size != replicas(replica_set):
@@ -197,6 +205,7 @@ class Rollout:
     def clean_up(self) -> Step[None]:
         """Delete the ReplicaSets that are beyond the history limit."""
         for replica_set in history_to_delete(self.deployment, self.old):
+            yield from self.write_note()
             grounds = (REPLICASETS, (DEPLOYMENTS, key_of(self.deployment)))
             yield from must(delete(REPLICASETS, replica_set, depends_on=grounds), but=(NotFound,))
 
@@ -224,17 +233,21 @@ class Rollout:
             yield from self.write_status(self._with_condition(changed))
 
     def roll_back(self, rollback: Rollback) -> Step[None]:
-        """Write the Deployment as it is after a rollback, or without a request that cannot be met, with an event."""
+        """Write the Deployment as it is after a rollback, or without a request that cannot be met, with an event.
+
+        The rollback's Deployment is made from this one as it was last written: there is no note.
+        """
         self.deployment = yield from must_object(update(DEPLOYMENTS, rollback.deployment))
         yield record(DEPLOYMENTS, self.deployment, rollback.type, rollback.reason, rollback.message)
 
     def write_status(self, deployment: Object) -> Step[None]:
         self.deployment = yield from must_object(update(DEPLOYMENTS, deployment, subresource="status"))
+        self._has_note = False
 
     def _write_changed(self, status: Mapping[str, Any]) -> Step[None]:
         if not self._counts_terminating:
             status = {name: value for name, value in status.items() if name != "terminatingReplicas"}
-        if not same_status(status, section(self.deployment, "status")):
+        if self._has_note or not same_status(status, section(self.deployment, "status")):
             yield from self.write_status({**self.deployment, "status": status})
 
     def _with_condition(self, new: Object) -> Object:

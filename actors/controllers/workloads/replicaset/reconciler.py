@@ -7,6 +7,8 @@ Source: kubernetes v1.36 pkg/controller/replicaset/replica_set.go. Differences:
 - No expectations and no consistency store: listers show our own writes.
 - Pod names are chosen here (actors/controllers/shared/generated_names.py), so that a creation is not made twice.
 - Pods that fail at once are replaced with backoff (actors/controllers/shared/replacements.py).
+- The status counts what the sync has just created and deleted, as the listers show it, where upstream counts what was
+  there before: one status for a set that is made, and not one that says 0 before it.
 - While the outcome of a creation is unknown, the status is not written; the creation is sent again under the same
   name. The same holds for a pod whose name already existed and that could not be fetched.
 """
@@ -56,8 +58,11 @@ class _Pods(NamedTuple):
 
 
 class _Managed(NamedTuple):
-    """failure: what the sync raises once the status is written. wait: seconds to requeue after."""
+    """acted: pods were created or deleted, or that was tried. failure: what the sync raises once the status is written.
+    wait: seconds to requeue after.
+    """
 
+    acted: bool = False
     failure: CommandFailed | None = None
     wait: float | None = None
 
@@ -102,7 +107,10 @@ class ReplicaSetReconciler:
         managed = _Managed()
         if not is_deleting(owner):
             managed = yield from self._manage(entry, owner, spec, claimed, pods.failed)
-        # Counts leave out what this sync created or deleted; its events bring the owner back.
+        surplus = len(claimed) - spec.replicas
+        if managed.acted:
+            pods = self._sort(entry)
+            claimed = [pod for pod in pods.candidates if pod.controller is not None and pod.controller.uid == entry.uid]
         active = [pod.facts for pod in claimed]
         counted = self._clock.now()
         counts = count_pods(
@@ -116,7 +124,7 @@ class ReplicaSetReconciler:
             spec.status,
             counts,
             generation=metadata(owner).get("generation") or 0,
-            failure=_condition(managed.failure, len(active) - spec.replicas),
+            failure=_condition(managed.failure, surplus),
             now=counted,
         )
         if status is not None:
@@ -167,10 +175,10 @@ class ReplicaSetReconciler:
                 raise made.failure
             if made.existing:
                 wait = LOOK_AGAIN
-            return _Managed(made.failure, wait)
+            return _Managed(acted=True, failure=made.failure, wait=wait)
         if missing < 0:
             gone = yield from self._delete(entry, owner, active, min(-missing, self._burst))
-            return _Managed(gone.failure, LOOK_AGAIN if gone.conflicting else None)
+            return _Managed(acted=True, failure=gone.failure, wait=LOOK_AGAIN if gone.conflicting else None)
         return _Managed()
 
     def _held_back(self, entry: Entry, failed: Sequence[Key], missing: int) -> tuple[int, float | None]:

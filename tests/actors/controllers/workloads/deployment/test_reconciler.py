@@ -51,7 +51,6 @@ def test_a_new_deployment_gets_its_replica_set_and_its_status_in_one_go(web: Clu
     assert writes(driven) == [
         ("Create", "replicasets", ""),
         ("Update", "deployments", "status"),
-        ("Update", "deployments", "status"),
     ]
     assert driven.events == [scaled("up", created, 0, 3)]
     assert annotations_of(web.deployment) == {"deployment.kubernetes.io/revision": "1"}

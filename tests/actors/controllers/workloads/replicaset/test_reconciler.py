@@ -223,19 +223,20 @@ def test_the_ages_of_deleted_pods_are_measured(scene: Callable[..., Any]) -> Non
 # The status.
 
 
-def test_the_status_counts_the_pods_from_before_the_sync(scene: Callable[..., Any]) -> None:
+def test_the_status_counts_the_pods_that_the_sync_has_made(scene: Callable[..., Any]) -> None:
     one = scene(
         web_replica_set(3, generation=4), pods=[owned("a"), owned("b", labels={**WEB, "more": "yes"}, ready=False)]
     )
     one.sync()
     assert one.status() == {
-        "replicas": 2,
-        "fullyLabeledReplicas": 2,
+        "replicas": 3,
+        "fullyLabeledReplicas": 3,
         "readyReplicas": 1,
         "availableReplicas": 1,
         "terminatingReplicas": 0,
         "observedGeneration": 4,
     }
+    assert one.sync().commands == []
 
 
 def test_an_unchanged_status_is_not_written(scene: Callable[..., Any]) -> None:
