@@ -1,4 +1,4 @@
-"""`bin/run-bench [NAME …] [--rounds N] [--json FILE]`: how fast, how large, beside the real manager if it is at hand.
+"""`bin/run-bench [NAME …] [--rounds N] [--json FILE] [--keep]`: how fast, how large, beside the real manager if there.
 
 The figures of one run may be compared with each other and with nothing else: managers take turns, round by round, on a
 machine whose speed drifts, and the table shows the least and the most of each figure beside its median.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench import counts
+from tests.bench.circumstances import Noise, circumstances
+from tests.bench.history import keep, kept, trend
 from tests.bench.measurements import BENCHES, Bench, Start
 from tests.bench.nodes import simulated_nodes
 from tests.bench.processes import embedded_cluster, has_assets, our_manager, real_cluster, real_manager
@@ -28,16 +30,16 @@ def simulator(report: Report) -> None:
         report.add("simulator", what, seconds_per_simulated_second=cost)
 
 
-def main() -> int:
+def parsed() -> argparse.Namespace:
+    benches = ", ".join([*BENCHES, "simulator"])
     parser = argparse.ArgumentParser(prog="run-bench", description=__doc__)
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help=f"of {', '.join([*BENCHES, 'simulator'])}; all of these if none, or counts",
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {benches}; all of these if none, or counts")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="also write the figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result there")
+    parser.add_argument(
+        "--keep", nargs="?", const="", metavar="RELEASE", help="also keep the result in tests/bench/history"
+    )
+    parser.add_argument("--history", action="store_true", help="measure nothing; show what was kept")
     of_counts = parser.add_argument_group("counts", "`run-bench counts` counts what the hot path does, as CI checks it")
     of_counts.add_argument("--accept", metavar="WHY", help="record what is counted, for this version of Python")
     of_counts.add_argument(
@@ -55,13 +57,14 @@ def main() -> int:
         unknown = {*arguments.where, *arguments.instructions} - set(SCENES)
         if unknown:
             parser.error(f"no such scene: {', '.join(sorted(unknown))}; there are {', '.join(SCENES)}")
-        return counts.run(reason=arguments.accept, where=arguments.where, exact=arguments.instructions)
-    if arguments.accept is not None or arguments.where or arguments.instructions:
+    elif arguments.accept is not None or arguments.where or arguments.instructions:
         parser.error("--accept, --where and --instructions go with `run-bench counts`")
-    chosen = arguments.names or [*BENCHES, "simulator"]
-    unknown = set(chosen) - {*BENCHES, "simulator"}
-    if unknown:
+    elif unknown := set(arguments.names) - {*BENCHES, "simulator"}:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+def measured(names: Sequence[str], rounds: int, noise: Noise) -> Report:
     report = Report()
     contestants: list[tuple[str, Start]] = [("kcm", our_manager)]
     clusters = [embedded_cluster]
@@ -70,20 +73,50 @@ def main() -> int:
         clusters.append(real_cluster)
     else:
         print("KUBEBUILDER_ASSETS is not set: no comparison with the real manager.", file=sys.stderr)
-    for name in chosen:
+    noise.listen()
+    for name in names:
         if name == "simulator":
             simulator(report)
+            noise.listen()
             continue
         for make in clusters:
             with make() as cluster:
                 bench = Bench(cluster, report)
-                for _ in range(arguments.rounds):
+                for _ in range(rounds):
                     for who, start in contestants:
                         BENCHES[name](bench, who, start)
+                    noise.listen()
                 bench.hand.close()
-    print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {arguments.rounds} rounds\n\n{report.table()}")
+    return report
+
+
+def main() -> int:
+    arguments = parsed()
+    if arguments.history:
+        print(trend(kept()))
+        return 0
+    if arguments.names == ["counts"]:
+        return counts.run(reason=arguments.accept, where=arguments.where, exact=arguments.instructions)
+    noise, about = Noise(), circumstances()
+    report = measured(arguments.names or [*BENCHES, "simulator"], arguments.rounds, noise)
+    heard = noise.as_json()
+    print(
+        f"\n{about['machine']['cores']} cores, load {heard['load'][0]:.1f} to {heard['load'][-1]:.1f}, "
+        f"noise {heard['spread']:.2f}×, {arguments.rounds} rounds\n\n{report.table()}"
+    )
+    run = {
+        **about,
+        "label": arguments.keep or "",
+        "rounds": arguments.rounds,
+        "noise": heard,
+        "figures": report.as_json(),
+    }
+    if arguments.json or arguments.keep is not None:
+        run["counts"] = {scene: found["cost"] for scene, found in counts.take().items()}
     if arguments.json:
-        arguments.json.write_text(json.dumps(report.as_json(), indent=1))
+        arguments.json.write_text(json.dumps(run, indent=1) + "\n")
+    if arguments.keep is not None:
+        print(f"\nKept as {keep(run)}.")
     return 0
 
 
