@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocols import codec
-from protocols.codec import DecodeError, Decoder, decode, encode
+from protocols.codec import DecodeError, Decoder, decode, encode, encode_fields
 from protocols.messages import (
     calls,
     cloud,
@@ -371,3 +371,12 @@ def test_a_decoder_decodes_a_frame_that_is_sent_to_many_once() -> None:
     assert decoder.decode(synced) is not decoder.decode(synced)
     assert decoder.decode(frame) is first
     assert decoder.decode(bytes(bytearray(frame))) is not first
+
+
+def test_fields_are_encoded_as_the_message_that_they_are_of() -> None:
+    owner = OwnerRef("apps/v1", "ReplicaSet", "web", "u")
+    event = watching.WatchEvent("MODIFIED", "v1/pods", "d/a", "u", "7", b"{}", owner, b"{ }", "u", None)
+    fields = [getattr(event, field.name) for field in dataclasses.fields(event)]
+    assert encode_fields(watching.WatchEvent, *fields) == encode(event)
+    with pytest.raises(TypeError, match="WatchEvent has 10 fields, got 9"):
+        encode_fields(watching.WatchEvent, *fields[:-1])

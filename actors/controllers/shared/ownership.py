@@ -19,6 +19,7 @@ from protocols.messages.commands import Command, Get, Patch, PatchType
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Invalid, NotFound
 from protocols.objects import (
     Object,
+    OwnerRef,
     decode_object,
     is_deleting,
     key_of,
@@ -85,18 +86,27 @@ def plan_claim(
     owner_uid, namespace, owner_deleting = uid_of(owner), namespace_of(owner), is_deleting(owner)
     plan = ClaimPlan([], [], [])
     verdicts: dict[int, tuple[Mapping[str, str], bool]] = {}  # holds the mapping, so that no other gets its id
+    # This runs for every pod at every sync, and most are as the one before: the same owner reference, the same labels.
+    ours: OwnerRef | None = None
+    last: Mapping[str, str] | None = None
+    matching = False
     for entry in candidates:
         controller = entry.controller
-        if controller is not None and controller.uid != owner_uid:
-            continue
-        if controller is None and owner_deleting:
-            continue
+        if controller is None:
+            if owner_deleting:
+                continue
+        elif controller is not ours:
+            if controller.uid != owner_uid:
+                continue
+            ours = controller
         seen = look(entry)
         labels = seen.labels
-        known = verdicts.get(id(labels))
-        if known is None:
-            known = verdicts[id(labels)] = (labels, matches(labels))
-        wanted = known[1] and (belongs is None or belongs(entry))
+        if labels is not last:
+            known = verdicts.get(id(labels))
+            if known is None:
+                known = verdicts[id(labels)] = (labels, matches(labels))
+            last, matching = known
+        wanted = matching and (belongs is None or belongs(entry))
         if controller is not None:
             if wanted:
                 plan.kept.append(entry)

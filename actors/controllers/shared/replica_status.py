@@ -39,14 +39,14 @@ def count_pods(
     wanted = template_labels.items()
     replicas = fully_labeled = ready = available = 0
     since = now - min_ready_seconds
-    complete: dict[int, tuple[Mapping[str, str], bool]] = {}  # pods share their mapping of labels: one result a mapping
+    last: Mapping[str, str] | None = None  # most pods share their mapping of labels with the one before
+    complete = False
     for pod in active:
         replicas += 1
-        labels = pod.labels
-        known = complete.get(id(labels))
-        if known is None:
-            known = complete[id(labels)] = (labels, wanted <= labels.items())
-        fully_labeled += known[1]
+        if pod.labels is not last:
+            last = pod.labels
+            complete = wanted <= last.items()
+        fully_labeled += complete
         if pod.ready:
             ready += 1
             # Inlined is_available: this runs for every pod at every sync.

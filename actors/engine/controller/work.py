@@ -201,8 +201,20 @@ class Work:
 
     def _signed(self, event: Record) -> Record:
         """With our name as its source, where it names none."""
-        component, client = self._settings.component, self._settings.client
-        return replace(event, component=event.component or component, client=event.client or client)
+        return Record(  # dataclasses.replace takes four times as long
+            event.api_version,
+            event.kind,
+            event.namespace,
+            event.name,
+            event.uid,
+            event.resource_version,
+            event.type,
+            event.reason,
+            event.message,
+            event.field_path,
+            event.component or self._settings.component,
+            event.client or self._settings.client,
+        )
 
     def _finish(self, attempt: _Attempt, result: Any) -> None:
         if not _is_result(result):

@@ -72,7 +72,7 @@ def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, floa
     return {client: bucket.saturation(now) for client, bucket in buckets.copy().items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a frozen one takes four times as long to make, and there is one a command
 class _Job:
     sender: str
     incarnation: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from actors.engine.informer.contents import Difference
-from protocols.codec import bundle, encode
+from protocols.codec import bundle, encode, encode_fields
 from protocols.messages.watching import EventType, Interest, Synced, WatchEvent
 from protocols.objects import Key
 from runtime.tables.table import Entry, Table, TableWriter
@@ -71,19 +71,18 @@ class Delivery:
             self.flush()
 
     def _post(self, type: EventType, entry: Entry, previous: Entry | None, concerned: Mapping[str, int]) -> None:
-        event = encode(
-            WatchEvent(
-                type,
-                self._resource,
-                entry.key,
-                entry.uid,
-                str(entry.resource_version),
-                entry.raw,
-                entry.controller,
-                previous.raw if previous is not None else b"",
-                previous.uid if previous is not None else "",
-                previous.controller if previous is not None else None,
-            )
+        event = encode_fields(
+            WatchEvent,
+            type,
+            self._resource,
+            entry.key,
+            entry.uid,
+            str(entry.resource_version),
+            entry.raw,
+            entry.controller,
+            previous.raw if previous is not None else b"",
+            previous.uid if previous is not None else "",
+            previous.controller if previous is not None else None,
         )
         if self._events and self._bytes + len(event) > MOST_BYTES:
             self.flush(owing=entry.key)
