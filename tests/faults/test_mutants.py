@@ -24,6 +24,9 @@ FIRST = {
     "availability is not looked at again": 3,
     "surge counted for each ReplicaSet": 1,
     "old pods go before new ones are available": 1,
+    "ReplicaSets with pods are cleaned up as history": 4,
+    "a node that is not shown is gone": 5,
+    "an eviction outlives its taint": 6,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 
