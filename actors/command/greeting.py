@@ -121,16 +121,17 @@ class LiveLine:
     """A line at the bottom of a terminal that is drawn anew in place; elsewhere only what is said is written.
 
     The cursor waits at its beginning, so that what anybody logs goes over it, and it is drawn again below that.
+    live: whether anybody sees it, so that what nobody sees need not be found out.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._live = is_terminal(stream)
+        self.live = is_terminal(stream)
         self._shown = False
 
     def show(self, text: str) -> None:
         """To be called again and again, whether or not the text has changed: what was logged has taken its place."""
-        if self._live:
+        if self.live:
             columns = shutil.get_terminal_size().columns
             write_or_forget(self._stream, f"{ERASE}{text[: columns - 1]}\r")
             self._shown = True

@@ -216,11 +216,14 @@ def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None, w
             if not listed and system.synced:
                 listed = True
                 give_back_freed()
-            notices = [standing_by(system.vitals.of(ELECTOR, ElectorVitals), now=now)]
             if local is not None:
                 local.look(now=now, log=log)
-                notices.append(local.notice())
-            launch.line.show(" · ".join(filter(None, (*notices, welcome.look(now), summary(system.tables)))))
+            waiting = welcome.look(now)
+            if launch.line.live:
+                notices = [standing_by(system.vitals.of(ELECTOR, ElectorVitals), now=now)]
+                if local is not None:
+                    notices.append(local.notice())
+                launch.line.show(" · ".join(filter(None, (*notices, waiting, summary(system.tables)))))
             if launch.stopping.is_set():
                 log.info("shutting down, asked by a signal")
                 launch.line.show("ending what is under way …")
