@@ -28,6 +28,7 @@ def workers(options: Options) -> int:
 SPEC = ControllerSpec(
     name="endpoints-controller",
     aliases=("endpoint",),
+    never_blocks=True,
     client="endpoint-controller",
     component="endpoint-controller",
     queues=(

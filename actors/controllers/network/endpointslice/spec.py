@@ -41,6 +41,7 @@ def workers(options: Options) -> int:
 
 SPEC = ControllerSpec(
     name="endpointslice-controller",
+    never_blocks=True,
     aliases=("endpointslice",),
     component="endpoint-slice-controller",
     queues=(

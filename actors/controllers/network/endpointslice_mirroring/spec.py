@@ -35,6 +35,7 @@ def build(context: ControllerContext) -> MirroringReconciler:
 SPEC = ControllerSpec(
     name="endpointslice-mirroring-controller",
     aliases=("endpointslicemirroring",),
+    never_blocks=True,
     client="endpointslicemirroring-controller",
     component="endpoint-slice-mirroring-controller",
     queues=(

@@ -22,6 +22,10 @@ def test_every_controller_has_a_trial_and_every_trial_a_controller() -> None:
     assert {spec.name for spec in SPECS} == set(TRIALS)
 
 
+def test_no_controller_of_ours_needs_a_thread_of_its_own() -> None:
+    assert [spec.name for spec in SPECS if not spec.never_blocks] == []
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_a_controller_reads_what_it_owns(spec: ControllerSpec) -> None:
     for owns in TRIALS[spec.name].owns:
