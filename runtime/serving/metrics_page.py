@@ -6,7 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    UnknownMetricFamily,
+)
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -41,8 +47,10 @@ class _FromMetrics(Collector):
 
 
 def _metric(family: Family, all_series: Iterable[tuple[tuple[str, ...], Series]]) -> Metric:
-    metric: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+    metric: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily | UnknownMetricFamily
     match family.kind:
+        case "counter" if not family.name.endswith("_total"):  # upstream has a few; a counter would be given the suffix
+            metric = UnknownMetricFamily(family.name, family.help, labels=family.labels)
         case "counter":
             metric = CounterMetricFamily(family.name, family.help, labels=family.labels)
         case "gauge":
@@ -53,7 +61,7 @@ def _metric(family: Family, all_series: Iterable[tuple[tuple[str, ...], Series]]
         match metric, series:
             case HistogramMetricFamily(), Histogram():
                 metric.add_metric(labels, buckets=_cumulated(series), sum_value=series.sum)
-            case CounterMetricFamily() | GaugeMetricFamily(), Counter() | Gauge():
+            case CounterMetricFamily() | GaugeMetricFamily() | UnknownMetricFamily(), Counter() | Gauge():
                 metric.add_metric(labels, series.value)
     return metric
 

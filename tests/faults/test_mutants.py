@@ -22,6 +22,7 @@ FIRST = {
     "adopted for an owner that is gone": 10,
     "an owner that is being deleted makes pods": 5,
     "availability is not looked at again": 3,
+    "slices are made again while the watch is late": 24,
     "surge counted for each ReplicaSet": 1,
     "old pods go before new ones are available": 1,
     "ReplicaSets with pods are cleaned up as history": 4,

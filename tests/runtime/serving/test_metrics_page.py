@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_QUEUE_DURATION
+from runtime.metrics.registry import Family
 from runtime.serving.site import Site
 from tests.runtime.serving.conftest import Ask
 
@@ -30,3 +31,10 @@ def test_metrics_are_open_metrics_for_those_who_ask(site: Site, ask: Ask) -> Non
     answer = ask("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
     assert answer.text.endswith("# EOF\n")
+
+
+def test_a_counter_keeps_its_name_also_where_it_does_not_say_total(site: Site, ask: Ask) -> None:
+    site.metrics.counter(Family(name="slice_changes", kind="counter", help="x", labels=("operation",)), "create").inc()
+    lines = ask("/metrics").text.splitlines()
+    assert "# TYPE slice_changes untyped" in lines
+    assert 'slice_changes{operation="create"} 1.0' in lines

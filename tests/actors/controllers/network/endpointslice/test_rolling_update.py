@@ -1,0 +1,41 @@
+"""What a rolling update costs in slices.
+
+Of each pod that is replaced there are four changes at most: the new one's address, its readiness, the old one's
+termination, its end. Each is a write where nothing else is written meanwhile, as upstream; gathered they are fewer.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.app.arguments import read_options
+from actors.controllers.network.endpointslice.metrics import CHANGES
+from actors.simulation import SimulatedCluster, objects
+from protocols.resources import DEPLOYMENTS, ENDPOINT_SLICES, SERVICES
+
+PODS = 40
+
+
+def ready(cluster: SimulatedCluster) -> int:
+    slices = [one for one in cluster.list(ENDPOINT_SLICES, "default") if "-" in one["metadata"]["name"]]
+    return sum(endpoint["conditions"]["ready"] for one in slices for endpoint in one["endpoints"])
+
+
+@pytest.mark.parametrize(("flags", "most"), [([], 4 * PODS), (["--endpointslice-updates-batch-period=1s"], PODS)])
+def test_a_rolling_update_costs_so_many_writes(cluster: SimulatedCluster, flags: list[str], most: int) -> None:
+    cluster.hollow_nodes(nodes=10, heartbeats=False)
+    system = cluster.manager(options=read_options(flags))
+    cluster.create(SERVICES, objects.service("web", selector={"app": "web"}))
+    cluster.create(DEPLOYMENTS, objects.deployment("web", replicas=PODS, labels={"app": "web"}))
+    assert cluster.run_until(lambda: ready(cluster) == PODS, within=60)
+
+    def writes() -> float:
+        return sum(system.metrics.counter(CHANGES, one).value for one in ("create", "update", "delete"))
+
+    before = writes()
+    template = objects.pod_template(labels={"app": "web"}, image="nginx:2")
+    cluster.merge(DEPLOYMENTS, "default/web", {"spec": {"template": template}})
+    cluster.run_for(60)
+    status = (cluster.get(DEPLOYMENTS, "default/web") or {})["status"]
+    assert (status["updatedReplicas"], status["replicas"], ready(cluster)) == (PODS, PODS, PODS)
+    assert 0 < writes() - before < most
