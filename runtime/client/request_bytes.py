@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from yarl import URL
 
@@ -12,6 +13,9 @@ from runtime.client.config import ClientConfig, Credential
 from runtime.client.user_agent import user_agent
 
 PATH_SAFE = "/:@!$&'()*+,;=~"
+# Most are as they should be already, and quote() takes its time to find that out.
+IS_QUOTED_PATH = re.compile(r"[A-Za-z0-9_.\-~/:@!$&'()*+,;=]*").fullmatch
+IS_QUOTED = re.compile(r"[A-Za-z0-9_.\-~]*").fullmatch
 
 
 class RequestBytes:
@@ -31,9 +35,10 @@ class RequestBytes:
     def of(self, request: Request, *, client: str, credential: Credential) -> bytes:
         """Raises UnicodeEncodeError on what cannot be said in UTF-8, ValueError on a header of more than a line."""
         body = request.body
-        target = self._before + quote(request.path, safe=PATH_SAFE)
-        if request.query:
-            target += "?" + urlencode(request.query, quote_via=quote, safe="")
+        path, query = request.path, request.query
+        target = self._before + (path if IS_QUOTED_PATH(path) else quote(path, safe=PATH_SAFE))
+        if query:
+            target += "?" + "&".join([f"{_quoted(name)}={_quoted(value)}" for name, value in query.items()])
         line = f"{request.method} {target or '/'} HTTP/1.1\r\n".encode()
         headers = self._headers_of(client, request.accept, request.content_type if body else "", credential)
         if not body and request.method == "GET":
@@ -67,6 +72,10 @@ class RequestBytes:
         if self._passed_on and (authorization := _basic_authorization(self._config.proxy)):
             fields.append(("Proxy-Authorization", authorization))
         return fields
+
+
+def _quoted(text: str) -> str:
+    return text if IS_QUOTED(text) else quote(text, safe="")
 
 
 def _line(name: str, value: str) -> bytes:
