@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from aiohttp import web
 from structlog.testing import LogCapture
 
+from runtime.apiserver.process.certificates import Certificates
 from runtime.client.api import Request, Response
-from runtime.client.config import Credential
+from runtime.client.config import Credential, Pem
 from runtime.client.credential_cache import HOLD_OFF
 from runtime.client.credentials import TokenFile
 from runtime.client.exec_plugin import ExecPlugin, ExecSpec
@@ -422,6 +424,113 @@ def test_requests_pass_through_a_proxy(connect: Connect, loopback: Any) -> None:
     assert targets.get_nowait() == "GET http://api.invalid:8080/version HTTP/1.1"
 
 
+def test_a_forwarding_proxy_receives_the_user_that_its_url_names(connect: Connect, loopback: Any) -> None:
+    heads: queue.Queue[bytes] = queue.Queue()
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.put(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(OK)
+        await reader.read()
+
+    url = loopback.serve_raw(proxy).replace("http://", "http://us%40er:p%3Aw@")
+    assert connect("http://api.invalid:8080/k8s", config={"proxy": url}).ask("GET", "/x").status == 200
+    head = heads.get_nowait()
+    assert head.startswith(b"GET http://api.invalid:8080/k8s/x HTTP/1.1\r\n")
+    assert b"\r\nHost: api.invalid:8080\r\n" in head
+    assert b"\r\nProxy-Authorization: Basic dXNAZXI6cDp3\r\n" in head
+
+
+class Tunnel:
+    """A proxy that lets through to this port. asked: with which heads."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.asked: list[bytes] = []
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked.append(await reader.readuntil(b"\r\n\r\n"))
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(b"HTTP/1.1 200 Go On\r\n\r\n")
+        await asyncio.gather(self._pass(reader, there_writer), self._pass(there_reader, writer))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while chunk := await reader.read(1 << 16):
+                writer.write(chunk)
+        except ConnectionError:
+            pass
+        writer.close()
+
+
+def test_through_a_proxys_tunnel_the_server_sees_no_trace_of_it(
+    connect: Connect, loopback: Any, server_tls: ssl.SSLContext, certificates: Certificates
+) -> None:
+    heads: queue.Queue[list[str]] = queue.Queue()
+
+    async def serve(request: web.BaseRequest) -> web.Response:
+        heads.put([request.raw_path, request.headers["Host"], *request.headers])
+        return web.Response()
+
+    tunnel = Tunnel(int(loopback.serve(serve, tls=server_tls).rpartition(":")[2]))
+    config = {
+        "proxy": loopback.serve_raw(tunnel).replace("http://", "http://user:pw@"),
+        "ca": Pem(origin="ca", path=str(certificates.authority.certificate)),
+        "tls_server_name": "kubernetes",
+    }
+    client = connect("https://api.invalid:6443", config=config)
+    assert client.ask("POST", "/x", body=b"{}").status == 200
+    assert client.ask("GET", "/x").status == 200
+    path, host, *names = heads.get_nowait()
+    assert (path, host) == ("/x", "api.invalid:6443")
+    assert not [name for name in names if name.lower().startswith("proxy")]
+    (head,) = tunnel.asked
+    assert head.startswith(b"CONNECT api.invalid:6443 HTTP/1.1\r\n")
+    assert b"\r\nProxy-Authorization: Basic dXNlcjpwdw==\r\n" in head
+    assert b"kcm" not in head
+
+
+def test_a_proxy_of_the_environment_is_nothing_to_the_client(
+    connect: Connect, loopback: Any, refusing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, refusing)
+        monkeypatch.setenv(name.upper(), refusing)
+    assert connect(loopback.serve_raw(Script(OK))).ask("GET").status == 200
+
+
+def test_close_ends_every_connection(connect: Connect, loopback: Any) -> None:
+    ended: queue.Queue[str] = queue.Queue()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(OK)
+        except (asyncio.IncompleteReadError, ConnectionError) as err:
+            ended.put(type(err).__name__)
+
+    client = connect(loopback.serve_raw(serve))
+    for _ in range(3):
+        client.send("GET")
+    assert [client.answer().status for _ in range(3)] == [200] * 3
+    client.transport.close(PATIENCE)
+    ended.get(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_a_write_is_not_repeated_though_a_new_connection_would_carry_it(
+    connect: Connect, loopback: Any, method: str
+) -> None:
+    server = Script(OK, None, OK)
+    url = loopback.serve_raw(server)
+    client = connect(url)
+    assert client.ask("GET").status == 200
+    response = client.ask(method, body=b"{}")
+    assert response == Response(status=0, error=f"{url} closed the connection before it responded", sent=True)
+    assert client.ask(method, body=b"{}").status == 200
+    assert server.seen == ["GET", method, method]
+
+
 def test_a_proxy_that_is_not_there_is_named(connect: Connect, refusing: str) -> None:
     response = connect("http://api.invalid:8080", config={"proxy": refusing}).ask("GET")
     address = refusing.removeprefix("http://")
@@ -431,11 +540,13 @@ def test_a_proxy_that_is_not_there_is_named(connect: Connect, refusing: str) -> 
 
 
 def test_a_proxy_that_refuses_the_way_to_a_tls_server_is_quoted(connect: Connect, loopback: Any) -> None:
-    refusal = b"HTTP/1.1 403 Not Allowed\r\nContent-Length: 0\r\n\r\n"
+    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
     client = connect("https://api.invalid", config={"proxy": loopback.serve_raw(Script(refusal))})
     response = client.ask("GET")
     assert response == Response(
-        status=0, error="cannot connect to https://api.invalid: the proxy returned 403 Not Allowed", sent=False
+        status=0,
+        error="cannot connect to https://api.invalid: the proxy returned 407 Proxy Authentication Required",
+        sent=False,
     )
 
 

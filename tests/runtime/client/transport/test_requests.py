@@ -79,6 +79,25 @@ def test_a_patch_says_what_kind_it_is_and_a_get_has_no_content(connect: Connect,
     assert header(client.ask("GET"), "Content-Type") == []
 
 
+@pytest.mark.parametrize(("method", "length"), [("GET", []), ("POST", ["0"]), ("PUT", ["0"]), ("DELETE", ["0"])])
+def test_a_write_without_a_body_says_that_it_has_none(
+    connect: Connect, loopback: Any, method: str, length: list[str]
+) -> None:
+    response = connect(loopback.serve(echo)).ask(method)
+    assert header(response, "Content-Length") == length
+    assert header(response, "Content-Type") == []
+
+
+def test_one_request_leaves_nothing_of_itself_in_the_next(connect: Connect, loopback: Any) -> None:
+    client = connect(loopback.serve(echo))
+    for method, body in (("GET", b""), ("POST", b"1"), ("DELETE", b""), ("PATCH", b"22"), ("GET", b""), ("POST", b"")):
+        response = client.ask(method, query={"n": method}, body=body, client=f"of {method}")
+        said = orjson.loads(response.body)
+        assert (said["path"], said["body"]) == (f"/api/v1/pods?n={method}", body.decode())
+        assert header(response, "User-Agent") == [f"kcm/1.2 (linux/amd64) of {method}"]
+        assert header(response, "Content-Type") == (["application/json"] if body else [])
+
+
 def test_credentials_and_impersonation_go_with_every_request(connect: Connect, loopback: Any) -> None:
     config = {
         "credentials": FixedCredential(Credential(authorization="Bearer T")),
@@ -94,6 +113,7 @@ def test_bodies_and_answers_of_megabytes_pass(connect: Connect, loopback: Any) -
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         assert b"Content-Length: 3000000\r\n" in head
+        assert b"Expect" not in head  # a 100 would cost a way there and back
         body = await reader.readexactly(3_000_000)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6000000\r\n\r\n" + body * 2)
         await writer.drain()
