@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("aiohttp", "cryptography", "sqlite3", "prometheus_client", "kubernetes", "yaml", "jwt", "runtime.apiserver")
+HEAVY = (
+    "aiohttp",
+    "cryptography",
+    "sqlite3",
+    "prometheus_client",
+    "kubernetes",
+    "yaml",
+    "jwt",
+    "pycurl",
+    "runtime.apiserver",
+)
 
 
 def imported_with(*modules: str) -> set[str]:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import ssl
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import urlsplit
 
-import aiohttp
-from aiohttp.http import HttpProcessingError
+import pycurl
 
 from runtime.client.api import Response
-from runtime.client.tls import reason
 
 TOO_LATE = "not sent: it may not begin any more"
+# What libcurl puts before the reason.
+BEFORE_REASON = re.compile(r"(SSL certificate problem|SSL certificate OpenSSL verify result|SSL): ")
+CLOSED = frozenset({pycurl.E_GOT_NOTHING, pycurl.E_ABORTED_BY_CALLBACK})
+BROKEN = CLOSED | {pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR}
+NO_HTTP = frozenset({pycurl.E_UNSUPPORTED_PROTOCOL, pycurl.E_FTP_WEIRD_SERVER_REPLY})
+UNTRUSTED = frozenset({pycurl.E_PEER_FAILED_VERIFICATION, pycurl.E_SSL_ISSUER_ERROR})
 
 
-class TooLateError(Exception):
-    """Its permit was over before the request went out."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakdown:
+    """What libcurl says of an attempt that came to no end. errno: the system's, 0 for none. proxy_status: with which a
+    proxy answered CONNECT; 0 for none."""
+
+    code: int
+    text: str = ""
+    errno: int = 0
+    proxy_status: int = 0
 
 
 class Failure(Exception):
@@ -30,45 +43,55 @@ class Failure(Exception):
         return Response(status=0, error=str(self), sent=self.sent)
 
 
-def is_broken(err: BaseException) -> bool:
+def is_broken(breakdown: Breakdown) -> bool:
     """Whether the connection broke under the request: as a kept one does that the server has closed meanwhile."""
-    return isinstance(err, aiohttp.ServerDisconnectedError | ConnectionError) or (
-        isinstance(err, aiohttp.ClientOSError) and not isinstance(err, aiohttp.ClientConnectorError)
-    )
+    return breakdown.code in BROKEN
 
 
-def describe(err: BaseException, *, server: str) -> str:
-    """server: the URL that was asked."""
-    match err:
-        case aiohttp.ClientHttpProxyError():
-            return f"cannot connect to {server}: the proxy returned {err.status} {err.message}"
-        case aiohttp.ClientProxyConnectionError():
-            return f"cannot connect to the proxy {err.host}:{err.port}: {_os_reason(err.os_error)}"
-        case aiohttp.ClientConnectorCertificateError():
-            return f"cannot connect to {server}: {_os_reason(err.certificate_error)}"
-        case aiohttp.ClientConnectorError():
-            return f"cannot connect to {server}: {_os_reason(err.os_error)}"
-        case aiohttp.ConnectionTimeoutError():
-            return f"cannot connect to {server}: timed out"
-        case asyncio.TimeoutError():
-            return f"no response from {server} in time"
-        case aiohttp.ServerDisconnectedError():
-            return f"{server} closed the connection before it responded"
-        case aiohttp.ClientPayloadError():
-            return f"the response of {server} was cut off"
-        case OSError():
-            return f"the connection to {server} broke: {_os_reason(err)}"
-        case HttpProcessingError():
-            return f"{server} does not speak HTTP: {_one_line(err.message)}"
-    return f"{server}: {type(err).__name__}: {_one_line(str(err))}"
+def describe(breakdown: Breakdown, *, server: str, proxy: str, sent: bool, status: int) -> str:
+    """server, proxy: URLs; "" for no proxy. sent: whether the request went out. status: of the head that came; 0 for
+    none."""
+    code = breakdown.code
+    if not sent:
+        return _no_connection(breakdown, server=server, proxy=proxy)
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        return f"no response from {server} in time"
+    if code in NO_HTTP:
+        return f"{server} does not speak HTTP: {_one_line(breakdown.text)}"
+    if code in CLOSED and not status:
+        return f"{server} closed the connection before it responded"
+    if code == pycurl.E_RECV_ERROR and status and not breakdown.errno:
+        return f"{server} does not speak HTTP: {_one_line(breakdown.text)}"
+    if code == pycurl.E_PARTIAL_FILE or (code in CLOSED and status):
+        return f"the response of {server} was cut off"
+    return f"the connection to {server} broke: {_reason(breakdown)}"
 
 
-def _os_reason(err: BaseException) -> str:
-    if isinstance(err, ssl.SSLError):
-        return reason(err)
-    if isinstance(err, OSError) and err.errno and err.errno > 0:
-        return os.strerror(err.errno).lower()
-    return _one_line(str(err)) or type(err).__name__
+def _no_connection(breakdown: Breakdown, *, server: str, proxy: str) -> str:
+    code = breakdown.code
+    if breakdown.proxy_status >= 300:
+        return f"cannot connect to {server}: the proxy returned {_with_phrase(breakdown.proxy_status)}"
+    if proxy and code in (pycurl.E_COULDNT_CONNECT, pycurl.E_COULDNT_RESOLVE_PROXY):
+        return f"cannot connect to the proxy {urlsplit(proxy).netloc.rpartition('@')[2]}: {_reason(breakdown)}"
+    if code == pycurl.E_OPERATION_TIMEDOUT:
+        return f"cannot connect to {server}: timed out"
+    if code in UNTRUSTED:
+        reason = BEFORE_REASON.sub("", _one_line(breakdown.text), count=1)
+        return f"cannot connect to {server}: certificate verify failed: {reason}"
+    return f"cannot connect to {server}: {_reason(breakdown)}"
+
+
+def _with_phrase(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _reason(breakdown: Breakdown) -> str:
+    if breakdown.errno > 0:
+        return os.strerror(breakdown.errno).lower()
+    return _one_line(breakdown.text) or f"libcurl's error {breakdown.code}"
 
 
 def _one_line(text: str) -> str:

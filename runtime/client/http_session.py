@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-import aiohttp
-from aiohttp.http import HttpProcessingError
 
 from runtime.client.api import JSON, Request, Response
 from runtime.client.config import ClientConfig, ConfigError, Credential
-from runtime.client.connections import Attempt, Connections, OpenResponse
+from runtime.client.connections import Attempt, Connections
 from runtime.client.credential_cache import CredentialCache
-from runtime.client.failures import TOO_LATE, Failure, TooLateError, describe, is_broken
-from runtime.client.request_bytes import RequestBytes
+from runtime.client.failures import TOO_LATE, describe, is_broken
+from runtime.client.request_form import RequestForm
 from runtime.client.request_metrics import RequestMetrics
-from runtime.client.retries import is_read, retry_after_seconds
-from runtime.client.tls import TlsContexts
+from runtime.client.retries import is_read
+from runtime.client.tls import TlsFiles
 from runtime.client.watch_stream import LineSplitter
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import Permit
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
-
-TLS_CLOSE = 0.1  # seconds
 
 
 class HttpSession:
@@ -47,130 +43,265 @@ class HttpSession:
         log: FilteringBoundLogger,
     ) -> None:
         """Raises ConfigError when the TLS files are no good."""
-        self._config, self._metrics, self._clock = config, metrics, clock
-        self._credentials = CredentialCache(config.credentials, clock=clock, log=log)
-        self._tls: TlsContexts | None = None
+        self.server, self.proxy, self.metrics, self.clock, self.log = config.server, config.proxy, metrics, clock, log
+        self.credentials = CredentialCache(config.credentials, clock=clock, log=log)
+        self.tls: TlsFiles | None = None
         if config.server.startswith("https://"):
-            self._tls = TlsContexts(config, clock=clock, log=log)
-            self._tls.context(Credential())
-        self._bytes = RequestBytes(config, user_agent_base=user_agent_base)
-        self._connections = Connections(
+            self.tls = TlsFiles(config, log=log)
+            self.tls.material(Credential(), clock.monotonic())
+        self.form = RequestForm(config, user_agent_base=user_agent_base)
+        self.connections = Connections(
             config.server,
             proxy=config.proxy,
-            tls_server_name=config.tls_server_name,
+            tls_server_name=config.tls_server_name if self.tls is not None else "",
             connect_timeout=connect_timeout,
             clock=clock,
         )
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    async def exchange(self, request: Request, *, client: str, permit: Permit) -> Response:
-        """permit: for all of it. Never raises but CancelledError: no response is a Response with status 0."""
-        try:
-            response = await self.open(request, client=client, permit=permit)
-        except Failure as failure:
-            return failure.response()
-        return await self.read(response)
+    def exchange(
+        self, request: Request, *, client: str, permit: Permit, on_end: Callable[[Response], None]
+    ) -> Exchange:
+        """permit: for all of it. on_end: called later, on the loop's thread; no response is a Response with status 0.
 
-    async def follow(
-        self, request: Request, *, client: str, on_lines: Callable[[bytes], None], patience: float
-    ) -> Response:
-        """Hand on a watch's lines until it ends; how it ended, as Stream's on_end has it.
-
-        patience: seconds for the body of a refusal. Raises what on_lines raises.
+        Raises what a request raises that cannot be sent for a fault of its own.
         """
-        try:
-            response = await self.open(request, client=client, permit=request.permit)
-        except Failure as failure:
-            return failure.response()
-        try:
-            if response.status != 200:
-                return await self._refusal(response, patience)
-            splitter, error = LineSplitter(), ""
-            while True:
-                try:
-                    chunk = await response.chunk()
-                except (aiohttp.ClientError, OSError) as err:
-                    error = describe(err, server=self._config.server)
-                    break
-                if not chunk:
-                    break
-                lines = splitter.feed(chunk)
-                if lines:
-                    on_lines(lines)
-        finally:
-            response.close()
-        return Response(status=0 if error else 200, error=with_cut(error, splitter.unfinished))
+        exchange = Exchange(self, request, client=client, permit=permit, on_end=on_end)
+        exchange.begin()
+        return exchange
 
-    async def _refusal(self, response: OpenResponse, patience: float) -> Response:
-        try:
-            return await asyncio.wait_for(self.read(response), patience)
-        except TimeoutError:
-            return Response(status=response.status, error="the response did not come to its end")
+    def follow(
+        self,
+        request: Request,
+        *,
+        client: str,
+        on_lines: Callable[[bytes], None],
+        on_end: Callable[[Response], None],
+        patience: float,
+    ) -> Exchange:
+        """Hand on a watch's lines until it ends, and then how it ended, as Stream's on_end has it.
 
-    async def read(self, response: OpenResponse) -> Response:
-        """The rest of a response."""
-        try:
-            body = await response.read()
-        except (aiohttp.ClientError, OSError) as err:
-            return Response(status=0, error=describe(err, server=self._config.server))
-        headers = response.headers
-        return Response(
-            status=response.status,
-            body=body,
-            content_type=headers.get("Content-Type", JSON),
-            retry_after=retry_after_seconds(headers.get("Retry-After")),
+        patience: seconds for the body of a refusal. Raises as exchange() does.
+        """
+        exchange = Exchange(
+            self, request, client=client, permit=request.permit, on_end=on_end, on_lines=on_lines, patience=patience
         )
+        exchange.begin()
+        return exchange
 
-    async def open(self, request: Request, *, client: str, permit: Permit) -> OpenResponse:
-        """Send the request and receive the response's head. permit: looked at before each attempt.
-
-        A refused credential is replaced once, where there is another. A read whose connection broke is repeated once:
-        the server closes kept connections when it likes. Raises Failure.
-        """
-        may_repeat, may_renew = is_read(request.method), True
-        credential = await self._current_credential(permit)
-        while True:
-            attempt = Attempt()
-            try:
-                response = await self._connections.ask(
-                    self._bytes.of(request, client=client, credential=credential),
-                    tls=self._tls.context(credential) if self._tls is not None else None,
-                    permit=permit,
-                    attempt=attempt,
-                )
-            except TooLateError as err:
-                raise Failure(TOO_LATE, sent=False) from err
-            except (aiohttp.ClientError, HttpProcessingError, OSError) as err:
-                self._metrics.attempted(request.method, 0)
-                if may_repeat and attempt.sent and is_broken(err):
-                    may_repeat = False
-                    self._metrics.retried(request.method, 0)
-                    continue
-                raise Failure(describe(err, server=self._config.server), sent=attempt.sent) from err
-            self._metrics.attempted(request.method, response.status)
-            if response.status == 401 and may_renew:
-                may_renew = False
-                await self.read(response)
-                if await self._credentials.refused(credential):
-                    credential = await self._current_credential(permit)
-                    continue
-            return response
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        await self._connections.close()
-        # aiohttp waits for open connections only; one that was just cut still exchanges its TLS close.
-        await asyncio.sleep(TLS_CLOSE)
+        """End everything; no on_end is called."""
+        for task in self._tasks:
+            task.cancel()
+        self.connections.close()
 
-    async def _current_credential(self, permit: Permit) -> Credential:
+
+class Exchange:
+    """One request and its response, over one attempt or two.
+
+    A refused credential is replaced once, where there is another. A read whose connection broke is repeated once: the
+    server closes kept connections when it likes. Each attempt looks at the permit.
+    """
+
+    __slots__ = (
+        "_attempt",
+        "_client",
+        "_may_renew",
+        "_may_repeat",
+        "_on_end",
+        "_on_lines",
+        "_over",
+        "_patience",
+        "_permit",
+        "_request",
+        "_session",
+        "_splitter",
+    )
+
+    def __init__(
+        self,
+        session: HttpSession,
+        request: Request,
+        *,
+        client: str,
+        permit: Permit,
+        on_end: Callable[[Response], None],
+        on_lines: Callable[[bytes], None] | None = None,
+        patience: float = math.inf,
+    ) -> None:
+        self._session, self._request, self._client, self._permit = session, request, client, permit
+        self._on_end, self._on_lines, self._patience = on_end, on_lines, patience
+        self._splitter = LineSplitter() if on_lines is not None else None
+        self._may_repeat, self._may_renew = is_read(request.method), True
+        self._attempt: Attempt | None = None
+        self._over = False
+
+    def begin(self) -> None:
+        now = self._session.clock.monotonic()
         try:
-            held = self._credentials.held()
-            if held is not None:
-                return held
-            remaining = permit.until - self._clock.monotonic() if permit.until < math.inf else None
-            return await asyncio.wait_for(self._credentials.renewed(), remaining)
+            credential = self._session.credentials.held()
         except ConfigError as err:
-            raise Failure(f"no credentials: {err}", sent=False) from err
-        except TimeoutError as err:
-            raise Failure("no credentials in time", sent=False) from err
+            self._end_soon(_unsent(f"no credentials: {err}"))
+            return
+        if credential is None:
+            self._session.spawn(self._attempt_renewed())
+        else:
+            self._try(credential, now)
+
+    def cut(self) -> None:
+        """End it; on_end is not called, unless it was before."""
+        attempt, self._attempt, self._over = self._attempt, None, True
+        if attempt is not None:
+            self._session.connections.cut(attempt)
+
+    def _try(self, credential: Credential, now: float, *, fresh: bool = False) -> None:
+        session, request = self._session, self._request
+        if self._permit.is_over(now):
+            self._end_soon(_unsent(TOO_LATE))
+            return
+        self._attempt = Attempt(
+            request.method,
+            session.form.url(request),
+            headers=session.form.headers(request, client=self._client, credential=credential),
+            body=request.body,
+            tls=session.tls.material(credential, now) if session.tls is not None else None,
+            permit=self._permit,
+            on_end=partial(self._tried, credential),
+            may_repeat=self._may_repeat,
+            fresh=fresh,
+            on_chunk=self._take_chunk if self._on_lines is not None else None,
+            on_refusal=self._limit_refusal if self._on_lines is not None else None,
+        )
+        session.connections.begin(self._attempt, now)
+
+    def _tried(self, credential: Credential, attempt: Attempt) -> None:
+        session, request = self._session, self._request
+        self._attempt = None  # a cycle would keep both bodies until the collector comes
+        if self._over:
+            return
+        if attempt.error is not None:  # a consumer's, who has the lines that came before
+            self._fail(attempt.error)
+            return
+        breakdown = attempt.breakdown
+        if breakdown is not None and not attempt.sent and attempt.is_asked:
+            self._end(_unsent(TOO_LATE))
+            return
+        if attempt.repeated:
+            self._note_repetition()
+        if self._may_repeat and breakdown is not None and attempt.sent and not attempt.status and is_broken(breakdown):
+            self._note_repetition()
+            self._try_again(credential, fresh=True)
+            return
+        session.metrics.attempted(request.method, attempt.status)
+        if attempt.status == 401 and self._may_renew and breakdown is None:
+            self._may_renew = False
+            session.spawn(self._replace(credential, attempt))
+            return
+        self._end(self._response(attempt))
+
+    def _note_repetition(self) -> None:
+        """There was an attempt without a response, and another one follows, or followed."""
+        self._may_repeat = False
+        self._session.metrics.attempted(self._request.method, 0)
+        self._session.metrics.retried(self._request.method, 0)
+
+    def _try_again(self, credential: Credential, *, fresh: bool = False) -> None:
+        try:
+            self._try(credential, self._session.clock.monotonic(), fresh=fresh)
+        except Exception as err:  # as its first attempt did not
+            self._fail(err)
+
+    async def _attempt_renewed(self) -> None:
+        try:
+            credential = await self._renewed()
+        except ConfigError as err:
+            self._end(_unsent(f"no credentials: {err}"))
+        except TimeoutError:
+            self._end(_unsent("no credentials in time"))
+        else:
+            if not self._over:
+                self._try_again(credential)
+
+    async def _renewed(self) -> Credential:
+        session = self._session
+        remaining = self._permit.until - session.clock.monotonic() if self._permit.until < math.inf else None
+        return await asyncio.wait_for(session.credentials.renewed(), remaining)
+
+    async def _replace(self, credential: Credential, attempt: Attempt) -> None:
+        if not await self._session.credentials.refused(credential):
+            self._end(self._response(attempt))
+        elif not self._over:
+            try:
+                self.begin()
+            except Exception as err:
+                self._fail(err)
+
+    def _take_chunk(self, chunk: bytes) -> None:
+        assert self._on_lines is not None
+        assert self._splitter is not None
+        lines = self._splitter.feed(chunk)
+        if lines:
+            self._on_lines(lines)
+
+    def _limit_refusal(self) -> None:
+        """A watch lasts as long as it likes; why there is none has to be said in time."""
+        if self._patience < math.inf and self._attempt is not None:
+            asyncio.get_running_loop().call_later(self._patience, self._give_up, self._attempt)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        handle = attempt.handle
+        if handle is not None and not self._over:
+            status = handle.status
+            self.cut()
+            self._on_end(Response(status=status, error="the response did not come to its end"))
+
+    def _response(self, attempt: Attempt) -> Response:
+        error = ""
+        if attempt.breakdown is not None:
+            session = self._session
+            error = describe(
+                attempt.breakdown,
+                server=session.server,
+                proxy=session.proxy,
+                sent=attempt.sent,
+                status=attempt.status,
+            )
+        if self._splitter is not None and attempt.status == 200:
+            return Response(status=0 if error else 200, error=with_cut(error, self._splitter.unfinished))
+        if error:
+            return Response(status=0, error=error, sent=attempt.sent)
+        return Response(
+            status=attempt.status,
+            body=attempt.received,
+            content_type=attempt.content_type or JSON,
+            retry_after=attempt.retry_after,
+        )
+
+    def _end(self, response: Response) -> None:
+        if not self._over:
+            self._over = True
+            self._on_end(response)
+
+    def _end_soon(self, response: Response) -> None:
+        asyncio.get_running_loop().call_soon(self._end, response)
+
+    def _fail(self, err: Exception) -> None:
+        what = "watch failed" if self._on_lines is not None else "request failed"
+        self._session.log.error(what, client=self._client, path=self._request.path, exc_info=err)
+        self._end(internal_error(err))
+
+
+def internal_error(err: Exception) -> Response:
+    return Response(status=0, error=f"internal error: {err!r}")
+
+
+def _unsent(why: str) -> Response:
+    return Response(status=0, error=why, sent=False)
 
 
 def with_cut(error: str, unfinished: int) -> str:

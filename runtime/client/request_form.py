@@ -1,12 +1,9 @@
-"""A request as it goes on the wire: request line, headers, body."""
+"""A request as libcurl takes it: its URL and its headers."""
 
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from urllib.parse import quote, unquote, urlsplit
-
-from yarl import URL
+from urllib.parse import quote, urlsplit
 
 from runtime.client.api import Request
 from runtime.client.config import ClientConfig, Credential
@@ -18,46 +15,46 @@ IS_QUOTED_PATH = re.compile(r"[A-Za-z0-9_.\-~/:@!$&'()*+,;=]*").fullmatch
 IS_QUOTED = re.compile(r"[A-Za-z0-9_.\-~]*").fullmatch
 
 
-class RequestBytes:
+class RequestForm:
     """Of requests to one server. user_agent_base: the user agent, but for the client's name."""
 
     def __init__(self, config: ClientConfig, *, user_agent_base: str) -> None:
-        url = URL(config.server)
+        url = urlsplit(config.server)
         self._config, self._user_agent_base = config, user_agent_base
-        self._host = url.host_port_subcomponent or ""
-        self._before = url.raw_path.rstrip("/")  # what every target begins with
-        self._passed_on = bool(config.proxy) and url.scheme == "http"  # by the proxy, which reads it; TLS it tunnels
-        if self._passed_on:
-            self._before = str(url).rstrip("/")
+        port = f":{url.port}" if url.port not in (None, 443 if url.scheme == "https" else 80) else ""
+        self._host = _in_url(url.hostname or "") + port
+        # libcurl takes the name that a certificate must have from the URL, and is told elsewhere whom to ask.
+        named = _in_url(config.tls_server_name) + port if config.tls_server_name else self._host
+        self._before = f"{url.scheme}://{named if url.scheme == 'https' else self._host}"  # what every URL begins with
+        self._before += quote(url.path.rstrip("/"), safe=PATH_SAFE + "%")
         self._credential = Credential()  # the one that the headers below were made for
-        self._headers: dict[tuple[str, str, str], bytes] = {}
+        self._headers: dict[tuple[str, str, str | None], list[bytes]] = {}
 
-    def of(self, request: Request, *, client: str, credential: Credential) -> bytes:
-        """Raises UnicodeEncodeError on what cannot be said in UTF-8, ValueError on a header of more than a line."""
-        body = request.body
+    def url(self, request: Request) -> str:
+        """Raises UnicodeEncodeError on what cannot be said in UTF-8."""
         path, query = request.path, request.query
-        target = self._before + (path if IS_QUOTED_PATH(path) else quote(path, safe=PATH_SAFE))
-        if query:
-            target += "?" + "&".join([f"{_quoted(name)}={_quoted(value)}" for name, value in query.items()])
-        line = f"{request.method} {target or '/'} HTTP/1.1\r\n".encode()
-        headers = self._headers_of(client, request.accept, request.content_type if body else "", credential)
-        if not body and request.method == "GET":
-            return b"%b%b\r\n" % (line, headers)
-        return b"%b%bContent-Length: %d\r\n\r\n%b" % (line, headers, len(body), body)
+        url = self._before + (path if IS_QUOTED_PATH(path) else quote(path, safe=PATH_SAFE))
+        if not query:
+            return url
+        return f"{url}?{'&'.join([f'{_quoted(name)}={_quoted(value)}' for name, value in query.items()])}"
 
-    def _headers_of(self, client: str, accept: str, content_type: str, credential: Credential) -> bytes:
-        """Kept: a client has a handful of them."""
+    def headers(self, request: Request, *, client: str, credential: Credential) -> list[bytes]:
+        """Kept: a client has a handful of them. Raises ValueError on a header of more than a line."""
         if credential is not self._credential:
             self._credential = credential
             self._headers.clear()
-        headers = self._headers.get((client, accept, content_type))
+        content_type = None if request.method == "GET" else request.content_type if request.body else ""
+        headers = self._headers.get((client, request.accept, content_type))
         if headers is None:
-            headers = self._headers[client, accept, content_type] = b"".join(
-                _line(name, value) for name, value in self._fields(client, accept, content_type, credential)
-            )
+            headers = self._headers[client, request.accept, content_type] = [
+                _line(name, value) for name, value in self._fields(client, request.accept, content_type, credential)
+            ]
         return headers
 
-    def _fields(self, client: str, accept: str, content_type: str, credential: Credential) -> list[tuple[str, str]]:
+    def _fields(
+        self, client: str, accept: str, content_type: str | None, credential: Credential
+    ) -> list[tuple[str, str]]:
+        """content_type: None for a request that has no body, "" for one whose body is empty."""
         fields = [
             ("Host", self._host),
             *self._config.impersonation,
@@ -65,13 +62,19 @@ class RequestBytes:
             ("Accept", accept),
             ("Accept-Encoding", "identity"),  # as the real one: a cluster's network is faster than gzip
         ]
-        if content_type:
-            fields.append(("Content-Type", content_type))
+        if content_type is not None:
+            # Without a value libcurl leaves it out: there would be a form, and a wait for a 100 with a large body.
+            fields += [("Content-Type", content_type), ("Expect", "")]
         if credential.authorization:
             fields.append(("Authorization", credential.authorization))
-        if self._passed_on and (authorization := _basic_authorization(self._config.proxy)):
-            fields.append(("Proxy-Authorization", authorization))
         return fields
+
+
+def _in_url(host: str) -> str:
+    """A name or an address."""
+    if ":" in host:
+        return f"[{host}]"
+    return host if host.isascii() else host.encode("idna").decode()
 
 
 def _quoted(text: str) -> str:
@@ -79,16 +82,7 @@ def _quoted(text: str) -> str:
 
 
 def _line(name: str, value: str) -> bytes:
-    line = f"{name}: {value}"
+    line = f"{name}: {value}" if value else f"{name}:"
     if any(end in line for end in "\r\n\0"):
         raise ValueError(f"the header {name} would be more than a line")
-    return f"{line}\r\n".encode()
-
-
-def _basic_authorization(proxy: str) -> str:
-    """The header's value for the user that a proxy's URL names; "" if it names none."""
-    parts = urlsplit(proxy)
-    if parts.username is None:
-        return ""
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return f"Basic {b64encode(pair.encode()).decode()}"
+    return line.encode()

@@ -1,4 +1,4 @@
-"""TLS towards the API server: contexts from PEM in files or in place, made anew when a file changes."""
+"""TLS towards the API server: PEM from files or in place, looked at for changes, and tried out before it is used."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runtime.client.config import ClientConfig, ConfigError, Credential
-from runtime.scheduling.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -20,72 +20,75 @@ LOOK_EVERY = 10.0  # seconds between two looks at the files
 _Stamp = tuple[int, int, int]
 
 
-class TlsContexts:
-    """The context for new connections. One thread's.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsMaterial:
+    """What new connections are made with. All is PEM; b"" for none. authority: b"" for the system's."""
 
-    An open connection keeps the context it was made with. A change of files that makes no good context (the new
+    verify: bool
+    authority: bytes = b""
+    certificate: bytes = b""
+    key: bytes = field(default=b"", repr=False)
+
+
+class TlsFiles:
+    """The material for new connections. One thread's.
+
+    An open connection keeps the material it was made with. A change of files that makes none that is any good (the new
     certificate is there, its key not yet) leaves the old one in use, is logged, and looked at again.
     """
 
-    def __init__(self, config: ClientConfig, *, clock: Clock, log: FilteringBoundLogger) -> None:
-        self._config, self._clock, self._log = config, clock, log
+    def __init__(self, config: ClientConfig, *, log: FilteringBoundLogger) -> None:
+        self._config, self._log = config, log
         materials = (config.ca, config.certificate, config.key)
         self._paths = [pem.path for pem in materials if pem is not None and pem.path]
         self._stamps: list[_Stamp | None] = []
         self._look_at = 0.0
-        self._context: ssl.SSLContext | None = None
+        self._material: TlsMaterial | None = None
         self._credential: Credential | None = None
 
-    def context(self, credential: Credential) -> ssl.SSLContext:
-        """credential: may hold a client certificate, which goes before the configured one.
+    def material(self, credential: Credential, now: float) -> TlsMaterial:
+        """credential: may hold a client certificate, which goes before the configured one. now: by the clock.
 
-        Raises ConfigError when not even the first context can be made.
+        The same object until something changes. Raises ConfigError when not even the first one is any good.
         """
-        now = self._clock.monotonic()
-        if self._context is not None and credential is self._credential and now < self._look_at:
-            return self._context
+        if self._material is not None and credential is self._credential and now < self._look_at:
+            return self._material
         self._look_at = now + LOOK_EVERY
         stamps = [_stamp(path) for path in self._paths]
-        if self._context is None or stamps != self._stamps or _differs(credential, self._credential):
+        if self._material is None or stamps != self._stamps or _differs(credential, self._credential):
             try:
-                self._context = tls_context(self._config, credential)
+                self._material = tls_material(self._config, credential)
             except ConfigError as err:
-                if self._context is None:
+                if self._material is None:
                     raise
                 self._log.warning("TLS files not reloaded", error=str(err))
-                return self._context
+                return self._material
             self._stamps = stamps
         self._credential = credential
-        return self._context
+        return self._material
 
 
-def tls_context(config: ClientConfig, credential: Credential) -> ssl.SSLContext:
+def tls_material(config: ClientConfig, credential: Credential) -> TlsMaterial:
     """Raises ConfigError, naming the field whose PEM is no good."""
-    # Not ssl.create_default_context: from Python 3.13 on it refuses CAs without extensions that many clusters' lack.
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if not config.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif config.ca is None:
-        context.load_default_certs()
-    else:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to try it out: libcurl says less
+    authority = certificate = key = b""
+    if config.verify and config.ca is not None:
+        authority = config.ca.read()
         try:
-            context.load_verify_locations(cadata=config.ca.read().decode("ascii", "replace"))
+            context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
         except ssl.SSLError as err:
             raise ConfigError(f"{config.ca.origin}: no certificate in it: {reason(err)}") from err
     if credential.certificate:
-        _load_pair(context, credential.certificate, credential.key, origin=f"{config.origin}: exec")
+        certificate, key = credential.certificate, credential.key
+        _load_pair(context, certificate, key, origin=f"{config.origin}: exec")
     elif config.certificate is not None and config.key is not None:
-        _load_pair(context, config.certificate.read(), config.key.read(), origin=config.certificate.origin)
-    return context
+        certificate, key = config.certificate.read(), config.key.read()
+        _load_pair(context, certificate, key, origin=config.certificate.origin)
+    return TlsMaterial(verify=config.verify, authority=authority, certificate=certificate, key=key)
 
 
 def reason(err: ssl.SSLError) -> str:
     """OpenSSL's message, without the position in its source."""
-    # An error that Python's own code raises has none of these attributes.
-    if message := getattr(err, "verify_message", ""):
-        return f"certificate verify failed: {message}"
     return (getattr(err, "reason", "") or str(err)).replace("_", " ").lower()
 
 

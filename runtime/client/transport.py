@@ -1,8 +1,9 @@
-"""The Transport over HTTP: one asyncio loop in one daemon thread carries all requests and watches."""
+"""The Transport over HTTP: libcurl, driven by one asyncio loop in one daemon thread, carries all of it."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import replace
@@ -13,7 +14,7 @@ from runtime.client.api import Request, Response
 from runtime.client.config import ClientConfig
 from runtime.client.fair_queue import FairQueue
 from runtime.client.handover import Handover
-from runtime.client.http_session import HttpSession, host_of
+from runtime.client.http_session import Exchange, HttpSession, host_of, internal_error
 from runtime.client.loop_thread import LoopThread
 from runtime.client.request_metrics import RequestMetrics
 from runtime.client.retries import retry_delay
@@ -67,10 +68,11 @@ class HttpTransport:
         self._session: HttpSession | None = None
         self._queue: FairQueue[_Call] = FairQueue(connections)
         self._handover = Handover()
-        self._running: dict[asyncio.Task[None], _Call] = {}
+        self._running: dict[_Call, Exchange | None] = {}
+        self._idle: asyncio.Event | None = None  # while closing: nothing is under way any more
         self._delayed: dict[str, tuple[_Call, Response]] = {}  # by alarm: what is tried again later
         self._delays = 0
-        self._watches: dict[WatchStream, asyncio.Task[None]] = {}
+        self._watches: dict[WatchStream, Exchange] = {}
 
     def start(self) -> None:
         """Raises ConfigError when the TLS files are no good. What was sent before goes out now."""
@@ -133,7 +135,9 @@ class HttpTransport:
         session, self._session = self._session, None  # from here on whatever begins is refused
         self._refuse_waiting()
         if self._running:
-            await asyncio.wait(self._running, timeout=timeout)
+            self._idle = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), timeout)
         self._fail_running()
         if session is not None:
             await session.close()
@@ -151,7 +155,8 @@ class HttpTransport:
 
     def _refuse_waiting(self) -> None:
         """End the watches, and answer what is not under way."""
-        for stream in list(self._watches):
+        for stream, exchange in list(self._watches.items()):
+            exchange.cut()
             self._end_watch(stream, Response(status=0, error=self._closed_because))
         for alarm, (call, response) in list(self._delayed.items()):
             self._clock.cancel(alarm)
@@ -162,58 +167,75 @@ class HttpTransport:
 
     def _fail_running(self) -> None:
         """Answer what is under way, and may have been carried out."""
-        for task, call in list(self._running.items()):
-            task.cancel()
+        for call, exchange in list(self._running.items()):
+            if exchange is not None:
+                exchange.cut()
             self._answer(call, Response(status=0, error=self._closed_because))
+        self._running.clear()
         self._handover.flush()
 
     def _admit(self, call: _Call) -> None:
         if self._session is None:
             self._answer(call, _refusal(self._closed_because))
         elif self._queue.admit(call.client, call):
-            task = asyncio.create_task(self._work(call, self._session))
-            self._running[task] = call
-            task.add_done_callback(self._running.pop)
+            if not self._carry(call, self._session):
+                self._go_on(call.client)
         else:
             remaining = call.permit.until - self._clock.monotonic()
             call.expiry = asyncio.get_running_loop().call_later(remaining, self._answer, call, _refusal(NO_TURN))
 
-    async def _work(self, first: _Call, session: HttpSession) -> None:
-        """Carry this request, and then, in its place, what waited."""
-        task = asyncio.current_task()
-        call: _Call | None = first
-        while call is not None and task is not None:
-            self._running[task] = call
-            try:
-                await self._carry(call, session)
-            except Exception as err:
-                self._log.exception("request failed", client=call.client, path=call.request.path)
-                self._answer(call, Response(status=0, error=f"internal error: {err!r}"))
-            call = self._queue.finished(call.client)
-
-    async def _carry(self, call: _Call, session: HttpSession) -> None:
+    def _carry(self, call: _Call, session: HttpSession) -> bool:
+        """False: it is answered already, and its place free."""
         if call.answered or call.permit.is_over(self._clock.monotonic()):
             self._answer(call, _refusal(NO_TURN))
-            return
-        request = call.request
-        response = await session.exchange(request, client=call.client, permit=call.permit)
+            return False
+        self._running[call] = None
+        try:
+            self._running[call] = session.exchange(
+                call.request, client=call.client, permit=call.permit, on_end=partial(self._settle, call)
+            )
+        except Exception as err:
+            del self._running[call]
+            self._log.exception("request failed", client=call.client, path=call.request.path)
+            self._answer(call, internal_error(err))
+            return False
+        return True
+
+    def _go_on(self, client: str) -> None:
+        """One of this client's is over: another has its place."""
+        call = self._queue.finished(client)
+        while call is not None:
+            if self._session is None:
+                self._answer(call, _refusal(self._closed_because))
+            elif self._carry(call, self._session):
+                return
+            call = self._queue.finished(call.client)
+
+    def _settle(self, call: _Call, response: Response) -> None:
+        """Its exchange is over: so is the request, or it is tried again later."""
+        del self._running[call]
         if call.retries:
-            self._metrics.retried(request.method, response.status)
-        now = self._clock.monotonic()
-        delay = retry_delay(
-            method=request.method,
-            status=response.status,
-            retry_after=response.retry_after,
-            retries=call.retries,
-            remaining=call.permit.until - now,
-        )
+            self._metrics.retried(call.request.method, response.status)
+        delay = None
+        if response.retry_after > 0:
+            now = self._clock.monotonic()
+            delay = retry_delay(
+                method=call.request.method,
+                status=response.status,
+                retry_after=response.retry_after,
+                retries=call.retries,
+                remaining=call.permit.until - now,
+            )
         if delay is None or self._session is None:
             self._answer(call, response)
-            return
-        self._delays += 1
-        alarm = f"http {id(self):x} retry {self._delays}"
-        self._delayed[alarm] = (call, response)
-        self._clock.call_at(alarm, now + delay, partial(self._thread.post, partial(self._retry, alarm)))
+        else:
+            self._delays += 1
+            alarm = f"http {id(self):x} retry {self._delays}"
+            self._delayed[alarm] = (call, response)
+            self._clock.call_at(alarm, now + delay, partial(self._thread.post, partial(self._retry, alarm)))
+        self._go_on(call.client)
+        if self._idle is not None and not self._running:
+            self._idle.set()
 
     def _retry(self, alarm: str) -> None:
         delayed = self._delayed.pop(alarm, None)
@@ -248,22 +270,21 @@ class HttpTransport:
     def _begin_watch(self, stream: WatchStream) -> None:
         if self._session is None:
             self._end_watch(stream, _refusal(self._closed_because))
-        else:
-            task = asyncio.create_task(self._follow(stream, self._session))
-            self._watches[stream] = task
-            task.add_done_callback(lambda _: self._watches.pop(stream))
-
-    async def _follow(self, stream: WatchStream, session: HttpSession) -> None:
+            return
         try:
-            end = await session.follow(
-                stream.request, client=stream.client, on_lines=stream.deliver, patience=self._timeout
+            self._watches[stream] = self._session.follow(
+                stream.request,
+                client=stream.client,
+                on_lines=stream.deliver,
+                on_end=partial(self._end_watch, stream),
+                patience=self._timeout,
             )
         except Exception as err:
             self._log.exception("watch failed", client=stream.client, path=stream.request.path)
-            end = Response(status=0, error=f"internal error: {err!r}")
-        self._end_watch(stream, end)
+            self._end_watch(stream, internal_error(err))
 
     def _end_watch(self, stream: WatchStream, response: Response) -> None:
+        self._watches.pop(stream, None)
         try:
             stream.end(response)
         except Exception:
@@ -274,9 +295,9 @@ class HttpTransport:
         self._thread.post(partial(self._cancel_watch, stream))
 
     def _cancel_watch(self, stream: WatchStream) -> None:
-        task = self._watches.get(stream)
-        if task is not None:
-            task.cancel()
+        exchange = self._watches.pop(stream, None)
+        if exchange is not None:
+            exchange.cut()
 
 
 class _Call:

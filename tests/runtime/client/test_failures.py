@@ -1,49 +1,95 @@
 from __future__ import annotations
 
-import ssl
+import errno
 
-import aiohttp
+import pycurl
 import pytest
 
-from runtime.client.failures import describe, is_broken
+from runtime.client.failures import Breakdown, describe, is_broken
 
 SERVER = "https://api:6443"
 
 
 @pytest.mark.parametrize(
-    ("error", "broken"),
+    ("code", "broken"),
     [
-        (aiohttp.ServerDisconnectedError(), True),
-        (aiohttp.ClientOSError(104, "Connection reset by peer"), True),
-        (aiohttp.ClientConnectionResetError("Cannot write to closing transport"), True),
-        (ConnectionResetError(104, "Connection reset by peer"), True),
-        (BrokenPipeError(32, "Broken pipe"), True),
-        (aiohttp.ConnectionTimeoutError(), False),
-        (aiohttp.SocketTimeoutError(), False),
-        (TimeoutError(), False),
-        (aiohttp.ClientPayloadError(), False),
-        (aiohttp.InvalidURL("x"), False),
+        (pycurl.E_GOT_NOTHING, True),
+        (pycurl.E_RECV_ERROR, True),
+        (pycurl.E_SEND_ERROR, True),
+        (pycurl.E_ABORTED_BY_CALLBACK, True),
+        (pycurl.E_OPERATION_TIMEDOUT, False),
+        (pycurl.E_PARTIAL_FILE, False),
+        (pycurl.E_COULDNT_CONNECT, False),
+        (pycurl.E_FTP_WEIRD_SERVER_REPLY, False),
     ],
 )
-def test_a_broken_connection_is_distinguished_from_a_slow_one(error: Exception, broken: bool) -> None:
-    assert is_broken(error) is broken
+def test_a_broken_connection_is_distinguished_from_a_slow_one(code: int, broken: bool) -> None:
+    assert is_broken(Breakdown(code=code)) is broken
 
 
 @pytest.mark.parametrize(
-    ("error", "text"),
+    ("breakdown", "status", "text"),
     [
-        (aiohttp.ConnectionTimeoutError(), "cannot connect to https://api:6443: timed out"),
-        (TimeoutError(), "no response from https://api:6443 in time"),
-        (aiohttp.ServerDisconnectedError(), "https://api:6443 closed the connection before it responded"),
-        (aiohttp.ClientPayloadError("much\nmore"), "the response of https://api:6443 was cut off"),
-        (aiohttp.ClientOSError(104, "x"), "the connection to https://api:6443 broke: connection reset by peer"),
-        (OSError("no number\nat all"), "the connection to https://api:6443 broke: no number at all"),
+        (Breakdown(code=pycurl.E_OPERATION_TIMEDOUT), 0, "no response from https://api:6443 in time"),
+        (Breakdown(code=pycurl.E_GOT_NOTHING), 0, "https://api:6443 closed the connection before it responded"),
+        (Breakdown(code=pycurl.E_ABORTED_BY_CALLBACK), 0, "https://api:6443 closed the connection before it responded"),
+        (Breakdown(code=pycurl.E_PARTIAL_FILE), 200, "the response of https://api:6443 was cut off"),
         (
-            ssl.SSLError(1, "[SSL: X] odd (_ssl.c:1)"),
-            "the connection to https://api:6443 broke: [ssl: x] odd ( ssl.c:1)",
+            Breakdown(code=pycurl.E_RECV_ERROR, errno=errno.ECONNRESET),
+            0,
+            "the connection to https://api:6443 broke: connection reset by peer",
         ),
-        (aiohttp.ClientError("odd\nthing"), "https://api:6443: ClientError: odd thing"),
+        (
+            Breakdown(code=pycurl.E_SEND_ERROR, text="odd\nthing"),
+            0,
+            "the connection to https://api:6443 broke: odd thing",
+        ),
+        (Breakdown(code=pycurl.E_SEND_ERROR), 0, "the connection to https://api:6443 broke: libcurl's error 55"),
+        (
+            Breakdown(code=pycurl.E_UNSUPPORTED_PROTOCOL, text="Received HTTP/0.9 when not allowed"),
+            0,
+            "https://api:6443 does not speak HTTP: Received HTTP/0.9 when not allowed",
+        ),
     ],
 )
-def test_a_failure_is_one_line_that_names_the_server(error: Exception, text: str) -> None:
-    assert describe(error, server=SERVER) == text
+def test_a_request_that_went_out_has_a_failure_of_one_line_that_names_the_server(
+    breakdown: Breakdown, status: int, text: str
+) -> None:
+    assert describe(breakdown, server=SERVER, proxy="", sent=True, status=status) == text
+
+
+@pytest.mark.parametrize(
+    ("breakdown", "proxy", "text"),
+    [
+        (Breakdown(code=pycurl.E_OPERATION_TIMEDOUT), "", "cannot connect to https://api:6443: timed out"),
+        (
+            Breakdown(code=pycurl.E_COULDNT_CONNECT, errno=errno.ECONNREFUSED),
+            "",
+            "cannot connect to https://api:6443: connection refused",
+        ),
+        (
+            Breakdown(code=pycurl.E_COULDNT_CONNECT, errno=errno.ECONNREFUSED),
+            "http://user:secret@proxy:3128",
+            "cannot connect to the proxy proxy:3128: connection refused",
+        ),
+        (
+            Breakdown(code=pycurl.E_COULDNT_CONNECT, proxy_status=407),
+            "http://proxy:3128",
+            "cannot connect to https://api:6443: the proxy returned 407 Proxy Authentication Required",
+        ),
+        (
+            Breakdown(code=pycurl.E_RECV_ERROR, proxy_status=499),
+            "http://proxy:3128",
+            "cannot connect to https://api:6443: the proxy returned 499",
+        ),
+        (
+            Breakdown(code=pycurl.E_PEER_FAILED_VERIFICATION, text="SSL certificate problem: certificate has expired"),
+            "",
+            "cannot connect to https://api:6443: certificate verify failed: certificate has expired",
+        ),
+    ],
+)
+def test_a_connection_that_did_not_come_about_is_said_with_its_reason(
+    breakdown: Breakdown, proxy: str, text: str
+) -> None:
+    assert describe(breakdown, server=SERVER, proxy=proxy, sent=False, status=0) == text

@@ -65,7 +65,10 @@ def test_a_plugins_certificate_goes_before_the_configured_one(
         ({"verify": False}, ""),
         ({"ca": "right"}, ""),
         ({"ca": "right", "tls_server_name": "kubernetes.default.svc"}, ""),
-        ({"ca": "right", "tls_server_name": "example.com"}, "certificate verify failed: Hostname mismatch"),
+        (
+            {"ca": "right", "tls_server_name": "example.com"},
+            "certificate verify failed: no alternative certificate subject name matches target ",
+        ),
         ({"ca": "other"}, "certificate verify failed: "),
     ],
 )
@@ -88,6 +91,21 @@ def test_a_server_is_trusted_by_its_authority_and_its_name(
         assert "\n" not in response.error
     else:
         assert response.status == 200
+
+
+def test_the_systems_authorities_are_trusted_where_none_is_configured_and_nowhere_else(
+    connect: Connect,
+    loopback: Any,
+    server_tls: ssl.SSLContext,
+    certificates: Certificates,
+    other_certificates: Certificates,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority.certificate))
+    url = loopback.serve(who, tls=server_tls)
+    assert connect(url).ask("GET").status == 200
+    response = connect(url, config={"ca": authority(other_certificates)}).ask("GET")
+    assert response.error.startswith(f"cannot connect to {url}: certificate verify failed: ")
 
 
 def test_https_to_a_plain_server_is_said(connect: Connect, loopback: Any) -> None:

@@ -521,6 +521,7 @@ def test_close_ends_every_connection(connect: Connect, loopback: Any) -> None:
 def test_a_write_is_not_repeated_though_a_new_connection_would_carry_it(
     connect: Connect, loopback: Any, method: str
 ) -> None:
+    """libcurl would: it opens the new connection, and is not let send."""
     server = Script(OK, None, OK)
     url = loopback.serve_raw(server)
     client = connect(url)
@@ -540,7 +541,7 @@ def test_a_proxy_that_is_not_there_is_named(connect: Connect, refusing: str) -> 
 
 
 def test_a_proxy_that_refuses_the_way_to_a_tls_server_is_quoted(connect: Connect, loopback: Any) -> None:
-    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+    refusal = b"HTTP/1.1 407 Who Are You\r\nContent-Length: 0\r\n\r\n"
     client = connect("https://api.invalid", config={"proxy": loopback.serve_raw(Script(refusal))})
     response = client.ask("GET")
     assert response == Response(
