@@ -18,6 +18,7 @@ BEFORE_REASON = re.compile(r"(SSL certificate problem|SSL certificate OpenSSL ve
 CLOSED = frozenset({pycurl.E_GOT_NOTHING, pycurl.E_ABORTED_BY_CALLBACK})
 BROKEN = CLOSED | {pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR}
 NO_HTTP = frozenset({pycurl.E_UNSUPPORTED_PROTOCOL, pycurl.E_FTP_WEIRD_SERVER_REPLY})
+END_OF_TLS = "unexpected eof"  # OpenSSL's words: the connection was closed without TLS's own farewell
 UNTRUSTED = frozenset({pycurl.E_PEER_FAILED_VERIFICATION, pycurl.E_SSL_ISSUER_ERROR})
 
 
@@ -58,12 +59,13 @@ def describe(breakdown: Breakdown, *, server: str, proxy: str, sent: bool, statu
         return f"no response from {server} in time"
     if code in NO_HTTP:
         return f"{server} does not speak HTTP: {_one_line(breakdown.text)}"
-    if code in CLOSED and not status:
+    is_closed = code in CLOSED or END_OF_TLS in breakdown.text
+    if is_closed and not status:
         return f"{server} closed the connection before it responded"
+    if is_closed or code == pycurl.E_PARTIAL_FILE:
+        return f"the response of {server} was cut off"
     if code == pycurl.E_RECV_ERROR and status and not breakdown.errno:
         return f"{server} does not speak HTTP: {_one_line(breakdown.text)}"
-    if code == pycurl.E_PARTIAL_FILE or (code in CLOSED and status):
-        return f"the response of {server} was cut off"
     return f"the connection to {server} broke: {_reason(breakdown)}"
 
 

@@ -114,14 +114,14 @@ def test_a_journal_takes_no_other_files_place_and_nothing_is_started(tmp_path: P
 
 
 def test_a_run_outlives_its_journal_and_says_that_it_ended(tmp_path: Path) -> None:
-    """The limit on a file's size stands for a full disk: the kernel refuses the write."""
+    """The limit on a file's size stands for a full disk: the kernel refuses the write. It is more than is logged."""
     journal, directory = tmp_path / "journal", tmp_path / "kcm"
     flags = (f"--embedded-dir={directory}", f"--journal={journal}", "--apply=examples/redis-deployment.yml")
     manager = run_kcm(tmp_path / "output", *flags)
     with ending(manager.program):
         # Of the manager alone: the processes of its cluster have been started by then.
         until(lambda: journal.exists(), "the journal has begun", why=manager.program.text)
-        most = journal.stat().st_size + 4096
+        most = journal.stat().st_size + 32 * 1024
         resource.prlimit(manager.program.process.pid, resource.RLIMIT_FSIZE, (most, most))
         until(
             lambda: "journal is not whole, the work goes on" in manager.program.text(),

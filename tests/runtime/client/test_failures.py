@@ -8,6 +8,7 @@ import pytest
 from runtime.client.failures import Breakdown, describe, is_broken
 
 SERVER = "https://api:6443"
+EOF = "OpenSSL SSL_read: OpenSSL/3.6.5: error:0A000126:SSL routines::unexpected eof while reading, errno 0"
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,12 @@ def test_a_broken_connection_is_distinguished_from_a_slow_one(code: int, broken:
         (Breakdown(code=pycurl.E_GOT_NOTHING), 0, "https://api:6443 closed the connection before it responded"),
         (Breakdown(code=pycurl.E_ABORTED_BY_CALLBACK), 0, "https://api:6443 closed the connection before it responded"),
         (Breakdown(code=pycurl.E_PARTIAL_FILE), 200, "the response of https://api:6443 was cut off"),
+        (Breakdown(code=pycurl.E_RECV_ERROR, text=EOF), 200, "the response of https://api:6443 was cut off"),
+        (
+            Breakdown(code=pycurl.E_RECV_ERROR, text=EOF),
+            0,
+            "https://api:6443 closed the connection before it responded",
+        ),
         (
             Breakdown(code=pycurl.E_RECV_ERROR, errno=errno.ECONNRESET),
             0,
