@@ -144,12 +144,6 @@ def controller_of(obj: Mapping[str, Any]) -> OwnerRef | None:
     return None
 
 
-def further_owners_of(obj: Mapping[str, Any]) -> list[str]:
-    """The uids of the owners that are not its controller."""
-    references: Sequence[Any] = metadata(obj).get("ownerReferences") or ()
-    return [reference.get("uid", "") for reference in references if not reference.get("controller")]
-
-
 def owner_reference(owner: Mapping[str, Any], *, api_version: str, kind: str) -> Object:
     """A controller owner reference to owner, as upstream's NewControllerRef builds it.
 

@@ -219,7 +219,7 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
         lease_timeout=election.request_timeout if election is not None else 0.0,
     )
     now, tenure = assembly.clock.monotonic(), Tenure()
-    own = _own_limits(specs)
+    own = _own_limits(specs, assembly.options)
     clients = dict.fromkeys([*(_client(spec) for spec in specs if spec.name in enabled), *own])
     buckets = {client: _bucket(own.get(client, NO_OWN), limits, now) for client in clients}
     assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
@@ -249,14 +249,14 @@ NO_OWN: tuple[float | None, int | None] = (None, None)
 
 def _bucket(own: tuple[float | None, int | None], limits: DispatchLimits, now: float) -> TokenBucket:
     qps, burst = own
-    return TokenBucket(qps=limits.qps if qps is None else qps, burst=limits.burst if burst is None else burst, now=now)
+    return TokenBucket(qps=qps or limits.qps, burst=burst or limits.burst, now=now)
 
 
-def _own_limits(specs: Iterable[ControllerSpec]) -> dict[str, tuple[float | None, int | None]]:
+def _own_limits(specs: Iterable[ControllerSpec], options: Options) -> dict[str, tuple[float | None, int | None]]:
     """By client, the qps and burst that specs name. Raises ValueError if two name different ones for one client."""
     own: dict[str, tuple[float | None, int | None]] = {}
     for spec in specs:
-        said = (spec.qps, spec.burst)
+        said = (_value(spec.qps, options), _value(spec.burst, options))
         if said != NO_OWN and own.setdefault(_client(spec), said) != said:
             raise ValueError(f"{spec.name} and another controller give different rate limits to {_client(spec)}")
     return own

@@ -48,6 +48,7 @@ class LocalCluster:
         zones: int = 1,
         port: int = 0,
         quiet: bool = True,
+        collect_garbage: bool = True,
         log: FilteringBoundLogger | None = None,
     ) -> Self:
         """A cluster in this directory, which is made if it is not there; what it held before, it holds again.
@@ -55,6 +56,8 @@ class LocalCluster:
         Returns once the API server serves. nodes: how many hollow ones, which run pods in appearance and come when they
         come; zones: over how many zones they are dealt. port: 0 is that of the last time if it is free, else any.
         quiet: the processes log to standard error only what goes wrong. log: as ControllerSystem has it.
+        collect_garbage: the API server deletes what has lost its owners itself; False where a garbage collector runs,
+        as among BUILT_IN, and for a cluster where nobody does.
 
         The processes end with this one, however it ends; nodes that end by themselves are started again.
         Raises LaunchError, as for a directory that another process uses, or that others own or can write.
@@ -62,7 +65,9 @@ class LocalCluster:
         if nodes < 0 or zones < 1 or not 0 <= port <= MOST_PORT:
             raise ValueError(f"nodes is 0 or more, zones 1 or more, port 0 to {MOST_PORT}: {nodes}, {zones}, {port}")
         place = Path(directory).expanduser().resolve()
-        one = start_local_cluster(place, port=port, nodes=nodes, zones=zones, quiet=quiet)
+        one = start_local_cluster(
+            place, port=port, nodes=nodes, zones=zones, quiet=quiet, collect_garbage=collect_garbage
+        )
         if one.nodes is None:
             return cls(one.server, None)
         clock = SystemClock()
@@ -137,12 +142,21 @@ def start_local_cluster(
     log_format: str = "text",
     quiet: bool = False,
     patience: float = 0.0,
+    collect_garbage: bool = True,
 ) -> LocalCluster:
     """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
 
     log_format: "text" or "json"; quiet: no information. patience: seconds for another server to leave the directory.
+    collect_garbage: see LocalCluster.start.
     """
-    server = launch(directory, port=port, log_format=log_format, quiet=quiet, patience=patience)
+    server = launch(
+        directory,
+        port=port,
+        log_format=log_format,
+        quiet=quiet,
+        patience=patience,
+        collect_garbage=collect_garbage,
+    )
     fleet = None
     if nodes > 0:
         told = [f"--kubeconfig={server.kubeconfig}", f"--context={CONTEXT}", f"--nodes={nodes}", f"--zones={zones}"]

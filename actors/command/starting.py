@@ -14,9 +14,10 @@ from actors.app.local_cluster import LocalCluster, start_local_cluster
 from actors.app.system import ControllerSystem
 from actors.command.greeting import LiveLine
 from actors.controllers.built_in import BUILT_IN
+from actors.controllers.objects import garbage_collector
 from actors.engine.elector import Election
 from actors.options import Options
-from actors.reconciliation.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec, runs
 from runtime.calls.calling import Calls
 from runtime.calls.threads import ThreadedCalls
 from runtime.client.in_cluster import is_in_cluster
@@ -108,6 +109,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         log_format=options.logging.format,
         quiet=launch.quiet,
         patience=ORPHANED,
+        collect_garbage=not runs(garbage_collector.SPEC.name, BUILT_IN, options),
     )
     closing.callback(local.stop)
     return local

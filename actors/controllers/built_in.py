@@ -17,6 +17,7 @@ from __future__ import annotations
 from actors.controllers.cloud import cloud_node_lifecycle, node_route
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from actors.controllers.objects import garbage_collector
 from actors.controllers.workloads import deployment, replicaset, replicationcontroller
 from actors.reconciliation.specs import ControllerSpec
 
@@ -26,6 +27,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     endpointslice_mirroring.SPEC,
     replicationcontroller.SPEC,
     pod_garbage_collector.SPEC,
+    garbage_collector.SPEC,
     deployment.SPEC,
     replicaset.SPEC,
     ttl.SPEC,

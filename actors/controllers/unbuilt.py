@@ -159,18 +159,6 @@ class EphemeralVolumeOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GarbageCollectorOptions(ControllerOptions):
-    configz_block = "GarbageCollectorController"
-
-    enabled: bool = flag(
-        True, "Delete what has lost its owners.", name="enable-garbage-collector", config="EnableGarbageCollector"
-    )
-    concurrent_syncs: int = flag(
-        20, "Objects looked at at once.", name="concurrent-gc-syncs", config="ConcurrentGCSyncs"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HorizontalPodAutoscalerOptions(ControllerOptions):
     configz_block = "HPAController"
 
@@ -461,9 +449,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
     UnbuiltController(name="resourcequota-controller", aliases=("resourcequota",), options=ResourceQuotaOptions),
     UnbuiltController(name="namespace-controller", aliases=("namespace",), options=NamespaceOptions),
     UnbuiltController(name="serviceaccount-controller", aliases=("serviceaccount",), options=ServiceAccountOptions),
-    UnbuiltController(
-        name="garbage-collector-controller", aliases=("garbagecollector",), options=GarbageCollectorOptions
-    ),
     UnbuiltController(
         name="daemonset-controller",
         aliases=("daemonset",),

@@ -18,8 +18,9 @@ from runtime.tables.overlay import Tables
 class Discovered(Generic[K_co]):
     """A watch of every resource that `select` picks of those that are served and can be watched.
 
-    to, interest: as in Watch, but `to` is first given the resource. queue: the name of the queue that the keys go to;
-    "": the first. metadata_only: tables hold metadata alone, unless a controller needs whole objects.
+    to, interest: as in Watch, but `to` is first given the resource; of several interests a change meets one.
+    queue: the name of the queue that the keys go to; "": the first. metadata_only: tables hold metadata alone, unless a
+    controller needs whole objects.
 
     A resource that the spec names otherwise, as one that it watches or reads, is not among these.
 
@@ -31,12 +32,14 @@ class Discovered(Generic[K_co]):
 
     select: Callable[[ServedResource], bool]
     to: Callable[[Resource, Change, Tables], Iterable[K_co]]
-    interest: Interest = EVERYTHING
+    interest: Interest | tuple[Interest, ...] = EVERYTHING
     queue: str = ""
     metadata_only: bool = True
 
-    def watch(self, resource: Resource) -> Watch[K_co]:
-        return Watch(resource, to=partial(self.to, resource), interest=self.interest)
+    def watches(self, resource: Resource) -> tuple[Watch[K_co], ...]:
+        """One for each interest."""
+        interests = (self.interest,) if isinstance(self.interest, Interest) else self.interest
+        return tuple(Watch(resource, to=partial(self.to, resource), interest=one) for one in interests)
 
 
 def wanted_tables(

@@ -25,6 +25,8 @@ from protocols.objects import Object, finalizers_of, is_deleting, key_of, resour
 from protocols.resources import M, Resource
 from runtime.tables.overlay import Lister
 
+KUBERNETES = frozenset({"foregroundDeletion", "orphan"})  # without a domain
+
 
 @step
 def ensure_finalizer(lister: Lister[M], obj: Mapping[str, Any] | M, name: str) -> Step[M]:
@@ -75,6 +77,8 @@ def _check(name: str) -> None:
     """The server refuses a name without a domain, but for those of Kubernetes itself; here its author sees the line."""
     if not isinstance(name, str):
         raise TypeError(f"a finalizer is text, not {name!r}")
+    if name in KUBERNETES:
+        return
     domain, slash, rest = name.partition("/")
     if not (domain and slash and rest) or "/" in rest:
         raise ValueError(f"a finalizer is like example.com/name, not {name!r}")

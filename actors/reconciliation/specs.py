@@ -234,8 +234,8 @@ class ControllerSpec:
     resync: seconds after which it enqueues everything again; None for --min-resync-period and up to twice that.
     client: the API client in whose name and rate limit it writes; component: the source of its events; each is the
     controller's name where left empty.
-    qps, burst: the rate limit of its client; None: those of --kube-api-qps and --kube-api-burst. Controllers of one
-    client have one limit.
+    qps, burst: the rate limit of its client, as numbers or functions of the options; None: those of --kube-api-qps and
+    --kube-api-burst. Controllers of one client have one limit.
     calls: of functions outside (`call`) at a time; None: as many as the system makes, 16 in threads and 128 async ones.
     sources: what wakes its keys from outside.
     never_blocks: its code waits for nothing and is at home on any thread; so its actor shares one with others. Where it
@@ -257,8 +257,8 @@ class ControllerSpec:
     resync: float | Callable[[Options], float | None] = _by_default
     aliases: tuple[str, ...] = ()
     client: str = ""
-    qps: float | None = None
-    burst: int | None = None
+    qps: float | Callable[[Options], float] | None = None
+    burst: int | Callable[[Options], int] | None = None
     component: str = ""
     on_by_default: bool = True
     options: type[ControllerOptions] | None = None
@@ -290,7 +290,7 @@ class ControllerSpec:
         for what, given in several.items():
             _refuse_single(f"{what} of {self.name}", given)
         _refuse_uncallable(self.name, build=self.build, enabled_if=self.enabled_if)
-        if self.qps == 0 or (self.burst is not None and self.burst < 1):
+        if self.qps == 0 or (isinstance(self.burst, int) and self.burst < 1):
             raise ValueError(f"{self.name}: qps is not 0 and burst at least 1, got {self.qps!r} and {self.burst!r}")
         if not callable(self.resync) and not isinstance(self.resync, int | float):
             raise TypeError(f"{self.name}: resync is a number, or a function of the options, not {self.resync!r}")
@@ -335,6 +335,11 @@ def switched_on(specs: Iterable[ControllerSpec], options: Options) -> tuple[Cont
     """Those that --controllers names; one whose `enabled_if` says no is among them and does not run all the same."""
     chosen = options.generic.controllers
     return tuple(spec for spec in specs if is_enabled(spec.name, chosen, on_by_default=spec.on_by_default))
+
+
+def runs(name: str, specs: Iterable[ControllerSpec], options: Options) -> bool:
+    """Whether the controller of this name is among those that run."""
+    return any(spec.name == name and spec.enabled_if(options) for spec in switched_on(specs, options))
 
 
 def _refuse_single(what: str, given: object) -> None:

@@ -19,12 +19,13 @@ import orjson
 
 from actors.app.system import ControllerSystem
 from actors.controllers.built_in import BUILT_IN
+from actors.controllers.objects import garbage_collector
 from actors.engine.elector import Election
 from actors.hollow.nodes import LEASE_INTERVAL
 from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from actors.reconciliation.actor_names import MANAGER
-from actors.reconciliation.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec, runs
 from actors.simulation.calendar import Calendar
 from actors.simulation.processes import Observer, Processes, Running
 from protocols.messages.lifecycle import Describe, Drain
@@ -56,7 +57,8 @@ class SimulatedCluster:
 
     log: as ControllerSystem has it. faults: what goes wrong, see runtime/faults/vocabulary.py. traced: keep a trace of
     what happens. cloud: what managers with --cloud-provider find. Calls of what is outside take
-    `self.calls.latency` virtual seconds. outside: where a setting puts what stands in for it; see Setting.
+    `self.calls.latency` virtual seconds. collect_garbage: until a manager has a garbage collector, the server stands in
+    for it. outside: where a setting puts what stands in for it; see Setting.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class SimulatedCluster:
         faults: Sequence[Fault] = (),
         traced: bool = False,
         cloud: CloudProvider | None = None,
+        collect_garbage: bool = True,
     ) -> None:
         log = log if log is not None else standard_log("kcm")
         self.world = World(log=log, seed=seed)
@@ -75,6 +78,7 @@ class SimulatedCluster:
         self.disk = SimulatedDisk()
         self.trace = Trace() if traced else None
         self._ids = random.Random(seed)
+        self._collect_garbage = collect_garbage
         self.network = SimulatedNetwork(
             self._new_server(), clock=self.clock, random=random.Random(seed), latency=latency
         )
@@ -122,12 +126,15 @@ class SimulatedCluster:
     ) -> ControllerSystem:
         """Start a manager; a second one of the same cluster needs an election, as in life.
 
+        One that has the garbage collector is left what there is to collect, from now on.
         Its process is called "manager", the next one "manager-2". keep: when it ends by itself, as after a lost lease
         or by its watchdog, it is started again, as a kubelet would; `processes` then has the new one.
         """
-        return self._processes.start(
-            "manager", tuple(controllers), options=options, election=election, seed=self._seed, keep=keep
-        )
+        specs = tuple(controllers)
+        if self._collect_garbage and runs(garbage_collector.SPEC.name, specs, options or Options()):
+            self._collect_garbage = False
+            self.server.leave_garbage()
+        return self._processes.start("manager", specs, options=options, election=election, seed=self._seed, keep=keep)
 
     def hollow_nodes(self, *, nodes: int = 3, zones: int = 2, heartbeats: bool = True) -> ControllerSystem:
         """Nodes that run pods, and a scheduler: a system of their own, as in life.
@@ -179,6 +186,7 @@ class SimulatedCluster:
         return ApiServer(
             store=self.disk,
             clock=self.clock,
+            collect_garbage=self._collect_garbage,
             uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
         )

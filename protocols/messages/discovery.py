@@ -46,11 +46,12 @@ class ResourcesDiscovered:
     """All resources that there are. Discovery → manager, whenever that changes.
 
     stalled: by group version, or "/api" or "/apis", why it could not be discovered; of these, `resources` has what was
-    known before.
+    known before. others: what is served besides: further versions, and what cannot be watched.
     """
 
     resources: tuple[ServedResource, ...]
     stalled: dict[str, str]
+    others: tuple[ServedResource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ class TablesChanged:
     """All tables of discovered resources that there are for a controller. Manager → controller, whenever that changes.
 
     resources: those that its spec selects. metadata_only: the Resource.ids among them whose tables hold metadata only.
+    served: everything that the server serves, in all versions, those that it prefers first.
     """
 
     resources: tuple[ServedResource, ...]
     metadata_only: tuple[str, ...] = ()
+    served: tuple[ServedResource, ...] = ()

@@ -31,6 +31,8 @@ class Interest:
     having: (derived fact, its values) pairs; each fact has one of its values.
     finalizers: the object has at least one of these.
     indexed: (index of the table, value) pairs; the object is found under at least one of them.
+    owners: its owner references differ, in whom they name or in whether they block the owner's deletion; also met by
+    ADDED and DELETED.
 
     What is said of an object holds if it holds before or after the change, so that leaving a state concerns the same
     watches as entering it. An object that was deleted and made anew between two looks meets types and changed.
@@ -42,6 +44,7 @@ class Interest:
     having: tuple[tuple[str, tuple[Fact, ...]], ...] = ()
     finalizers: tuple[str, ...] = ()
     indexed: tuple[tuple[str, str], ...] = ()
+    owners: bool = False
 
     def __post_init__(self) -> None:
         """Raises TypeError on ("x") for ("x",), which would be met by each letter."""

@@ -68,11 +68,13 @@ class ApiServer:
         uid: Callable[[], str] | None = None,
         suffix: Callable[[], str] = random_suffix,
         collect_garbage: bool = True,
+        empty_namespaces: bool = True,
     ) -> None:
         """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
         default.
 
-        collect_garbage: stand in for the garbage collector and the namespace controller, see stand_ins/.
+        collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
+        stand_ins/.
         """
         self.registry = Registry(resources)
         self._cache = WatchCache(store.revision())
@@ -89,7 +91,9 @@ class ApiServer:
         self._expiry = Expiry(self._cluster)
         self._reactions: list[Reaction] = [CustomResources(self._cluster, self._cache), self._expiry]
         if collect_garbage:
-            self._reactions += [GarbageCollector(self._cluster), NamespaceCleanup(self._cluster)]
+            self._reactions.append(GarbageCollector(self._cluster))
+        if empty_namespaces:
+            self._reactions.append(NamespaceCleanup(self._cluster))
         self._kubernetes_service: KubernetesService | None = None
         self._transact(partial(create_first_namespaces, self._cluster))
 
@@ -97,6 +101,10 @@ class ApiServer:
     def revision(self) -> int:
         """The newest resourceVersion."""
         return self._state.revision
+
+    def leave_garbage(self) -> None:
+        """A garbage collector runs from now on: the stand-in steps back."""
+        self._reactions = [one for one in self._reactions if not isinstance(one, GarbageCollector)]
 
     def reached_at(self, host: str, port: int) -> None:
         """Publish this address as Service default/kubernetes, from now on. host: an IPv4 address."""

@@ -7,6 +7,11 @@ from typing import Any, NamedTuple
 from protocols.objects import Key, Object, OwnerRef, controller_of, make_key, metadata
 from protocols.versions import parse_version
 
+OWNER = "owner"
+FURTHER_OWNER = "further owner"  # uids of owners that are not the controller
+UNBLOCKED_OWNER = "unblocked owner"  # uids of owners whose deletion in the foreground does not wait for the object
+OWNERSHIP = frozenset({OWNER, FURTHER_OWNER, UNBLOCKED_OWNER})
+
 
 class Entry:
     """Immutable but for the cached decoded form.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from protocols.messages.watching import ORPHANS, EventType, Interest
-from runtime.tables.entry import Entry
+from runtime.tables.entry import OWNERSHIP, Entry
 
 _ABSENT = object()
 
@@ -63,6 +63,17 @@ class Transition:
         after = getattr(self.entry.facts, fact, _ABSENT)
         return after is _ABSENT or (before is not after and before != after)
 
+    def owners_changed(self) -> bool:
+        """Whom it names as owners, or whose deletion it blocks."""
+        before, after = self.previous, self.entry
+        if self.type != EventType.MODIFIED or before is None or self.remade:
+            return True
+        if before.values is after.values or before.values == after.values:
+            return False
+        return [one for one in before.values if one[0] in OWNERSHIP] != [
+            one for one in after.values if one[0] in OWNERSHIP
+        ]
+
     def fact_values(self, fact: str) -> tuple[Any, ...]:
         """After and before the change."""
         after = getattr(self.entry.facts, fact, None)
@@ -92,6 +103,8 @@ def _tests(interest: Interest) -> dict[str, Test]:
         tests["having"] = lambda change: all(
             any(value in values for value in change.fact_values(fact)) for fact, values in interest.having
         )
+    if interest.owners:
+        tests["owners"] = Transition.owners_changed
     if interest.changed:
         tests["changed"] = lambda change: change.renewed or any(map(change.has_changed, interest.changed))
     if interest.types:
@@ -177,7 +190,7 @@ class InterestIndex:
                     self._by_changed.setdefault(fact, []).append(rule)
             case _:
                 self._others.append(rule)
-        if first not in ("having", "types"):
+        if first not in ("having", "owners", "types"):
             tests.pop(first, None)
         rule.rest = tuple(tests.values())
 

@@ -10,7 +10,7 @@ from protocols.objects import Key, Object, split_key
 from protocols.resources import Resource
 from runtime.tables.entry import Unreadable
 from runtime.tables.selection import WHOLE
-from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, Entry, owner_value
+from runtime.tables.table import FURTHER_OWNER, NAMESPACE, OWNER, UNBLOCKED_OWNER, Entry, owner_value
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -103,6 +103,10 @@ class Lister(Generic[M]):
     def dependent_entries(self, uid: str) -> list[Entry]:
         """The entries of objects with an owner reference to this uid, as controller or not."""
         return self.entries_owned_by(uid) + self._overlay.indexed(FURTHER_OWNER, uid)
+
+    def blocks(self, entry: Entry, uid: str) -> bool:
+        """Whether the deletion of its owner with this uid in the foreground waits for it (blockOwnerDeletion)."""
+        return (UNBLOCKED_OWNER, uid) not in entry.values
 
     def orphan_entries(self, namespace: str) -> list[Entry]:
         return self._overlay.indexed(OWNER, owner_value(namespace=namespace, controller=None))

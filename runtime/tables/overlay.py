@@ -258,7 +258,8 @@ class Tables:
         self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # those that were asked for
         self._static = frozenset(tables)
         self._discovers = discovers
-        self._arrived: set[str] = set()
+        self._arrived: dict[str, Lister] = {}
+        self._by_kind: dict[tuple[str, str], Lister] = {}  # of discovered resources that can be read, by group and kind
 
     def __getitem__(self, resource: Resource[M]) -> Lister[M]:
         """The lister of this resource: of models, if the resource names one, else of maps.
@@ -302,6 +303,25 @@ class Tables:
         """The resources that were found by discovery and can be read."""
         return tuple(lister.resource for resource_id, lister in self._listers.items() if resource_id in self._arrived)
 
+    def arriving(self) -> tuple[Resource, ...]:
+        """The resources that were found by discovery and cannot be read yet."""
+        there = (one for one in self._listers.items() if one[0] not in self._static and one[0] not in self._arrived)
+        return tuple(lister.resource for _, lister in there)
+
+    def of_kind(self, api_version: str, kind: str) -> Lister | None:
+        """The discovered resource that an owner reference names, whatever the version; None where none can be read."""
+        return self._by_kind.get((api_version.rpartition("/")[0], kind))
+
+    def dependents(self, uid: str) -> list[tuple[Lister, Entry]]:
+        """Objects with an owner reference to this uid, of all discovered resources that can be read."""
+        found: list[tuple[Lister, Entry]] = []
+        for lister in self._arrived.values():
+            found.extend((lister, entry) for entry in lister.dependent_entries(uid))
+        return found
+
+    def has_dependents(self, uid: str) -> bool:
+        return any(lister.dependent_entries(uid) for lister in self._arrived.values())
+
     def overlay(self, resource_id: str) -> AnyOverlay | None:
         return self._overlays.get(resource_id)
 
@@ -327,12 +347,15 @@ class Tables:
 
     def arrived(self, resource_id: str) -> None:
         """It is synced, and shows what was written under the controller's name before."""
-        self._arrived.add(resource_id)
+        lister = self._arrived[resource_id] = self._listers[resource_id]
+        self._by_kind[lister.resource.group, lister.resource.kind] = lister
 
     def remove(self, resource_id: str) -> None:
         """Raises ValueError for a static one."""
         if resource_id in self._static:
             raise ValueError(f"the table of {resource_id} is static")
         self._overlays.pop(resource_id, None)
-        self._listers.pop(resource_id, None)
-        self._arrived.discard(resource_id)
+        lister = self._listers.pop(resource_id, None)
+        self._arrived.pop(resource_id, None)
+        if lister is not None and self._by_kind.get(of := (lister.resource.group, lister.resource.kind)) is lister:
+            del self._by_kind[of]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from protocols.objects import (
@@ -20,12 +20,11 @@ from protocols.objects import (
     controller_of,
     decode_object,
     finalizers_of,
-    further_owners_of,
 )
 from protocols.resources import Resource
 from protocols.versions import parse_version
 from runtime.tables.audience import Audience
-from runtime.tables.entry import Entry, Unreadable
+from runtime.tables.entry import FURTHER_OWNER, OWNER, UNBLOCKED_OWNER, Entry, Unreadable
 from runtime.tables.selection import WHOLE, Selection
 
 __all__ = [
@@ -34,6 +33,7 @@ __all__ = [
     "IN_DOUBT",
     "NAMESPACE",
     "OWNER",
+    "UNBLOCKED_OWNER",
     "Entry",
     "IndexValues",
     "StaleWriterError",
@@ -48,6 +48,17 @@ IndexValues = Callable[[Object], Iterable[str]]
 def owner_value(*, namespace: str, controller: OwnerRef | None) -> str:
     """The OWNER index's value: the controller's uid, or one value a namespace for objects without a controller."""
     return controller.uid if controller is not None else f"orphans of {namespace}"
+
+
+def _further_ownership(references: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """(index, uid) of owners that are not the controller, and of those that are not blocked by the object."""
+    blocked = {one.get("uid", "") for one in references if one.get("blockOwnerDeletion")}
+    for one in references:
+        uid = one.get("uid", "")
+        if not one.get("controller"):
+            yield FURTHER_OWNER, uid
+        if uid not in blocked:
+            yield UNBLOCKED_OWNER, uid
 
 
 class _State:
@@ -108,9 +119,8 @@ class _State:
                     del self.indexes[value]
 
 
-NAMESPACE, OWNER = "namespace", "owner"
-FURTHER_OWNER = "further owner"  # uids of owners that are not the controller
-BUILT_IN_INDEXES = (NAMESPACE, OWNER, FURTHER_OWNER)
+NAMESPACE = "namespace"
+BUILT_IN_INDEXES = (NAMESPACE, OWNER, FURTHER_OWNER, UNBLOCKED_OWNER)
 IN_DOUBT = "?"
 
 
@@ -254,8 +264,8 @@ class Table:
             controller = controller_of(obj)
             if controller is not None:
                 controller = self._shared(controller)
-            if controller is None or len(references) > 1:
-                values = [(FURTHER_OWNER, uid) for uid in further_owners_of(obj)]
+            if controller is None or len(references) > 1 or not references[0].get("blockOwnerDeletion"):
+                values = list(_further_ownership(references))
         values.append((OWNER, owner_value(namespace=namespace, controller=controller)))
         if namespace:
             values.append((NAMESPACE, namespace))

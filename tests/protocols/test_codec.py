@@ -154,6 +154,7 @@ def messages_of(message_type: type) -> st.SearchStrategy[Any]:
 def sample_of(message_type: type) -> Any:
     """One message of the type, with something in every field, those with a default too."""
     plain = {str: "s", bytes: b"b", bool: True, int: 7, float: 1.5, OwnerRef: OwnerRef("v1", "Pod", "p", "u")}
+    thing = discovery.ServedResource(group="g", version="v1", plural="things", kind="Thing", namespaced=True)
     structured = {
         "commands": (commands.Get("v1/pods", "n/p"),),
         "outcome": outcomes.Done(b"{}"),
@@ -162,9 +163,7 @@ def sample_of(message_type: type) -> Any:
         "interests": (watching.Interest(changed=("node",)),),
         "events": (watching.WatchEvent("ADDED", "v1/pods", "n/p", "u", "5", b"{}"),),
         "matches": (1,),
-        "resources": (
-            discovery.ServedResource(group="g", version="v1", plural="things", kind="Thing", namespaced=True),
-        ),
+        **dict.fromkeys(("resources", "others", "served"), (thing,)),
         "stalled": {"g/v1": "broken"},
         **dict.fromkeys(("verbs", "metadata_only", "depends_on"), ("s",)),
         "having": (("phase", ("Failed", None)),),

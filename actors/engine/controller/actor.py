@@ -86,7 +86,8 @@ class Controller(Actor):
         functions: where the dispatcher finds what is to be called. calls: the way outside, None without one.
         """
         super().__init__(context)
-        self._settings, self._static, self._all_tables = settings, tables, all_tables or {}
+        self._settings, self._static = settings, tables
+        self._all_tables = all_tables if all_tables is not None else {}  # an empty one is filled later
         self._build, self._vitals = build, vitals
         self._in_hand = in_hand if in_hand is not None else InHand()
         self._held_back = held_back if held_back is not None else HeldBack()

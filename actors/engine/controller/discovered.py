@@ -80,7 +80,7 @@ class DiscoveredTables:
         self._known[resource.id] = (one, table)
         self._arriving[resource.id] = (table.epoch, self._clock.monotonic())
         self._tables.add(table)
-        self._keys.add_route((self._discovers.watch(resource), self._queue))
+        self._keys.add_routes([(watch, self._queue) for watch in self._discovers.watches(resource)])
         self._subscribe(resource.id)
         self._log.info("discovered resource is watched", resource=resource.name, metadata_only=table.metadata_only)
 

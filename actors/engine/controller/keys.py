@@ -97,9 +97,9 @@ class Keys:
                 overlay.table if overlay is not None else None,
             )
 
-    def add_route(self, route: Route) -> None:
-        """The only one of a discovered resource."""
-        self._routes[route[0].resource.id] = _Routes([route], None)
+    def add_routes(self, routes: Sequence[Route]) -> None:
+        """All those of one discovered resource."""
+        self._routes[routes[0][0].resource.id] = _Routes(routes, None)
 
     def remove_routes(self, resource_id: str) -> None:
         """A discovered resource is gone: enqueue what its objects concern, as if they had been DELETED."""

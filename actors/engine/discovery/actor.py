@@ -1,6 +1,6 @@
 """Discovery: finds out which resources the API server serves, and sends them to the manager when they change.
 
-Takes DiscoveryAnswer from its transport, Discover, Wake. Sends ResourcesDiscovered to the manager.
+Takes DiscoveryAnswer from its transport, Discover, Restarted, Wake. Sends ResourcesDiscovered to the manager.
 
 It asks every PERIOD seconds, for all groups at once where the server has aggregated discovery, else group version by
 group version. A period, and no watch of CustomResourceDefinitions and APIServices: it finds whatever comes and goes,
@@ -16,7 +16,7 @@ from actors.engine.discovery.documents import ACCEPT
 from actors.engine.discovery.survey import ROOTS, Knowledge, Survey
 from actors.engine.vitals import DiscoveryVitals, StalledDiscovery
 from protocols.messages.discovery import Discover, DiscoveryAnswer, ResourcesDiscovered
-from protocols.messages.lifecycle import Wake
+from protocols.messages.lifecycle import Restarted, Wake
 from runtime.client.api import Request, Response, Transport
 from runtime.system.actor import Actor, Context
 from runtime.system.vitals import Vitals
@@ -57,6 +57,8 @@ class Discovery(Actor):
                     self._send(self._known)
             case Wake():
                 self._look_at_the_time()
+            case Restarted():
+                pass  # the manager asks again by itself
             case _:
                 super().receive(message)
 
@@ -112,7 +114,7 @@ class Discovery(Actor):
         self.wake_at(max(now, self._began + PERIOD))
 
     def _send(self, known: Knowledge) -> None:
-        found = ResourcesDiscovered(known.resources, dict(known.stalled))
+        found = ResourcesDiscovered(known.resources, dict(known.stalled), known.others)
         if found != self._sent:
             self._sent = found
             self.tell(self._audience, found)

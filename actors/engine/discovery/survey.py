@@ -30,7 +30,14 @@ class Knowledge(NamedTuple):
 
     @property
     def resources(self) -> tuple[ServedResource, ...]:
+        """Those that can be watched, each once."""
         return preferred(self.group_versions, self.described)
+
+    @property
+    def others(self) -> tuple[ServedResource, ...]:
+        """In further versions, or not to be watched."""
+        found = set(self.resources)
+        return tuple(one for version in self.group_versions for one in self.described[version] if one not in found)
 
 
 class Survey:

@@ -21,6 +21,7 @@ class DiscoveredInformers:
         self._manager, self._plan, self._steering, self._children = manager, plan, steering, children
         self._discovery: DiscoveryPlan = plan.discovery
         self._served: tuple[ServedResource, ...] | None = None  # None: not known yet
+        self._everything: tuple[ServedResource, ...] = ()
         self._sent: dict[str, TablesChanged] = {}  # by controller
 
     def take_over(self, now: float) -> None:
@@ -44,6 +45,7 @@ class DiscoveredInformers:
 
     def found(self, discovered: ResourcesDiscovered, now: float) -> None:
         self._served = discovered.resources
+        self._everything = (*discovered.resources, *discovered.others)
         self._follow(now)
 
     def introduce(self, controller: str) -> None:
@@ -90,7 +92,8 @@ class DiscoveredInformers:
         own = self._plan.controllers[controller].resources
         selected = tuple(one for one in self._served if discovers.select(one) and one.resource.id not in own)
         partial = {resource_id for resource_id, one in self._discovery.informers.items() if one.metadata_only}
-        message = TablesChanged(selected, tuple(one.resource.id for one in selected if one.resource.id in partial))
+        in_part = tuple(one.resource.id for one in selected if one.resource.id in partial)
+        message = TablesChanged(selected, in_part, self._everything)
         if self._sent.get(controller) != message:
             self._sent[controller] = message
             self._manager.tell(controller_name(controller), message)

@@ -6,12 +6,13 @@ import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.service_setting import SERVICES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
-    {setting.name: setting for setting in (USUAL, NODES_TOO, SERVICES_TOO)}
+    {setting.name: setting for setting in (USUAL, NODES_TOO, SERVICES_TOO, GARBAGE_TOO)}
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.garbage import COLLECTOR
 from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted
 from protocols.messages.commands import Delete
 from protocols.objects import Object, controller_of, decode_object, metadata
@@ -55,7 +56,7 @@ def _observed(obj: Object) -> int:
 
 
 class OnlyEmptyReplicaSetsGo:
-    """A controller deletes a ReplicaSet only if that costs no pod."""
+    """A controller deletes a ReplicaSet only if that costs no pod; but for the garbage collector, after its owner."""
 
     name = "only empty ReplicaSets are deleted"
 
@@ -63,7 +64,7 @@ class OnlyEmptyReplicaSetsGo:
         self._cluster = cluster
 
     def observe(self, observation: Observation, fail: Fail) -> None:
-        if not isinstance(observation, Submitted):
+        if not isinstance(observation, Submitted) or observation.submit.sender == COLLECTOR:
             return
         for command in observation.submit.commands:
             if isinstance(command, Delete) and command.resource == REPLICASETS.id:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.scenario import NAMESPACE, Action
 from protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of
@@ -57,13 +59,19 @@ def unless_gone(action: Action, resource: Resource, key: Key) -> Action:
 
 
 def replace(at: float, resource: Resource, key: Key, other: Object) -> Action:
-    """The object is deleted, and another one created under its name."""
+    """The object is deleted, and another one created under its name once it is gone."""
+    begun: WeakSet[SimulatedCluster] = WeakSet()
 
     def do(cluster: SimulatedCluster) -> bool:
         there = cluster.get(resource, key)
-        if there is None or is_deleting(there):
-            return False
-        cluster.delete(resource, key)
+        if cluster not in begun:
+            if there is None or is_deleting(there):
+                return False
+            cluster.delete(resource, key)
+            begun.add(cluster)
+            there = cluster.get(resource, key)
+        if there is not None:
+            return False  # it waits for its dependents to be orphaned
         cluster.create(resource, other)
         return True
 

@@ -9,6 +9,7 @@ from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route
 from actors.simulation.trials.hollow import kubelet, nodes, scheduler
 from actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from actors.simulation.trials.objects import garbage_collector
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads import deployment, replicaset, replicationcontroller
 
@@ -30,6 +31,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             taint_eviction,
             cloud_node_lifecycle,
             node_route,
+            garbage_collector,
             nodes,
             kubelet,
             scheduler,

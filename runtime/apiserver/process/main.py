@@ -76,6 +76,7 @@ class Arguments:
     until_stdin_closes: bool
     quiet: bool
     patience: float
+    collect_garbage: bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -104,6 +105,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input does")
     parser.add_argument("--patience", type=float, default=0.0, help="seconds for another to leave the directory")
+    parser.add_argument("--leave-garbage", action="store_true", help="to a garbage collector that runs as a controller")
     parsed = parser.parse_args(argv)
     return Arguments(
         directory=parsed.dir,
@@ -112,6 +114,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
         until_stdin_closes=parsed.until_stdin_closes,
         quiet=parsed.quiet,
         patience=parsed.patience,
+        collect_garbage=not parsed.leave_garbage,
     )
 
 
@@ -137,7 +140,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     lost: asyncio.Future[StoreLostError] = asyncio.get_running_loop().create_future()
     store = _open_store(directory / STORE, ending, lost)
     try:
-        api = ApiServer(store=store, clock=clock)
+        api = ApiServer(store=store, clock=clock, collect_garbage=arguments.collect_garbage)
         front = _front(api, token, clock=clock, log=log)
         connections = BoundedConnections(_bounds(raise_limit()), log=log)
         server, tls = front.server(connections), _tls(certificates)

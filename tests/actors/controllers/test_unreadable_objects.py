@@ -128,6 +128,7 @@ def test_a_replica_set_deletes_no_pod_while_one_of_its_own_cannot_be_read(cluste
     cluster.run_for(5.0)
     key = pods_of(cluster)[0]
     spoiled.spoil(key)
+    cluster.run_for(1.0)
     cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 1}})
     cluster.run_for(60.0)
     assert len(pods_of(cluster)) == 3, "it may have failed: then two would be too many to delete"

@@ -31,6 +31,7 @@ def entry(
     ready: bool = False,
     finalizers: tuple[str, ...] = (),
     facts: bool = True,
+    further: tuple[tuple[str, str], ...] = (),
 ) -> Entry:
     return Entry(
         key="d/a",
@@ -39,7 +40,7 @@ def entry(
         raw=b"{}",
         controller=OwnerRef("apps/v1", owner, "owner", f"uid-{owner}") if owner else None,
         facts=Facts(node, ready) if facts else None,
-        values=(("node", node), ("namespace", "d")),
+        values=(("node", node), ("namespace", "d"), *further),
         finalizers=finalizers,
     )
 
@@ -72,6 +73,13 @@ PLAIN = entry()
         (Interest(changed=("node",)), (MODIFIED, entry(uid="other"), PLAIN), True),
         (Interest(changed=("no fact",)), (MODIFIED, entry(), PLAIN), True),
         (Interest(changed=("node",)), (MODIFIED, entry(facts=False), entry(facts=False)), True),
+        (Interest(owners=True), (ADDED, PLAIN, None), True),
+        (Interest(owners=True), (DELETED, PLAIN, PLAIN), True),
+        (Interest(owners=True), (MODIFIED, entry(node="n1"), PLAIN), False),
+        (Interest(owners=True), (MODIFIED, entry(uid="other"), PLAIN), True),
+        (Interest(owners=True), (MODIFIED, entry(further=(("further owner", "u1"),)), PLAIN), True),
+        (Interest(owners=True), (MODIFIED, PLAIN, entry(further=(("unblocked owner", "u1"),))), True),
+        (Interest(owners=True, types=(MODIFIED,)), (ADDED, PLAIN, None), False),
         (Interest(having=(("node", ("n1", "n2")),)), (ADDED, entry(node="n2"), None), True),
         (Interest(having=(("node", ("n1", "n2")),)), (MODIFIED, entry(node="n3"), entry(node="n1")), True),
         (Interest(having=(("node", ("n1", "n2")),)), (ADDED, entry(node="n3"), None), False),

@@ -116,7 +116,7 @@ def test_a_pod_on_a_node_is_given_its_grace_when_its_owner_goes(api: Api) -> Non
 
 
 def test_a_cluster_with_a_garbage_collector_of_its_own_is_left_to_it(make_api: type[Any]) -> None:
-    api = make_api(collect_garbage=False)
+    api = make_api(collect_garbage=False, empty_namespaces=False)
     replicaset = api.create("replicasets", api.replicaset("rs")).obj
     api.create("pods", api.owned(api.pod(), replicaset))
     api.delete("replicasets", "rs", {"propagationPolicy": "Background"})

@@ -8,7 +8,7 @@ from tests.runtime.apiserver.conftest import Api
 
 
 def test_a_controller_can_finish_a_namespace(make_api: type[Any]) -> None:
-    api = make_api(collect_garbage=False)
+    api = make_api(empty_namespaces=False)
     api.create("namespaces", {"metadata": {"name": "team"}})
     api.delete("namespaces", "team")
     namespace = api.get("namespaces", "team").obj

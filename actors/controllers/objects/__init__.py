@@ -1,0 +1,1 @@
+"""Controllers of whatever objects there are, custom ones included."""

@@ -1,0 +1,9 @@
+"""garbage-collector-controller: deletes what has lost its owners, and does what an owner's deletion asks for.
+
+Read reconciler.py first. items: what a key names, and which changes concern which. ownership: what an object's owner
+references come to. absent: the owners that are known not to exist.
+"""
+
+from actors.controllers.objects.garbage_collector.spec import SPEC
+
+__all__ = ["SPEC"]

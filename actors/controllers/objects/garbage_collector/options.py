@@ -1,0 +1,20 @@
+"""Flags of the garbage collector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.options import ControllerOptions
+from runtime.flags.declaration import flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GarbageCollectorOptions(ControllerOptions):
+    configz_block = "GarbageCollectorController"
+
+    enabled: bool = flag(
+        True, "Delete what has lost its owners.", name="enable-garbage-collector", config="EnableGarbageCollector"
+    )
+    concurrent_syncs: int = flag(
+        20, "Objects looked at at once.", name="concurrent-gc-syncs", config="ConcurrentGCSyncs"
+    )

@@ -1,0 +1,46 @@
+"""How the garbage collector presents itself to the system, and what it counts."""
+
+from __future__ import annotations
+
+from actors.controllers.objects.garbage_collector.items import INTERESTS, concerned, is_collected
+from actors.controllers.objects.garbage_collector.options import GarbageCollectorOptions
+from actors.controllers.objects.garbage_collector.reconciler import DELETE_QUEUE, ORPHAN_QUEUE, GarbageCollector
+from actors.options import Options
+from actors.reconciliation.discovered import Discovered
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
+from runtime.metrics.registry import Family
+
+PERIOD = 30.0  # seconds between two looks at which resources can be watched
+SYNC_ERRORS = Family(
+    name="garbagecollector_controller_resources_sync_error_total",
+    kind="counter",
+    help="Number of garbage collector resources sync errors",
+)
+
+
+def _workers(options: Options) -> int:
+    return options[GarbageCollectorOptions].concurrent_syncs
+
+
+def _build(context: ControllerContext) -> GarbageCollector:
+    errors = context.metrics.counter(SYNC_ERRORS)
+    return GarbageCollector(tables=context.tables, clock=context.clock, log=context.log, failed=errors.inc)
+
+
+SPEC = ControllerSpec(
+    name="garbage-collector-controller",
+    aliases=("garbagecollector",),
+    client="generic-garbage-collector",
+    qps=lambda options: 2 * options.client_limits.qps,
+    component="garbage-collector-controller",
+    queues=(
+        Queue(DELETE_QUEUE, reconcile=GarbageCollector.attempt_to_delete, concurrency=_workers, terminal=()),
+        Queue(ORPHAN_QUEUE, reconcile=GarbageCollector.attempt_to_orphan, concurrency=_workers, terminal=()),
+    ),
+    passes=(Pass("resources", every=PERIOD, run=GarbageCollector.look_at_resources),),
+    discovers=Discovered(select=is_collected, to=concerned, interest=INTERESTS),
+    build=_build,
+    enabled_if=lambda options: options[GarbageCollectorOptions].enabled,
+    needs="--enable-garbage-collector",
+    options=GarbageCollectorOptions,
+)

@@ -1,0 +1,78 @@
+"""What the garbage collector may delete, by what the server holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Fail, Observation, Submitted, shown
+from protocols.messages.commands import Delete
+from protocols.objects import (
+    Key,
+    Object,
+    decode_object,
+    finalizers_of,
+    is_deleting,
+    make_key,
+    metadata,
+    split_key,
+    uid_of,
+)
+from protocols.resources import Resource
+
+COLLECTOR = controller_name("garbage-collector-controller")
+FOREGROUND = "foregroundDeletion"
+
+
+def owner_of(cluster: SimulatedCluster, key: Key, reference: Mapping[str, Any]) -> Object | None:
+    """The object that an owner reference names, {} if its kind is not served; None if it is gone, or another."""
+    served = cluster.server.registry.of_kind(reference["apiVersion"], reference["kind"])
+    if served is None:
+        return {}
+    resource = Resource(
+        group=served.group, version=served.version, plural=served.plural, kind=served.kind, namespaced=served.namespaced
+    )
+    if served.namespaced and not split_key(key)[0]:
+        return {}
+    found = cluster.get(resource, make_key(split_key(key)[0] if served.namespaced else "", reference["name"]))
+    return found if found is not None and uid_of(found) == reference["uid"] else None
+
+
+def references_of(obj: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from metadata(obj).get("ownerReferences") or ()
+
+
+def waits_for_dependents(owner: Object) -> bool:
+    return is_deleting(owner) and FOREGROUND in finalizers_of(owner)
+
+
+class OnlyOrphansAreCollected:
+    """The garbage collector deletes nothing that has an owner which stays, as far as it can see the object's owners."""
+
+    name = "garbage has no owner"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Submitted(_, system, submit) if submit.sender == COLLECTOR:
+                for command in submit.commands:
+                    if isinstance(command, Delete):
+                        entry = shown(system, command.resource, command.key)
+                        if entry is None or entry.uid != command.uid:
+                            continue
+                        if command.resource_version not in (None, str(entry.resource_version)):
+                            continue  # the server refuses it, or knows it better than the table
+                        self._look(command, decode_object(entry.raw), fail)
+
+    def _look(self, command: Delete, obj: Object, fail: Fail) -> None:
+        if not any(references_of(obj)):
+            fail(f"{command.resource} {command.key} is collected, and never had an owner")
+        for reference in references_of(obj):
+            owner = owner_of(self._cluster, command.key, reference)
+            if owner is not None and not waits_for_dependents(owner):
+                whose = f"{reference['kind']} {reference['name']}"
+                fail(f"{command.resource} {command.key} is collected, and its owner {whose} is there")

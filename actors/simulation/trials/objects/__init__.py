@@ -1,0 +1,1 @@
+"""Trials of controllers of whatever objects there are."""

@@ -1,0 +1,110 @@
+"""The trial of the garbage collector: families of ConfigMaps, beside what workloads own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.garbage import OnlyOrphansAreCollected, owner_of, references_of
+from actors.simulation.trials.actions import delete
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, finalizers_of, is_deleting, key_of, make_key, name_of, uid_of
+from protocols.resources import DEPLOYMENTS, LEASES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
+
+CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
+FAMILY = "family-"  # begins the names of what this trial makes
+POLICIES = ("Background", "Background", "Foreground", "Foreground", "Orphan")
+WAITED_FOR = frozenset({"foregroundDeletion", "orphan"})
+LOOKED_AT = (CONFIGMAPS, PODS, REPLICASETS)
+STRANGER = "00000000-0000-4000-8000-000000000000"  # the uid of nobody
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """Families of three generations are made, and lose an owner; some of their members were never wanted."""
+    chance = scenario.chance("garbage collector actions")
+    for number in range(chance.choice((0, 1, 1, 2, 3))):
+        yield from _family(scenario, chance, f"{FAMILY}{number}")
+
+
+def _family(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
+    """An owner, children of which one may have another owner as well, and grandchildren. The owner goes."""
+    born, gone = scenario.times(chance, 2)
+    yield made(born, name)
+    yield made(born, f"{name}-other")
+    for child in range(chance.randint(1, 3)):
+        of = [name, f"{name}-other"] if chance.random() < 0.3 else [name]
+        yield made(born, f"{name}-child-{child}", owners=of, blocks=chance.random() < 0.7)
+        if chance.random() < 0.6:
+            yield made(
+                born, f"{name}-grandchild-{child}", owners=[f"{name}-child-{child}"], blocks=chance.random() < 0.7
+            )
+    if chance.random() < 0.3:
+        yield made(born, f"{name}-stillborn", strangers=[name])
+    policy = chance.choice(POLICIES)
+    yield delete(gone, CONFIGMAPS, make_key(NAMESPACE, name), policy=policy)
+    if policy == "Background" and chance.random() < 0.5:  # it is gone at once, so that no later action is held up
+        yield made(gone, name)  # another one of its name, to whom nobody belongs
+
+
+def made(
+    at: float, name: str, *, owners: Sequence[str] = (), blocks: bool = True, strangers: Sequence[str] = ()
+) -> Action:
+    """A ConfigMap, once its owners are there, and another one of its name is gone. strangers: names of owners that have
+    gone before.
+    """
+
+    def do(cluster: SimulatedCluster) -> bool:
+        found = [cluster.get(CONFIGMAPS, make_key(NAMESPACE, owner)) for owner in owners]
+        if None in found or cluster.get(CONFIGMAPS, make_key(NAMESPACE, name)) is not None:
+            return False
+        uids = [*((owner, uid_of(one)) for owner, one in zip(owners, found, strict=True) if one is not None)]
+        uids += [(stranger, STRANGER) for stranger in strangers]
+        references = [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid, "blockOwnerDeletion": blocks}
+            for owner, uid in uids
+        ]
+        cluster.create(CONFIGMAPS, {"metadata": {"name": name, "ownerReferences": references}})
+        return True
+
+    whose = f" of {', '.join([*owners, *strangers])}" if owners or strangers else ""
+    return Action(at, f"create ConfigMap {name}{whose}", do)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for resource in LOOKED_AT:
+        for obj in cluster.shown(resource):
+            what = f"{resource.kind} {name_of(obj)}"
+            if is_deleting(obj):
+                if WAITED_FOR.intersection(finalizers_of(obj)):
+                    yield f"{what} waits for what becomes of its dependents"
+                continue
+            for reference in references_of(obj):
+                if owner_of(cluster, key_of(obj), reference) is None:
+                    yield f"{what} names {reference['name']} as its owner, which is gone"
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """Who is left of each family, and who owns them. A child that is left to nobody may be too young to be spared."""
+    return {f"ConfigMap {name_of(one)}": _owners(one) for one in cluster.list(CONFIGMAPS, NAMESPACE) if _counts(one)}
+
+
+def _counts(obj: Object) -> bool:
+    name = name_of(obj)
+    return name.startswith(FAMILY) and ("child" not in name or bool(_owners(obj)))
+
+
+def _owners(obj: Object) -> list[str]:
+    return sorted(one["name"] for one in references_of(obj))
+
+
+TRIAL = Trial(
+    controller="garbage-collector-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (OnlyOrphansAreCollected(cluster),),
+    deletes=(CONFIGMAPS, PODS, REPLICASETS, DEPLOYMENTS, REPLICATION_CONTROLLERS, LEASES),
+)
