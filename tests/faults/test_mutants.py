@@ -28,6 +28,7 @@ FIRST = {
     "ReplicaSets with pods are cleaned up as history": 4,
     "a node that is not shown is gone": 5,
     "an eviction outlives its taint": 6,
+    "an owner that the cache does not show counts as gone": 3,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 

@@ -40,6 +40,7 @@ SPEC = ControllerSpec(
     passes=(Pass("resources", every=PERIOD, run=GarbageCollector.look_at_resources),),
     discovers=Discovered(select=is_collected, to=concerned, interest=INTERESTS),
     build=_build,
+    never_blocks=True,
     enabled_if=lambda options: options[GarbageCollectorOptions].enabled,
     needs="--enable-garbage-collector",
     options=GarbageCollectorOptions,

@@ -1,0 +1,45 @@
+"""Mutants of the garbage collector."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import actors.controllers.objects.garbage_collector.items as items
+from actors.controllers.objects.garbage_collector.items import Item
+from actors.controllers.objects.garbage_collector.reconciler import GarbageCollector
+from actors.reconciliation import Reconciliation
+from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
+from tests.faults.mutants.mutant import Mutant
+
+
+def cache_says_who_is_absent() -> Any:
+    """An owner that no table shows is taken for gone, though its watch may only be late."""
+
+    def trusting(self: GarbageCollector, item: Item) -> Reconciliation:
+        self._absent.add(item, elsewhere=False)
+        yield from self._look_again_at(self._tables.dependents(item.uid))
+        return None
+
+    return patch.object(GarbageCollector, "_look_for", trusting)
+
+
+def deletions_of_owners_are_missed() -> Any:
+    """What an owner leaves behind is looked at only when it changes itself."""
+    return patch.object(items, "_gone", lambda *_: iter(()))
+
+
+GARBAGE = (
+    Mutant(
+        name="an owner that the cache does not show counts as gone",
+        source="a collector that never asks the server",
+        mutation=cache_says_who_is_absent,
+        setting=GARBAGE_TOO,
+    ),
+    Mutant(
+        name="nobody looks at the dependents of an owner that has gone",
+        source="a watch whose deletions are lost",
+        mutation=deletions_of_owners_are_missed,
+        setting=GARBAGE_TOO,
+    ),
+)
