@@ -177,3 +177,12 @@ def test_a_creation_that_arrives_after_its_outcome_is_no_decision_any_more() -> 
         "command-delayed 4.08..37.43 rate=0.3 seconds=20 process=manager*"
     )
     assert check(10000262, parse_faults(plan), setting=USUAL).violations == []
+
+
+def test_who_watches_a_server_that_is_behind_writes_a_last_status_after_all_has_settled() -> None:
+    """A false alarm: the rollout ended in time, and its end was seen 20 s later."""
+    plan = (
+        "list-stale 51.46..78.66 seconds=20 process=manager*; server-away 62.99..72.17; "
+        "answer-lost 52.74..78.04 rate=0.5 seconds=0.5 process=manager* resource=routes"
+    )
+    assert check(11060199, parse_faults(plan), setting=NODES_TOO).violations == []

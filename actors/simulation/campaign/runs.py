@@ -224,7 +224,9 @@ class _Run:
     def _stay(self) -> None:
         cluster, checker = self.cluster, self._checker
         late = STALLED if SILENT & {fault.kind for fault in self._plan} else LATE
-        rest = max(self._setting.faults + late - cluster.clock.monotonic(), LOOK)
+        # Who watches a server that is behind has not seen yet what settled it, and may have a last status to write.
+        behind = max((fault.seconds for fault in self._plan if fault.kind is FaultKind.LIST_STALE), default=0.0)
+        rest = max(self._setting.faults + late - cluster.clock.monotonic(), behind + LOOK)
         if cluster.run_until(self._has_failed, within=rest):
             return
         self._quiet.on = True
