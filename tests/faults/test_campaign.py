@@ -15,6 +15,7 @@ import pytest
 
 from actors.simulation.campaign.checking import check
 from actors.simulation.campaign.many import run_campaign
+from actors.simulation.campaign.named import SETTINGS
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
@@ -27,7 +28,8 @@ PARTS = 12
 @pytest.mark.timeout(60 + SEEDS * 5)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
-    ("setting", "seeds"), [(USUAL, SEEDS), (NODES_TOO, SEEDS // 10)], ids=[USUAL.name, NODES_TOO.name]
+    ("setting", "seeds"),
+    [pytest.param(one, SEEDS if one is USUAL else SEEDS // 10, id=one.name) for one in SETTINGS.values()],
 )
 def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: int, part: int) -> None:
     run_campaign(setting, range(part, seeds, PARTS)).must_hold()
