@@ -453,40 +453,35 @@ def _socket_of(descriptor: int) -> Iterator[socket.socket]:
 
 def _set_tls(curl: pycurl.Curl, tls: TlsMaterial, *, proxied: bool) -> None:
     """The same towards a proxy, as Go has it."""
-    curl.setopt(pycurl.SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
-    curl.setopt(pycurl.SSL_VERIFYPEER, tls.verify)
-    curl.setopt(pycurl.SSL_VERIFYHOST, 2 if tls.verify else 0)
+    _set_side(curl, tls, "")
+    if proxied:
+        _set_side(curl, tls, "PROXY_")
+
+
+def _set_side(curl: pycurl.Curl, tls: TlsMaterial, prefix: str) -> None:
+    """prefix: of the names of libcurl's options; "" for those of the server's side."""
+
+    def option(name: str) -> int:
+        found: int = getattr(pycurl, prefix + name)
+        return found
+
+    curl.setopt(option("SSLVERSION"), pycurl.SSLVERSION_TLSv1_2)
+    curl.setopt(option("SSL_VERIFYPEER"), tls.verify)
+    curl.setopt(option("SSL_VERIFYHOST"), 2 if tls.verify else 0)
     # libcurl trusts a directory of authorities that it found by itself, in addition to what it is given.
-    curl.unsetopt(pycurl.CAPATH)
-    curl.unsetopt(pycurl.CAINFO)
-    found = ssl.get_default_verify_paths()
+    curl.unsetopt(option("CAPATH"))
+    curl.unsetopt(option("CAINFO"))
     if tls.authority:
-        curl.setopt(pycurl.CAINFO_BLOB, tls.authority)
+        curl.setopt(option("CAINFO_BLOB"), tls.authority)
     else:
+        found = ssl.get_default_verify_paths()
         if found.cafile:
-            curl.setopt(pycurl.CAINFO, found.cafile)
+            curl.setopt(option("CAINFO"), found.cafile)
         if found.capath:
-            curl.setopt(pycurl.CAPATH, found.capath)
+            curl.setopt(option("CAPATH"), found.capath)
     if tls.certificate:
-        curl.setopt(pycurl.SSLCERT_BLOB, tls.certificate)
-        curl.setopt(pycurl.SSLKEY_BLOB, tls.key)
-    if not proxied:
-        return
-    curl.setopt(pycurl.PROXY_SSLVERSION, pycurl.SSLVERSION_TLSv1_2)
-    curl.setopt(pycurl.PROXY_SSL_VERIFYPEER, tls.verify)
-    curl.setopt(pycurl.PROXY_SSL_VERIFYHOST, 2 if tls.verify else 0)
-    curl.unsetopt(pycurl.PROXY_CAPATH)
-    curl.unsetopt(pycurl.PROXY_CAINFO)
-    if tls.authority:
-        curl.setopt(pycurl.PROXY_CAINFO_BLOB, tls.authority)
-    else:
-        if found.cafile:
-            curl.setopt(pycurl.PROXY_CAINFO, found.cafile)
-        if found.capath:
-            curl.setopt(pycurl.PROXY_CAPATH, found.capath)
-    if tls.certificate:
-        curl.setopt(pycurl.PROXY_SSLCERT_BLOB, tls.certificate)
-        curl.setopt(pycurl.PROXY_SSLKEY_BLOB, tls.key)
+        curl.setopt(option("SSLCERT_BLOB"), tls.certificate)
+        curl.setopt(option("SSLKEY_BLOB"), tls.key)
 
 
 def _with_port(proxy: str) -> str:
