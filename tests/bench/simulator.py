@@ -5,11 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from actors.controllers.cloud import cloud_node_lifecycle, node_route
+from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from actors.controllers.workloads import deployment, replicaset, replicationcontroller
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.workloads.actions import workload
 from protocols.resources import DEPLOYMENTS
 from runtime.logs.standard_log import quiet_log
 
+# Always the same ones, so that figures of different days can be compared.
+CONTROLLERS = tuple(
+    module.SPEC
+    for module in (
+        replicationcontroller,
+        pod_garbage_collector,
+        deployment,
+        replicaset,
+        ttl,
+        node_ipam,
+        node_lifecycle,
+        taint_eviction,
+        cloud_node_lifecycle,
+        node_route,
+    )
+)
 ROLL_EVERY = 60.0  # virtual seconds
 ROLLS = 20
 
@@ -18,7 +37,7 @@ def simulated_seconds() -> dict[str, float]:
     """By scene: a cluster of 3 nodes whose Deployment rolls once a minute, and the same at rest."""
     cluster = SimulatedCluster(log=quiet_log())
     cluster.hollow_nodes()
-    cluster.manager()
+    cluster.manager(controllers=CONTROLLERS)
     cluster.create(DEPLOYMENTS, workload(DEPLOYMENTS, "web", 3, "v0"))
     cluster.run_for(ROLL_EVERY)
 
