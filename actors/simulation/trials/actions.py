@@ -11,12 +11,11 @@ from protocols.resources import Resource
 
 
 def create(at: float, resource: Resource, obj: Object) -> Action:
-    """In the namespace that it says, or "default"; once another one of that name, which is being deleted, is gone."""
+    """In the namespace that it says, or "default"; once there is no other one of that name."""
 
     def do(cluster: SimulatedCluster) -> bool:
         namespace = namespace_of(obj) or (NAMESPACE if resource.namespaced else "")
-        there = cluster.get(resource, make_key(namespace, name_of(obj)))
-        if there is not None and is_deleting(there):
+        if cluster.get(resource, make_key(namespace, name_of(obj))) is not None:
             return False
         cluster.create(resource, obj)
         return True

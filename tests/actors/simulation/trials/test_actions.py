@@ -1,0 +1,22 @@
+"""What a user of a simulated cluster does waits for what it needs."""
+
+from __future__ import annotations
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.actions import create
+from actors.simulation.trials.scenario import do_in_order
+from actors.simulation.trials.workloads.actions import workload
+from protocols.resources import REPLICASETS
+from runtime.logs.standard_log import quiet_log
+
+
+def test_a_name_that_is_taken_is_waited_for() -> None:
+    """So that a run from which the deletion in between was left out does not come to its end, and is not broken off."""
+    cluster = SimulatedCluster(log=quiet_log())
+    first, again = (create(at, REPLICASETS, workload(REPLICASETS, "web", 1, "v0")) for at in (1.0, 2.0))
+    waiting = do_in_order(cluster, (first, again))
+    cluster.run_for(10)
+    assert waiting == [again]
+    cluster.delete(REPLICASETS, "default/web")
+    cluster.run_for(10)
+    assert waiting == []
