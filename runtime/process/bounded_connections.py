@@ -101,7 +101,9 @@ class BoundedConnections:
         """A request of this connection is being answered from now on: it does not wait."""
         connection = self._open.get(protocol)
         if connection is not None:
-            (self._known if connection.known else self._strangers).pop(connection, None)
+            # Its user may have become known since it began to wait.
+            self._strangers.pop(connection, None)
+            self._known.pop(connection, None)
             connection.busy = True
 
     def ended(self, protocol: asyncio.Protocol) -> None:

@@ -268,3 +268,18 @@ def test_at_the_end_nothing_is_left_listening(run: Any) -> None:
             await rig.connect()
 
     run(test())
+
+
+def test_one_whose_user_becomes_known_before_its_first_request_is_handled_is_not_cut(run: Any) -> None:
+    """As the API server does, which looks at a head first: its watches were cut 32 s after they began."""
+
+    async def scene() -> None:
+        async with serving(Bounds(most=2)) as rig:
+            await rig.connect()
+            await until(lambda: len(rig.connections) == 1)
+            [protocol] = rig.connections._open
+            rig.connections.mark_known(protocol)
+            rig.connections.began(protocol)
+            assert rig.cut_after(3600.0) == 1
+
+    run(scene())
