@@ -39,18 +39,32 @@ class _Tombstone(NamedTuple):
     epoch: int
 
 
+class Unseen(NamedTuple):
+    """What we saw by our own write, and what took its place: a change that maybe no watch event shows.
+
+    The table may have gone from the state before our write to that after another's at once: by a list, or by an
+    informer that failed. Whoever had to hear of that change by what we wrote does not hear of it: a slice that was made
+    for a Service, and given to another manager; a pod that was adopted, and deleted.
+
+    before: as we wrote it; None if our write hid it. after: what the table shows; None if it is gone, or another object
+    has its name.
+    """
+
+    before: Entry | None
+    after: Entry | None
+
+
 class Overlay:
     """Our own writes to one resource that its table does not show yet.
 
-    unseen: objects that we wrote and that the table passed without showing them (one that was adopted, and deleted
-    before the watch came back). No event enqueues their owners; the driver of the reconciler does, from this list.
+    unseen: of writes that others have followed. The driver of the reconciler enqueues from this list, and empties it.
     """
 
     __slots__ = ("_own", "table", "unseen")
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.unseen: list[Entry] = []
+        self.unseen: list[Unseen] = []
         self._own: dict[Key, _Written | _Tombstone] = {}
 
     def __len__(self) -> int:
@@ -141,8 +155,10 @@ class Overlay:
         del self._own[key]
         if isinstance(own, _Written):
             shown = self.table.get(key)
-            if shown is None or shown.uid != own.entry.uid or shown.controller != own.entry.controller:
-                self.unseen.append(own.entry)
+            if shown is None or shown.uid != own.entry.uid:
+                self.unseen.append(Unseen(own.entry, None))
+            elif shown.resource_version != own.entry.resource_version:
+                self.unseen.append(Unseen(own.entry, shown))
         return None
 
 
@@ -160,10 +176,11 @@ class ViewOverlay:
     does not concern it.
     """
 
-    __slots__ = ("_left", "_overlays", "table")
+    __slots__ = ("_left", "_overlays", "_unseen", "table")
 
     def __init__(self, view: View) -> None:
         self.table = view
+        self._unseen: list[Unseen] = []
         self._overlays = {part.namespace: Overlay(part.table) for part in view.parts}
         self._left: dict[Key, _Left] = {}
 
@@ -171,9 +188,13 @@ class ViewOverlay:
         return len(self._left) + sum(map(len, self._overlays.values()))
 
     @property
-    def unseen(self) -> list[Entry]:
-        """As Overlay.unseen, of one of them that has some."""
-        return next((overlay.unseen for overlay in self._overlays.values() if overlay.unseen), [])
+    def unseen(self) -> list[Unseen]:
+        """As Overlay.unseen, in the eyes of who sees what is selected."""
+        for part in self.table.parts:
+            of_part = self._overlays[part.namespace].unseen
+            self._unseen += [Unseen(one.before, self.table.shown(part, one.after)) for one in of_part]
+            of_part.clear()
+        return self._unseen
 
     def wrote(self, raw: bytes) -> Entry | None:
         """As Overlay.wrote. None if the object is not selected."""
@@ -203,6 +224,9 @@ class ViewOverlay:
             part = self.table.part_of(key)
             if part is None or part.table.version >= left.version or part.table.epoch != left.epoch:
                 del self._left[key]
+                back = None if part is None else self._shown(part, part.table.get(key))
+                if back is not None:
+                    self._unseen.append(Unseen(None, back))
 
     def get(self, key: Key) -> Entry | None:
         part = self.table.part_of(key)

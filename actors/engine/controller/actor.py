@@ -346,6 +346,10 @@ class Controller(Actor):
             self._begin_if_ready()
         if self._begun and self._discovered is not None:
             self._discovered.look_for_arrivals()
+        if self._timetable.is_tidying_due(now):
+            for overlay in self._tables.overlays().values():
+                overlay.prune()
+            self._look_for_new_peers()
         self._keys.add_unseen()
         if self._timetable.is_resync_due(now):
             self._keys.add_all()
@@ -355,10 +359,6 @@ class Controller(Actor):
             self._work.begin(task, now)
         else:
             self.tell_frame(self.name, WAKE_FRAME)  # a turn has to end, or it looks like one that hangs
-        if self._timetable.is_tidying_due(now):
-            for overlay in self._tables.overlays().values():
-                overlay.prune()
-            self._look_for_new_peers()
         if self._draining and not self._work and not self._drained:
             self._drained = True
             self.tell(self.context.system.supervisor, Drained(self.name))

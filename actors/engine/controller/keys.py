@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from actors.reconciliation import Change, Interest, Watch
 from protocols.messages.watching import EventType
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.work_queue import WorkQueue
+from runtime.tables.audience import Audience, Concern
 from runtime.tables.interests import InterestIndex
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -31,7 +32,6 @@ class _Routes:
         self.interests = tuple(watch.interest for watch, _ in routes)
         if isinstance(seen, View):
             self.interests = tuple(_as_in_tables(interest, seen) for interest in self.interests)
-        self._index = InterestIndex({_SELF: self.interests})
         self._seen = seen
         # Of the watches that select less than the controller sees, by position.
         self._marks = {
@@ -39,6 +39,11 @@ class _Routes:
             for position, (watch, _) in enumerate(routes)
             if seen is not None and not watch.selection.covers(seen.selection)
         }
+        within = [self._marks.get(position, "") for position in range(len(routes))]
+        self._audience = Audience()
+        self._audience.subscribe(_SELF, self.interests, within)
+        states = [interest if _is_of_states(interest) else None for interest in self.interests]
+        self._states = InterestIndex({_SELF: states})
 
     def within(self, table_id: str) -> tuple[str, ...]:
         """As in Subscribe, for the informer of this table."""
@@ -55,11 +60,22 @@ class _Routes:
 
     def matches_of(self, type: EventType, entry: Entry) -> int:
         """What the informer would say of an object that the controller sees, or saw."""
-        matches = self._index.concerned(type, entry, None).get(_SELF, 0)
-        for position, mark in self._marks.items():
-            if (mark, "") not in entry.values:
-                matches &= ~(1 << position)
-        return matches
+        return sum(concern.concerned.get(_SELF, 0) for concern in self._concerns(type, entry, None))
+
+    def missed(self, before: Entry, after: Entry) -> Iterator[tuple[EventType, int]]:
+        """Which watches may not have been told of a change to `after`, as the informer did not see `before`."""
+        told = self._states.concerned(EventType.ADDED, after, None).get(_SELF, 0)
+        for concern in self._concerns(EventType.MODIFIED, after, before):
+            matches = concern.concerned.get(_SELF, 0)
+            if concern.type == EventType.MODIFIED:
+                matches &= ~told
+            if matches:
+                yield concern.type, matches
+
+    def _concerns(self, type: EventType, entry: Entry, previous: Entry | None) -> Iterator[Concern]:
+        yield Concern(type, entry, previous, self._audience.concerned(type, entry, previous))
+        if self._audience.is_divided:
+            yield from self._audience.concerned_within(type, entry, previous)
 
 
 def _of_metadata(watch: Watch[Any]) -> Watch[Any]:
@@ -73,6 +89,14 @@ def _as_in_tables(interest: Interest, seen: View) -> Interest:
     if not interest.indexed:
         return interest
     return replace(interest, indexed=tuple((seen.index_name(index), value) for index, value in interest.indexed))
+
+
+def _is_of_states(interest: Interest) -> bool:
+    """Whether it is met by every change to an object that meets it, whatever was before."""
+    types = interest.types
+    return not (interest.changed or interest.owners) and (
+        not types or (EventType.ADDED in types and EventType.MODIFIED in types)
+    )
 
 
 class Keys:
@@ -148,19 +172,43 @@ class Keys:
 
     def add_all_of(self, resource_id: str) -> None:
         """The same for one resource."""
-        overlay, routes = self._tables.overlay(resource_id), self._routes.get(resource_id)
-        if overlay is None or routes is None:
-            return
-        for entry in overlay.table.entries():
-            matches = routes.matches_of(EventType.ADDED, entry)
-            if matches:
-                self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
+        overlay = self._tables.overlay(resource_id)
+        for entry in overlay.table.entries() if overlay is not None else ():
+            self._add_added(resource_id, entry, listed=True)
 
     def add_unseen(self) -> None:
-        """Enqueue keys for objects we wrote that the watch will never show, as if they had been DELETED."""
+        """Enqueue keys for what we wrote, and others changed or deleted before the watch showed it."""
         for resource_id, overlay in self._tables.overlays().items():
-            while overlay.unseen:
-                self._add_deleted(resource_id, overlay.unseen.pop())
+            unseen = overlay.unseen
+            while unseen:
+                before, after = unseen.pop()
+                if after is None:
+                    if before is not None:
+                        self._add_deleted(resource_id, before)
+                elif before is None:
+                    self._add_added(resource_id, after)
+                else:
+                    self._add_missed(resource_id, before, after)
+
+    def _add_missed(self, resource_id: str, before: Entry, after: Entry) -> None:
+        routes = self._routes.get(resource_id)
+        for type, matches in routes.missed(before, after) if routes is not None else ():
+            entry = before if type == EventType.DELETED else after
+            change = Change(
+                type=type,
+                key=entry.key,
+                raw=entry.raw,
+                controller=entry.controller,
+                previous=before.raw if type == EventType.MODIFIED else b"",
+                previous_controller=before.controller if type == EventType.MODIFIED else None,
+            )
+            self.add_concerned(resource_id, change, matches)
+
+    def _add_added(self, resource_id: str, entry: Entry, *, listed: bool = False) -> None:
+        routes = self._routes.get(resource_id)
+        matches = routes.matches_of(EventType.ADDED, entry) if routes is not None else 0
+        if matches:
+            self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=listed)
 
     def _add_deleted(self, resource_id: str, entry: Entry) -> None:
         routes = self._routes.get(resource_id)

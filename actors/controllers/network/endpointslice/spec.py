@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from actors.controllers.network.endpointslice.metrics import SliceMetrics
 from actors.controllers.network.endpointslice.options import EndpointSliceOptions, limits
-from actors.controllers.network.endpointslice.reconciler import QUEUE, EndpointSliceReconciler
+from actors.controllers.network.endpointslice.reconciler import MANAGER, QUEUE, EndpointSliceReconciler
 from actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVICE_FACTS, SERVICES_BY_SELECTOR
-from actors.controllers.network.shared.slices import SLICES_BY_SERVICE, slice_change
+from actors.controllers.network.shared.slices import SLICES_BY_MANAGER, SLICES_BY_SERVICE, managed_by, slice_change
 from actors.options import Options
 from actors.reconciliation import Change, Interest, Watch, itself
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
@@ -62,7 +62,7 @@ SPEC = ControllerSpec(
         ),
         Queue(
             "endpoint_slice_changes",
-            watches=(Watch(ENDPOINT_SLICES, to=slice_change),),
+            watches=(Watch(ENDPOINT_SLICES, to=slice_change, interest=managed_by(MANAGER)),),
             reconcile=EndpointSliceReconciler.reconcile_slice,
             terminal=(),
         ),
@@ -74,7 +74,7 @@ SPEC = ControllerSpec(
             terminal=(),
         ),
     ),
-    indexes=(SERVICES_BY_SELECTOR, SLICES_BY_SERVICE),
+    indexes=(SERVICES_BY_SELECTOR, SLICES_BY_SERVICE, SLICES_BY_MANAGER),
     facts=(SERVICE_FACTS,),
     build=build,
     options=EndpointSliceOptions,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.controllers.network.endpointslice_mirroring.metrics import MirrorMetrics
+from actors.controllers.network.endpointslice_mirroring.mirrors import MANAGER
 from actors.controllers.network.endpointslice_mirroring.options import EndpointSliceMirroringOptions, limits
 from actors.controllers.network.endpointslice_mirroring.reconciler import (
     QUEUE,
@@ -11,7 +12,7 @@ from actors.controllers.network.endpointslice_mirroring.reconciler import (
     services_without_selector,
 )
 from actors.controllers.network.shared.selected_pods import SERVICE_FACTS
-from actors.controllers.network.shared.slices import SLICES_BY_SERVICE, slice_change
+from actors.controllers.network.shared.slices import SLICES_BY_MANAGER, SLICES_BY_SERVICE, managed_by, slice_change
 from actors.reconciliation import Interest, Watch
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
@@ -52,12 +53,12 @@ SPEC = ControllerSpec(
         ),
         Queue(
             "endpoint_slice_mirroring_changes",
-            watches=(Watch(ENDPOINT_SLICES, to=slice_change),),
+            watches=(Watch(ENDPOINT_SLICES, to=slice_change, interest=managed_by(MANAGER)),),
             reconcile=MirroringReconciler.reconcile_slice,
             terminal=(),
         ),
     ),
-    indexes=(SLICES_BY_SERVICE,),
+    indexes=(SLICES_BY_SERVICE, SLICES_BY_MANAGER),
     facts=(SERVICE_FACTS,),
     build=build,
     options=EndpointSliceMirroringOptions,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from actors.reconciliation import Change
+from actors.reconciliation import Change, Interest
 from actors.reconciliation.specs import Index
 from protocols.objects import Key, Object, labels_of, make_key, metadata, namespace_of, uid_of
 from protocols.resources import ENDPOINT_SLICES
@@ -16,6 +16,7 @@ from protocols.services import MANAGED_BY, SERVICE_NAME
 from protocols.versions import parse_version
 
 SERVICE = "service and manager"
+BY_MANAGER = "manager"
 
 
 def _manager(slice_: Object) -> Iterable[str]:
@@ -35,9 +36,14 @@ def managed_value(service: Key, manager: str) -> str:
 
 
 SLICES_BY_SERVICE = Index(ENDPOINT_SLICES, SERVICE, _service_and_manager)
+SLICES_BY_MANAGER = Index(ENDPOINT_SLICES, BY_MANAGER, _manager)
 
 
-# Slices that others manage are shown too: one of ours may be given to another before the watch has shown it as ours.
+def managed_by(manager: str) -> Interest:
+    """In slices that this controller manages, or managed before a change."""
+    return Interest(indexed=((BY_MANAGER, manager),))
+
+
 class SliceChange(NamedTuple):
     """A key: a version of a slice that the watch has shown. services, managers: whose it is, and was before."""
 
