@@ -10,5 +10,6 @@ semantic.py                  equality of objects as the API means it, by the fac
 pods.py, nodes.py, services.py
                              what is asked of pods, nodes and Services
 blanks.py                    instances of frozen dataclasses in less time
+late_methods.py              dataclasses in less time
 watch_lines.py, versions.py  a line of a watch's response, and an object's own resourceVersion
 """

@@ -12,10 +12,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object, decode_object
 
 M = TypeVar("M")

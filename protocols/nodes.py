@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object, shared_json
 from protocols.times import parse_time
 

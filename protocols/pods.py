@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from protocols.blanks import blank_of
 from protocols.integers import INT32
+from protocols.late_methods import dataclass
 from protocols.objects import Object, finalizers_of, shared_json
 from protocols.times import parse_time
 

@@ -6,9 +6,10 @@ registry, also for custom resources. The key shows whether an object is namespac
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from protocols.late_methods import dataclass
 from protocols.models import codec_of
 from protocols.objects import Object
 

@@ -6,10 +6,11 @@ Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go, Route.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+
+from protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object, encode_to_keep
 from protocols.versions import parse_version
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,6 +41,7 @@ from actors.reconciliation.derived import MakeTable, new_table
 from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from actors.reconciliation.outside import Functions
 from actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
+from protocols.late_methods import dataclass
 from protocols.messages.discovery import ServedResource
 from protocols.objects import Key
 from runtime.calls.calling import Calls

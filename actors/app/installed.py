@@ -9,8 +9,7 @@ An entry point names a ControllerSpec, or several of them in a tuple or list. In
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from actors.controllers.built_in import BUILT_IN
 from actors.controllers.unbuilt import UNBUILT
@@ -18,6 +17,11 @@ from actors.options.controller_options import KnownController, flags_of_controll
 from actors.options.table import all_flags
 from actors.reconciliation.derived import indexes_of
 from actors.reconciliation.specs import ControllerSpec
+from protocols.late_methods import dataclass
+from runtime.process.distributions import may_have_entry_points
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "kcm.controllers"
 
@@ -35,6 +39,10 @@ def installed_controllers(others: Iterable[KnownController] = (*BUILT_IN, *UNBUI
 
     others: controllers whose names, aliases, flags and indexes no installed one may claim.
     """
+    if not may_have_entry_points(GROUP):
+        return Installed((), ())
+    from importlib.metadata import entry_points  # heavy
+
     return load_controllers(entry_points(group=GROUP), others)
 
 

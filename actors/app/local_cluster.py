@@ -7,11 +7,11 @@ with LocalCluster.start("/tmp/cluster", nodes=3) as cluster, api_transport(clust
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from actors.app.kept_child import KeptChild
+from protocols.late_methods import dataclass
 from runtime.apiserver.process.launch import CONTEXT, EmbeddedServer, launch
 from runtime.logs.standard_log import standard_log
 from runtime.process.children import start_module

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from actors.app.health import Check
 from actors.app.system import ControllerSystem
 from actors.options import Options
 from actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
+from protocols.late_methods import dataclass
 from runtime.metrics.meters import report_build
 from runtime.metrics.registry import Metrics
 from runtime.process.bounded_connections import Bounds

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 import yaml
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object, encode_object, name_of, namespace_of
 from protocols.resources import resource_path
 from runtime.client.api import Request, Response

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from actors.controllers.objects import garbage_collector
 from actors.engine.elector import Election
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec, runs
+from protocols.late_methods import dataclass
 from runtime.calls.calling import Calls
 from runtime.calls.threads import ThreadedCalls
 from runtime.client.in_cluster import is_in_cluster

@@ -11,10 +11,10 @@ the older aliases are those of releases 1.5 to 1.11, and flags that later releas
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from actors.controllers.shared.option_checks import at_least_one
 from actors.options import Check, ControllerOptions, Options
+from protocols.late_methods import dataclass
 from runtime.flags.declaration import flag
 from runtime.flags.values import DURATION, FLOAT, quote
 

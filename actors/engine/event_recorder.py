@@ -14,10 +14,11 @@ from __future__ import annotations
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 
 from actors.reconciliation import actor_names
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, Create, Patch, PatchType, Submit
 from protocols.messages.lifecycle import Restarted, Wake
 from protocols.messages.outcomes import Done, NotFound, Refused, Settled, Unknown

@@ -9,12 +9,12 @@ made in a third of a frozen dataclass's time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import orjson
 
 from protocols.codec import encode
+from protocols.late_methods import dataclass
 from protocols.messages.lifecycle import Description
 
 

@@ -6,10 +6,10 @@ Source: kubernetes v1.36 component-helpers/resource/helpers.go, PodRequests; com
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object, OwnerRef
 from protocols.quantities import milli_value, whole_value
 from protocols.selectors import Operator, Requirement, requirement

@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from actors.hollow.demand import Demand, Port, Taint, amount_of
+from protocols.late_methods import dataclass
 from protocols.objects import Object, labels_of, name_of
 
 ZONE_LABEL = "topology.kubernetes.io/zone"

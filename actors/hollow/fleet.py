@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
+
+from protocols.late_methods import dataclass
 
 # Addresses that are routed nowhere: of benchmarks (RFC 2544) for nodes, and shared address space (RFC 6598) for the
 # pods of nodes that were given no podCIDR.

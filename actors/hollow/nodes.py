@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from actors.hollow.behaviour import Silence, heartbeat_interval, says_ready, silence
 from actors.hollow.fleet import HollowNode
@@ -44,6 +43,7 @@ from actors.reconciliation import (
     together,
 )
 from actors.reconciliation.specs import ControllerSpec, Pass, Queue
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, PatchType
 from protocols.messages.outcomes import AlreadyExists, CommandFailed, Conflict, Done, NotFound
 from protocols.messages.watching import EventType

@@ -11,8 +11,10 @@ import math
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from protocols.late_methods import dataclass
 
 SHELLS = {"sh", "bash", "ash", "dash", "zsh", "ksh"}
 LONGEST_VALUE = 10_000  # characters

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 
 from actors.hollow.demand import Demand, demand_of
@@ -42,6 +41,7 @@ from actors.reconciliation import (
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerSpec, Queue
 from protocols.conditions import changed_condition
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Create
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
 from protocols.messages.watching import EventType

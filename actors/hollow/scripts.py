@@ -6,12 +6,12 @@ An init container whose command line is not known is done at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from actors.hollow import behaviour
 from actors.hollow.command_lines import run_of
 from actors.hollow.probes import Course, course
+from protocols.late_methods import dataclass
 from protocols.objects import Object
 
 

@@ -6,10 +6,10 @@ TaintBasedEvictions is older than 1.36: its default is today's behaviour, and fa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from actors.options.known_gates import ALPHA, BETA, GA, STAGES
+from protocols.late_methods import dataclass
 from runtime.flags.values import parse_bool
 
 COMPONENT = "kube"

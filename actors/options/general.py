@@ -7,8 +7,8 @@ Kubernetes 1.36; flags that later releases took away are here with the meaning t
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 
+from protocols.late_methods import dataclass
 from runtime.flags.declaration import flag
 from runtime.flags.values import (
     DURATION,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Self, TypeVar, cast
@@ -12,6 +12,7 @@ from actors.options import general
 from actors.options.controller_options import ControllerOptions
 from actors.options.diagnosis import Diagnosis
 from actors.options.feature_gates import DEFAULTS
+from protocols.late_methods import dataclass
 from runtime.flags.declaration import Flag, flags_of, group, spellings
 
 G = TypeVar("G", bound=ControllerOptions)

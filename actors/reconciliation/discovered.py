@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic
 
 from actors.reconciliation.watches import Change, K_co, Watch
+from protocols.late_methods import dataclass
 from protocols.messages.discovery import ServedResource
 from protocols.messages.watching import EVERYTHING, Interest
 from protocols.resources import Resource

@@ -12,12 +12,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from actors.reconciliation.reconciler import Step, Word, step
 from protocols.codec import pack, unpack
+from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
 from protocols.messages.outcomes import CommandFailed, Done, Outcome, Raised
 from runtime.calls.calling import PreparedCall, carry_out, carry_out_async

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
 
+from protocols.late_methods import dataclass
 from protocols.messages.awaiting import Awaited
 from protocols.messages.commands import Command
 from protocols.messages.recording import Record

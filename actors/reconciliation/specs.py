@@ -10,7 +10,7 @@ GREETER = ControllerSpec(
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
+from dataclasses import KW_ONLY, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
 
 from actors.options import Check, ControllerOptions, Options
@@ -18,6 +18,7 @@ from actors.options.controller_names import is_enabled
 from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.reconciler import Running
 from actors.reconciliation.watches import Read, Selecting, Watch
+from protocols.late_methods import dataclass
 from protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from protocols.objects import Object
 from protocols.resources import Resource

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import Generic, Self, TypeVar
 
 from actors.options import Options
+from protocols.late_methods import dataclass
 from protocols.messages.watching import EVERYTHING, EventType, Interest, WatchEvent
 from protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from protocols.resources import Resource

@@ -13,7 +13,7 @@ reconciler goes on. The tables themselves stay as they are until the test calls 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
@@ -25,6 +25,7 @@ from actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from actors.reconciliation.outside import Outside
 from actors.reconciliation.specs import Facts, Index
 from protocols.codec import pack
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from protocols.messages.outcomes import Done, NotFound, Outcome
 from protocols.messages.recording import Record

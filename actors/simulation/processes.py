@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.app.system import ControllerSystem
@@ -12,6 +11,7 @@ from actors.engine.elector import Election
 from actors.options import Options
 from actors.reconciliation.derived import frozen_table
 from actors.reconciliation.specs import ControllerSpec
+from protocols.late_methods import dataclass
 from runtime.cloud.provider import CloudProvider
 from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.network import SimulatedNetwork

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from protocols.late_methods import dataclass
 from protocols.messages.awaiting import Awaited
 
 if TYPE_CHECKING:

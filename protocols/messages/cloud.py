@@ -8,8 +8,9 @@ raised; Unknown, it did not return in time; Refused, the call was not made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from protocols.late_methods import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ object or the patch. None means "not given"; a grace period of 0 means now.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from protocols.late_methods import dataclass
 from protocols.messages.awaiting import Awaited
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CLOUD_CALLS, CloudCall

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, in_words
 
 

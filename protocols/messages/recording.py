@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
+from protocols.late_methods import dataclass
 from protocols.messages.awaiting import Awaited
 
 RecordType = Literal["Normal", "Warning"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from protocols.late_methods import dataclass
 from protocols.objects import OwnerRef
 
 

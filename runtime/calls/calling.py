@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from protocols.codec import pack
+from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
 from protocols.messages.outcomes import Done, Outcome, Raised, qualified_name

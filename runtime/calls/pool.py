@@ -11,8 +11,8 @@ import itertools
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from protocols.late_methods import dataclass
 from protocols.messages.outcomes import Outcome, Refused, Unknown
 from runtime.calls.calling import HungCall, OnOutcome, PreparedCall
 from runtime.scheduling.clock import Clock

@@ -7,9 +7,10 @@ serves them itself, with HTTP in front of it or, in the simulator, without.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
+from protocols.late_methods import dataclass
 from runtime.scheduling.permits import ALWAYS, Permit
 
 JSON = "application/json"

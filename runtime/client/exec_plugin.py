@@ -10,11 +10,11 @@ import math
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from protocols.late_methods import dataclass
 from protocols.times import parse_time
 from runtime.client.config import ConfigError, Credential
 from runtime.client.credentials import bearer

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import pycurl
 
+from protocols.late_methods import dataclass
 from runtime.client.api import Response
 
 TOO_LATE = "not sent: it may not begin any more"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from protocols.late_methods import dataclass
 from runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource, Pem
 from runtime.client.credentials import ANONYMOUS, FixedCredential, TokenFile, basic, bearer
 from runtime.client.exec_plugin import API_VERSIONS, ExecPlugin, ExecSpec

@@ -7,9 +7,10 @@ import ssl
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from protocols.late_methods import dataclass
 from runtime.client.config import ClientConfig, ConfigError, Credential
 
 if TYPE_CHECKING:

@@ -10,11 +10,14 @@ A package registers a callable that takes the content of --cloud-config and retu
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runtime.cloud.fake import FakeCloud
 from runtime.cloud.provider import CloudProvider
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 GROUP = "kcm.cloud_providers"
 NONE, EXTERNAL, FAKE = "", "external", "fake"
@@ -32,7 +35,7 @@ def has_provider(name: str) -> bool:
 
 def is_known(name: str) -> bool:
     """Whether --cloud-provider may say so. Looks through installed packages only where it has to."""
-    return name in (NONE, EXTERNAL, FAKE) or bool(entry_points(group=GROUP, name=name))
+    return name in (NONE, EXTERNAL, FAKE) or bool(_entry_points(name))
 
 
 def load_provider(name: str, *, config_file: str) -> CloudProvider | None:
@@ -41,7 +44,7 @@ def load_provider(name: str, *, config_file: str) -> CloudProvider | None:
         return None
     if name == FAKE:
         return FakeCloud()
-    found = entry_points(group=GROUP, name=name)
+    found = _entry_points(name)
     if not found:
         raise CloudError(f"no installed package brings the cloud provider {name!r} along")
     try:
@@ -50,3 +53,9 @@ def load_provider(name: str, *, config_file: str) -> CloudProvider | None:
         return make(config)
     except Exception as err:  # a stranger's code: whatever it raises, it is why we cannot start
         raise CloudError(f"cloud provider {name!r} could not be initialized: {err}") from err
+
+
+def _entry_points(name: str) -> EntryPoints:
+    from importlib.metadata import entry_points  # heavy
+
+    return entry_points(group=GROUP, name=name)

@@ -9,9 +9,9 @@ Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/cloud.go (Interface, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object
 from protocols.routes import Route
 

@@ -14,12 +14,12 @@ Fields, kinds and patterns: runtime/faults/vocabulary.py. Times count from the s
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from protocols.late_methods import dataclass
 from runtime.faults.vocabulary import Fault, FaultKind, parse_fault
 from runtime.flags.values import parse_duration
 from runtime.process.yaml_errors import yaml_complaint

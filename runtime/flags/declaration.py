@@ -17,9 +17,10 @@ from __future__ import annotations
 import textwrap
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, TypeVar, cast
 
+from protocols.late_methods import dataclass
 from runtime.flags.values import BOOL, INT32, STRING, STRINGS, ValueType, format_duration, parse_duration, quote
 
 __all__ = [

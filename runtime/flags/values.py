@@ -11,9 +11,10 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Generic, TypeVar
+
+from protocols.late_methods import dataclass
 
 T = TypeVar("T")
 

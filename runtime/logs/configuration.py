@@ -22,15 +22,16 @@ from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TextIO, cast
-
-import structlog
-from structlog.typing import FilteringBoundLogger
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from runtime.logs.lines import DEBUG_VERBOSITY, JsonLines, TextLines, stack
 from runtime.logs.settings import LogSettings
+from runtime.logs.structlog_alone import structlog
 from runtime.process.files import create_private
 from runtime.process.standard_streams import ERASE, is_terminal, write_or_forget
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 __all__ = ["LogControl", "LogSettings", "Sink", "configure_logging", "logger_for"]
 

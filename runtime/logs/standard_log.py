@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import MutableMapping
-from typing import Any
-
-import structlog
-from structlog.stdlib import filter_by_level
-from structlog.typing import FilteringBoundLogger
+from typing import TYPE_CHECKING, Any
 
 from runtime.logs.lines import fact_text
+from runtime.logs.structlog_alone import structlog
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 OUR_CALLER = 3  # frames above logging's: two of structlog's, then who has something to say
 
@@ -22,7 +22,7 @@ def standard_log(name: str) -> FilteringBoundLogger:
     """Lines of logging.getLogger(name): the message, then key="value" for each fact; record.facts has them as well."""
     logger: FilteringBoundLogger = structlog.wrap_logger(
         logging.getLogger(name),
-        processors=[filter_by_level, _as_record],
+        processors=[structlog.stdlib.filter_by_level, _as_record],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         context_class=dict,
     )

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeVar
+
+from protocols.late_methods import dataclass
 
 S = TypeVar("S", "Counter", "Gauge", "Histogram")
 

@@ -14,9 +14,10 @@ import errno
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from protocols.late_methods import dataclass
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
-from dataclasses import dataclass
+
+from protocols.late_methods import dataclass
+from runtime.process.distributions import installed_version
 
 KUBERNETES = "1.36.2"
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -54,8 +55,5 @@ def quoted(text: str) -> str:
 
 def this_version(kubernetes: str = KUBERNETES) -> Version:
     """The running program's, or what it shall say. kcm is "0+unknown" where it runs without having been installed."""
-    try:
-        own = importlib.metadata.version("kcm")
-    except importlib.metadata.PackageNotFoundError:
-        own = "0+unknown"
+    own = installed_version("kcm") or "0+unknown"
     return Version(kubernetes=kubernetes.removeprefix("v"), kcm=own)

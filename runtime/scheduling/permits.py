@@ -7,7 +7,8 @@ seconds later. So the permit goes along, and is looked at just before the first 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from protocols.late_methods import dataclass
 
 
 class Tenure:

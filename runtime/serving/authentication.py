@@ -6,7 +6,6 @@ Source: kubernetes v1.36 apiserver/pkg/authentication/request (headerrequest, x5
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -16,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from protocols.late_methods import dataclass
 from runtime.serving.authorization import ANONYMOUS, User
 
 AUTHENTICATED = "system:authenticated"  # the group of all who are not anonymous

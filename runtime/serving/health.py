@@ -7,9 +7,9 @@ checks that fail and withholds why, because everyone may read it; the reason goe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from protocols.late_methods import dataclass
 from runtime.flags.values import quote
 from runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
 from runtime.metrics.registry import Metrics

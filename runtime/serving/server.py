@@ -7,11 +7,11 @@ import os
 import socket
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from protocols.late_methods import dataclass
 from runtime.client.loop_thread import LoopThread
 from runtime.process.bounded_connections import BACKLOG, BoundedConnections, Bounds
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from protocols.late_methods import dataclass
 from runtime.metrics.registry import Metrics
 from runtime.process.version import Version
 from runtime.scheduling.clock import Clock

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from protocols.late_methods import dataclass
 
 COMPONENT = "kube-controller-manager"
 WARNING = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from protocols.late_methods import dataclass
 from runtime.scheduling.clock import Clock
 from runtime.serving.certificates import (
     KeyPair,

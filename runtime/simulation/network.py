@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import orjson
 
+from protocols.late_methods import dataclass
 from protocols.objects import make_key
 from protocols.versions import parse_version
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery

@@ -11,12 +11,12 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
 
 from protocols.codec import Decoder, decode, encode
+from protocols.late_methods import dataclass
 from protocols.messages.lifecycle import ActorFailed
 from runtime.scheduling.clock import Clock
 from runtime.system.actor import Actor, Context

@@ -17,13 +17,13 @@ import struct
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 from zlib import crc32
 
 from protocols.codec import DecodeError, decode, encode
+from protocols.late_methods import dataclass
 from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
 from runtime.process.files import create_private
 from runtime.scheduling.clock import Clock

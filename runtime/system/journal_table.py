@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
 
 from protocols.codec import DecodeError, decode, unpack
+from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
 from protocols.messages.commands import Create, Submit
 from protocols.messages.journal import MessageSent, Opened, TurnLost

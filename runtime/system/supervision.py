@@ -7,8 +7,8 @@ not fail itself: the child stays down, its health check fails with the reason, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from protocols.late_methods import dataclass
 from runtime.scheduling.backoff import Backoff
 
 RESTART_BACKOFF = Backoff(first=0.1, factor=2.0, most=30.0, jitter=0.2)

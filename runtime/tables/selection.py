@@ -7,10 +7,11 @@ serves both; and whether an object is selected, which a table that serves severa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object, labels_of, name_of, namespace_of
 from protocols.resources import Resource
 from protocols.selectors import (

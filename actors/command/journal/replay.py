@@ -9,7 +9,6 @@ from __future__ import annotations
 import queue
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -26,6 +25,7 @@ from actors.reconciliation.actor_names import (
 )
 from actors.reconciliation.specs import ControllerContext, ControllerSpec
 from protocols.codec import decode, unpack
+from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
 from protocols.messages.commands import Submit
 from protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost

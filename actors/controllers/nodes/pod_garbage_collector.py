@@ -14,7 +14,6 @@ Source: kubernetes v1.36 pkg/controller/podgc/gc_controller.go. Differences:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from actors.reconciliation import (
 )
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
 from protocols.conditions import is_true
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from protocols.objects import Key, Object, split_key

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
@@ -40,6 +39,7 @@ from actors.reconciliation import (
 from actors.reconciliation.derived import NODE, PODS_BY_NODE
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.conditions import find_condition
+from protocols.late_methods import dataclass
 from protocols.messages.outcomes import Done, NotFound
 from protocols.messages.recording import Record
 from protocols.messages.watching import EventType

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import orjson
 
 from actors.controllers.shared.generated_names import as_if_generated, generate_name
 from actors.reconciliation import Step, delete, own, record, slow_start, together
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, Create
 from protocols.messages.outcomes import (
     AlreadyExists,

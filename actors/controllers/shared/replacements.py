@@ -8,8 +8,8 @@ replaces it immediately, so that a node that keeps rejecting produces thousands 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from protocols.late_methods import dataclass
 from protocols.objects import Key
 from runtime.scheduling.backoff import Backoff
 

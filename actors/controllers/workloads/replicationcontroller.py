@@ -6,13 +6,13 @@ Source: kubernetes v1.36 pkg/controller/replication.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from actors.controllers.workloads.replicaset.kind import ReplicaKind, watches
 from actors.controllers.workloads.replicaset.spec import build
 from actors.options import ControllerOptions
 from actors.reconciliation.specs import ControllerSpec, Queue
+from protocols.late_methods import dataclass
 from protocols.resources import REPLICATION_CONTROLLERS
 from protocols.selectors import LabelSelector, map_selector
 from runtime.flags.declaration import flag

@@ -9,10 +9,10 @@ long as the thread is not back; all others go on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from actors.engine.vitals import HeldKey, InWork
+from protocols.late_methods import dataclass
 from runtime.scheduling.backoff import Backoff
 
 HOLD = Backoff(first=60.0, factor=2.0, most=3600.0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from actors.reconciliation import Running, Watch
 from actors.reconciliation.discovered import Discovered
 from actors.reconciliation.specs import call_reconcile
+from protocols.late_methods import dataclass
 from protocols.messages.outcomes import Outcome
 from runtime.calls.listening import Listener
 from runtime.scheduling.backoff import Backoff

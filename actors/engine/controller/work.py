@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from actors.engine.controller.held_back import HeldBack
@@ -20,6 +20,7 @@ from actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from actors.reconciliation.failures import Retry
 from actors.reconciliation.outside import Outside
 from protocols.codec import encode
+from protocols.late_methods import dataclass
 from protocols.messages.commands import COMMANDS, Command, Submit
 from protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
 from protocols.messages.recording import Record

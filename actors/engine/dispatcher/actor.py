@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from actors.engine.dispatcher.requests import outcome_of, request_for
 from actors.reconciliation.actor_names import ELECTOR
 from actors.reconciliation.outside import Functions
+from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CLOUD_CALLS
 from protocols.messages.commands import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from protocols.late_methods import dataclass
 
 JITTER = 1.2  # of the retry period, while acquiring
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from protocols.late_methods import dataclass
 from protocols.messages.watching import Listed, Streamed, StreamEnded
 from protocols.resources import Resource, resource_path
 from runtime.client.api import JSON, Request, Response, Stream, Transport

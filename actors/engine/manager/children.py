@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from actors.engine.manager.plan import ManagerPlan, Steering
 from actors.engine.vitals import ChildVitals
 from actors.reconciliation.actor_names import DISPATCHER, controller_of, is_controller, is_informer
+from protocols.late_methods import dataclass
 from protocols.messages.lifecycle import ActorFailed, Pause, Restarted
 from runtime.system.actor import Actor
 from runtime.system.actor_system import ActorSpec

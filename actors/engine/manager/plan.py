@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from actors.reconciliation.discovered import Discovered
+from protocols.late_methods import dataclass
 from protocols.messages.discovery import ServedResource
 from runtime.system.actor_system import ActorSpec
 from runtime.system.supervision import RestartPolicy

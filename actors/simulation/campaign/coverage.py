@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,6 +16,7 @@ from actors.reconciliation.actor_names import controller_of
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import InvariantChecker, Observation, ProcessStarted, Submitted
 from protocols.codec import DecodeError, decode
+from protocols.late_methods import dataclass
 from protocols.messages.commands import (
     Command,
     Create,

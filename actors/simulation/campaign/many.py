@@ -9,7 +9,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from actors.simulation.campaign.kept_seeds import KeptSeeds
 from actors.simulation.campaign.named import name_for_others, setting_named
 from actors.simulation.campaign.setting import USUAL, Setting
 from actors.simulation.invariants.observing import Violation
+from protocols.late_methods import dataclass
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.process.pool import BrokenExecutor, Executor, Future, processes
 from runtime.simulation.blocking import alone

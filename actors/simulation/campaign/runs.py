@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from actors.engine.elector import Election
@@ -23,6 +23,7 @@ from actors.simulation.invariants.observing import InvariantChecker, Violation
 from actors.simulation.invariants.usual import usual_invariants
 from actors.simulation.invariants.writes import Quiet
 from actors.simulation.trials.scenario import Action, do_in_order
+from protocols.late_methods import dataclass
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.logs.standard_log import quiet_log

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from actors.simulation.invariants.ownership import Ownership, keeper
 from actors.simulation.trials.catalogue import TRIALS
 from actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from actors.simulation.trials.trial import Trial, no_actions
+from protocols.late_methods import dataclass
 from protocols.resources import LEASES, PODS
 from runtime.faults.vocabulary import Fault
 from runtime.scheduling.clock import Clock

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from actors.app.system import ControllerSystem
 from actors.simulation import SimulatedCluster
@@ -24,6 +23,7 @@ from actors.simulation.invariants.observing import (
 )
 from actors.simulation.invariants.owners import Owners, adopter
 from actors.simulation.invariants.ownership import Ownership
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
 from protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Refused, Unknown
 from protocols.objects import (

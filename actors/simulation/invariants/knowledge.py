@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from actors.simulation import SimulatedCluster
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command
 from runtime.faults.vocabulary import Fault, FaultKind
 

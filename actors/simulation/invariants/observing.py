@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +17,7 @@ from actors.app.system import ControllerSystem
 from actors.reconciliation.actor_names import DISPATCHER
 from actors.simulation import SimulatedCluster
 from protocols.codec import decode, unpack
+from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
 from protocols.messages.commands import Command, Submit

@@ -6,11 +6,11 @@ DAEMON_SETS = Trial(controller="daemonset-controller", owns=(Owns(DAEMONSETS, PO
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
 from actors.reconciliation.actor_names import controller_name
+from protocols.late_methods import dataclass
 from protocols.objects import Object
 from protocols.resources import PODS, Resource
 

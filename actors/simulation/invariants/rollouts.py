@@ -9,9 +9,9 @@ rolling.go, reconcileOldReplicaSets.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object, annotations_of
 
 

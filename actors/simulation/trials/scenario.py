@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from actors.hollow.fleet import HollowNode, make_fleet
 from actors.simulation import SimulatedCluster
+from protocols.late_methods import dataclass
 
 NAMESPACE = "default"
 RETRY = 1.0  # seconds until an action that could not be done is tried again

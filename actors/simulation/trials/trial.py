@@ -13,7 +13,6 @@ TRIAL = Trial(
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from actors.options import Options
@@ -21,6 +20,7 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Invariant
 from actors.simulation.invariants.ownership import Owns
 from actors.simulation.trials.scenario import NOTHING, Action, Scenario
+from protocols.late_methods import dataclass
 from protocols.resources import Resource
 
 

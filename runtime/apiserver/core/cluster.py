@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from protocols.late_methods import dataclass
 from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, make_key
 from protocols.times import format_time
 from runtime.apiserver.errors import status_errors

@@ -5,8 +5,7 @@ Source: apiserver pkg/registry/rest/delete.go (BeforeDelete), pkg/registry/gener
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from protocols.late_methods import dataclass
 from protocols.objects import Key, Object, decode_object
 from protocols.times import format_time, parse_time
 from runtime.apiserver.core.cluster import Cluster

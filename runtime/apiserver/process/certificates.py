@@ -7,7 +7,6 @@ Keys are P-256: a TLS handshake with them costs a tenth of one with RSA 2048.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from protocols.late_methods import dataclass
 from runtime.process.files import write_private
 
 AUTHORITY_LIFE = timedelta(days=3650)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from select import select
 
+from protocols.late_methods import dataclass
 from runtime.process.children import Child, start_module
 from runtime.process.files import identity
 

@@ -19,13 +19,13 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from protocols.late_methods import dataclass
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import KEEP_ALIVE, ApiHttp

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object
 from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME, Printer
 from runtime.apiserver.registry.strategy import Strategy

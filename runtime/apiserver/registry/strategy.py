@@ -6,10 +6,11 @@ Source: apiserver pkg/registry/rest/{create,update,delete}.go, pkg/registry/gene
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, Protocol
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object
 from protocols.selectors import LabelSelector, label_selector_of
 from runtime.apiserver.errors.field_errors import FieldError

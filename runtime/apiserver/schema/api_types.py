@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
+
+from protocols.late_methods import dataclass
 
 # fmt: off
 Kind = Literal[

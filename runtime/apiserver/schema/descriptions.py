@@ -10,9 +10,10 @@ import ast
 import importlib.util
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from protocols.late_methods import dataclass
 
 LIBRARY = "lightkube.models"
 

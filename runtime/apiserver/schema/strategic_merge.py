@@ -20,9 +20,9 @@ kinds of $setElementOrder are applied here and are a 500 upstream: for an empty 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object
 
 _DIRECTIVE = "$patch"

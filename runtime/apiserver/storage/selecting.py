@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from protocols.late_methods import dataclass
 from protocols.objects import Key, Object, labels_of, split_key
 from protocols.selectors import EVERYTHING, FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
 from runtime.apiserver.errors import status_errors

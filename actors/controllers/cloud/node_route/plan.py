@@ -7,11 +7,11 @@ isResponsibleForRoute, updateNetworkingCondition.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_network
 
 from actors.controllers.shared.cluster_ranges import Network, pod_cidrs
 from protocols.conditions import find_condition, next_condition
+from protocols.late_methods import dataclass
 from protocols.objects import Object, name_of
 from protocols.routes import Route
 from protocols.times import format_time

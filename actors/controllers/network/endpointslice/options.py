@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from actors.controllers.shared.option_checks import outside
 from actors.options import ControllerOptions, Options
+from protocols.late_methods import dataclass
 from runtime.flags.declaration import flag
 from runtime.flags.values import DURATION
 

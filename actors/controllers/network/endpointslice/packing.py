@@ -7,11 +7,12 @@ reconcileByPortMapping).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from actors.controllers.network.shared.ports import Ports, ports_of_slice
 from actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
+from protocols.late_methods import dataclass
 from protocols.objects import Object, labels_of, metadata, name_of
 from protocols.services import HEADLESS, MANAGED_BY, SERVICE_NAME
 

@@ -7,13 +7,14 @@ slice that is to go and one that is to come are paired by themselves, there by a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from actors.controllers.network.shared.addresses import IPV4, IPV6, read_address
 from actors.controllers.network.shared.ports import Ports, in_order, ports_of_slice
 from actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
 from actors.controllers.network.shared.subsets import repacked
+from protocols.late_methods import dataclass
 from protocols.objects import Object, annotations_of, labels_of, metadata, name_of, uid_of
 from protocols.services import LEADER, MANAGED_BY, SERVICE_NAME, SKIP_MIRROR, TRIGGER_TIME
 

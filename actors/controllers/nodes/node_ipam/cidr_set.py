@@ -6,9 +6,9 @@ Source: kubernetes v1.36 pkg/controller/nodeipam/ipam/cidrset/cidr_set.go. Diffe
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 
 from actors.controllers.shared.cluster_ranges import Network
+from protocols.late_methods import dataclass
 
 
 class RangeExhausted(Exception):

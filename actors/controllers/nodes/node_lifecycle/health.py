@@ -13,9 +13,10 @@ Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
+from protocols.late_methods import dataclass
 from protocols.nodes import NodeFacts
 
 

@@ -6,9 +6,8 @@ Defaults: kubernetes v1.36 cmd/kube-controller-manager/app/options/nodelifecycle
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from actors.options import ControllerOptions
+from protocols.late_methods import dataclass
 from runtime.flags.declaration import flag
 from runtime.flags.values import DURATION, FLOAT32
 

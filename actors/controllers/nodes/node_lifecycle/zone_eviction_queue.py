@@ -14,10 +14,10 @@ a token is spent on a node that is let through only, and a rate of 1 can be left
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from actors.engine.vitals import description
+from protocols.late_methods import dataclass
 from protocols.messages.eviction import (
     EvictNode,
     NodeDue,

@@ -13,11 +13,11 @@ next node waits for a full turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, zone_queue_name
 from actors.reconciliation import Tell
+from protocols.late_methods import dataclass
 from protocols.messages.eviction import (
     EvictNode,
     NodeDue,

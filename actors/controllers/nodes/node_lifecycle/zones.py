@@ -9,8 +9,9 @@ state last changed; and what counts as having been disrupted before does not dep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from protocols.late_methods import dataclass
 
 
 class ZoneState(StrEnum):

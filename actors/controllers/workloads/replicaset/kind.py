@@ -6,10 +6,11 @@ ReplicationControllers are the other kind: actors/controllers/workloads/replicat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
+from protocols.late_methods import dataclass
 from protocols.objects import Key, Object, is_deleting, key_of, labels_of, uid_of
 from protocols.resources import PODS, REPLICASETS, Resource
 from protocols.selectors import LabelSelector, label_selector_of

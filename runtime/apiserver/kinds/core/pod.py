@@ -7,9 +7,9 @@ pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from protocols.late_methods import dataclass
 from protocols.objects import Object, is_deleting
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
 from runtime.apiserver.kinds.shared.cells import (
