@@ -67,6 +67,30 @@ class Options:
         """A copy that has these options of a controller."""
         return replace(self, by_controller=MappingProxyType({**self.by_controller, type(group): group}))
 
+    def with_given_of(self, other: Options) -> Self:
+        """A copy in which what stood on the other's command line holds as well; what it leaves open stays."""
+        core: dict[str, Any] = {}
+        by_controller: dict[type[ControllerOptions], Any] = dict(self.by_controller)
+        changed = {name: on for name, on in other.feature_gates.items() if on != DEFAULTS.get(name)}
+        for flag in other.flags:
+            if flag.name not in other.given:
+                continue
+            group, entry = flag.path
+            if issubclass(group, ControllerOptions):
+                by_controller[group] = replace(by_controller.get(group, group()), **{entry: other.value_of(flag)})
+            else:
+                name = CORE_GROUPS[group]
+                core[name] = replace(core.get(name) or getattr(self, name), **{entry: other.value_of(flag)})
+        return replace(
+            self,
+            **core,
+            by_controller=MappingProxyType(by_controller),
+            feature_gates=MappingProxyType({**self.feature_gates, **changed}),
+            given=self.given | other.given,
+            flags=tuple(dict.fromkeys((*self.flags, *other.flags))),
+            warnings=tuple(dict.fromkeys((*self.warnings, *other.warnings))),
+        )
+
     @property
     def plain_http(self) -> tuple[str, int] | None:
         """Address and port to serve plain HTTP on; None: not at all."""

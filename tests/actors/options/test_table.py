@@ -118,3 +118,14 @@ def test_plain_http_is_served_only_when_asked_for(argv: tuple[str, ...], served:
 )
 def test_a_cluster_is_embedded_when_none_is_named(argv: tuple[str, ...], embedded: bool) -> None:
     assert options(*argv).embeds_cluster is embedded
+
+
+def test_what_two_command_lines_say_can_be_put_together() -> None:
+    first = options("--node-eviction-rate=0.2", "--max-endpoints-per-slice=2", "--cluster-name=one", "--port=1")
+    other = ("--max-endpoints-per-slice=3", "--cluster-name=two", "--feature-gates=TaintBasedEvictions=false")
+    second = options(*other, "--address=::1")
+    both = options("--node-eviction-rate=0.2", *other, "--address=::1", "--port=1")
+    merged = first.with_given_of(second)
+    assert [flag.name for flag in FLAGS if merged.value_of(flag) != both.value_of(flag)] == []
+    assert (merged.given, merged.feature_gates, merged.flags) == (both.given, both.feature_gates, both.flags)
+    assert first.with_given_of(Options()) == first
