@@ -14,7 +14,7 @@ from actors.hollow.specs import hollow_specs
 from actors.options import Options
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
 from actors.reconciliation.derived import new_table
-from actors.reconciliation.specs import ControllerSpec
+from actors.reconciliation.specs import ControllerSpec, switched_on
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Invariant
 from actors.simulation.invariants.ownership import Ownership, keeper
@@ -151,7 +151,7 @@ class Setting:
         options = self.options(number) or Options()
         hollow = [spec for spec in hollow_specs(nodes=1, zones=1) if spec.name != HOLLOW_NODES or self.has_heartbeats()]
         own = self._some_specs()
-        specs = [*hollow, *(spec for spec in own if spec.enabled_if(options))]
+        specs = [*hollow, *(spec for spec in switched_on(own, options) if spec.enabled_if(options))]
         return Composition(self, {spec.name: spec for spec in specs}, options, named=[spec.name for spec in own])
 
 
@@ -178,7 +178,13 @@ class Composition:
         self.trials = tuple(trial for name, trial in trials.items() if name in specs)
         _check_counted(self.trials, specs)
         self.ownership = Ownership(
-            keeper(trial.controller, client=specs[trial.controller].client, owns=trial.owns, deletes=trial.deletes)
+            keeper(
+                trial.controller,
+                client=specs[trial.controller].client,
+                owns=trial.owns,
+                deletes=trial.deletes,
+                deletes_any=trial.deletes_any,
+            )
             for trial in self.trials
         )
 

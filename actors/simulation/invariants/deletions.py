@@ -65,7 +65,7 @@ class KeepsToItsOwn:
                 kinds = _owner_kinds(keeper, command.resource)
                 if kinds and (owner is None or owner.kind not in kinds):
                     fail(f"{keeper.sender} creates one of {command.resource} that none of {sorted(kinds)} owns")
-            elif isinstance(command, Delete) and command.resource not in _deleted_by(keeper):
+            elif isinstance(command, Delete) and not _may_delete(keeper, command.resource):
                 self._deleted(keeper, observation.system, command, fail)
 
     @staticmethod
@@ -85,5 +85,5 @@ def _owner_kinds(keeper: Keeper, resource_id: str) -> set[str]:
     return {owns.owner.kind for owns in keeper.owns if owns.dependents.id == resource_id}
 
 
-def _deleted_by(keeper: Keeper) -> set[str]:
-    return {resource.id for resource in keeper.deletes}
+def _may_delete(keeper: Keeper, resource_id: str) -> bool:
+    return keeper.deletes_any or any(resource.id == resource_id for resource in keeper.deletes)

@@ -38,18 +38,26 @@ class Owns:
 class Keeper(NamedTuple):
     """A controller of a setting. sender: its actor. client: in whose name it writes.
 
-    deletes: resources of which it may delete objects that it does not own.
+    deletes: resources of which it may delete objects that it does not own. deletes_any: of all resources.
     """
 
     sender: str
     client: str
     owns: Sequence[Owns] = ()
     deletes: Sequence[Resource] = ()
+    deletes_any: bool = False
 
 
-def keeper(controller: str, *, client: str = "", owns: Sequence[Owns] = (), deletes: Sequence[Resource] = ()) -> Keeper:
+def keeper(
+    controller: str,
+    *,
+    client: str = "",
+    owns: Sequence[Owns] = (),
+    deletes: Sequence[Resource] = (),
+    deletes_any: bool = False,
+) -> Keeper:
     """Of a controller by its name."""
-    return Keeper(controller_name(controller), client or controller, owns, deletes)
+    return Keeper(controller_name(controller), client or controller, owns, deletes, deletes_any)
 
 
 def storage_of(resource: Resource) -> str:

@@ -49,7 +49,8 @@ class Trial:
     every run of a scenario, whatever goes wrong; names that are drawn, uids and times are left out.
     invariants: what must hold at every moment, beside what follows from `owns` and from being a controller.
     owns: which dependents it creates and deletes for which owners. deletes: resources of which it may delete objects
-    that it does not own. raises: what its code may raise, beside CommandFailed: anything else is a violation.
+    that it does not own. deletes_any: it may delete objects of all resources; invariants of its own say which.
+    raises: what its code may raise, beside CommandFailed: anything else is a violation.
     """
 
     controller: str
@@ -59,4 +60,5 @@ class Trial:
     invariants: Callable[[SimulatedCluster, Options], Iterable[Invariant]] = _no_invariants
     owns: tuple[Owns, ...] = ()
     deletes: tuple[Resource, ...] = ()
+    deletes_any: bool = False
     raises: tuple[type[Exception], ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.controllers.network.endpointslice import EndpointSliceOptions
-from actors.controllers.network.endpointslice.reconciler import MANAGER
+from actors.controllers.network.endpointslice.reconciler import MANAGER, MissingNodeError
 from actors.controllers.network.shared.slices import identity_of
 from actors.options import Options
 from actors.simulation import SimulatedCluster
@@ -177,4 +177,5 @@ TRIAL = Trial(
     end_state=_end_state,
     invariants=_invariants,
     owns=(Owns(SERVICES, ENDPOINT_SLICES),),
+    raises=(MissingNodeError,),  # where a node was deleted, until the pods that were bound to it are
 )

@@ -12,7 +12,7 @@ from actors.simulation.trials.actions import delete
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.trial import Trial
 from protocols.objects import Object, finalizers_of, is_deleting, key_of, make_key, name_of, uid_of
-from protocols.resources import DEPLOYMENTS, LEASES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
+from protocols.resources import PODS, REPLICASETS, Resource
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 FAMILY = "family-"  # begins the names of what this trial makes
@@ -106,5 +106,5 @@ TRIAL = Trial(
     unsettled=_unsettled,
     end_state=_end_state,
     invariants=lambda cluster, _options: (OnlyOrphansAreCollected(cluster),),
-    deletes=(CONFIGMAPS, PODS, REPLICASETS, DEPLOYMENTS, REPLICATION_CONTROLLERS, LEASES),
+    deletes_any=True,
 )

@@ -21,6 +21,7 @@ OWNERSHIP = Ownership(
     [
         keeper("daemonset-controller", owns=[Owns(REPLICASETS, PODS, wanted=replicas_of)]),
         keeper("evictor", deletes=[PODS]),
+        keeper("sweeper", deletes_any=True),
     ]
 )
 
@@ -56,6 +57,7 @@ def found(sender: str, *commands: Command) -> list[str]:
         ("daemonset-controller", Create(DEPLOYMENTS.id, "default", encode_object(owned_pod("x"))), ""),
         ("evictor", Delete(PODS.id, "default/other"), ""),
         ("evictor", Delete(NODES.id, "n1"), "not its to delete"),
+        ("sweeper", Delete(NODES.id, "n1"), ""),
         ("unheard-of", Delete(NODES.id, "n1"), ""),
     ],
     ids=str,
