@@ -1,6 +1,6 @@
-"""Seeded runs with every fault there is: over ReplicationControllers, ReplicaSets and Deployments, and over nodes too.
+"""Seeded runs with every fault there is: over ReplicationControllers, ReplicaSets and Deployments, and over more.
 
-KCM_SEEDS (bin/run-tests --seeds N) says how many of the first, and a tenth of it is how many of the second; they are
+KCM_SEEDS (bin/run-tests --seeds N) says how many of the first, and a tenth of it is how many of each other; they are
 dealt to a few tests, so that several workers share them. The seeds are the same in every run of the suite: what fails
 is replayed by the line that it prints.
 """

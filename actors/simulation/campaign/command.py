@@ -2,7 +2,7 @@
 
 A run that violates an invariant is replayed exactly by the line that it prints; --faults replaces the plan that the
 seed would draw, --wishes leaves out some of what users do. What is simulated is a setting (campaign/setting.py):
-workloads alone, or with --setting nodes all controllers, zones that fail, a cloud.
+workloads alone, or with --setting everything all controllers, zones that fail, a cloud.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The setting of seeded runs in which nodes fail: all built-in controllers but those of Services, and a cloud."""
+"""The setting of seeded runs in which nodes fail: workloads, garbage, all controllers of nodes, and a cloud."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from actors.app.arguments import read_options
-from actors.controllers.built_in import BUILT_IN
+from actors.controllers.cloud import cloud_node_lifecycle, node_route
+from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
+from actors.controllers.objects import garbage_collector
 from actors.options import Options
-from actors.simulation.campaign.service_setting import OF_SERVICES
-from actors.simulation.campaign.setting import Setting
+from actors.simulation.campaign.setting import WORKLOADS, Setting
 from actors.simulation.trials.nodes.taints import SOON, tolerations
 from actors.simulation.trials.scenario import Fleet
 from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from runtime.simulation.plan import ON_REQUEST, draw_plan
 
+OF_NODES = (
+    pod_garbage_collector.SPEC,
+    ttl.SPEC,
+    node_ipam.SPEC,
+    node_lifecycle.SPEC,
+    taint_eviction.SPEC,
+    node_route.SPEC,
+    cloud_node_lifecycle.SPEC,
+)
 ACTING = 50.0  # seconds within which users begin to act
 FAULTS = 100.0
 SETTLED = 400.0  # seconds; a call to the cloud that has no outcome is given up after 120
@@ -67,7 +77,7 @@ def draw_node_plan(seed: int, *, seconds: float, process: str, actors: Sequence[
 
 NODES_TOO = Setting(
     name="nodes",
-    controllers=tuple(spec for spec in BUILT_IN if spec not in OF_SERVICES),
+    controllers=(*WORKLOADS, garbage_collector.SPEC, *OF_NODES),
     options=options_of,
     fleet=fleet_of,
     pod=pod_of,

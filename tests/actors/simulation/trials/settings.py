@@ -9,7 +9,7 @@ from actors.simulation.campaign.setting import Setting
 
 
 def setting_with(spec: ControllerSpec) -> Setting:
-    """Of several the one with nodes. Fails for a controller that no seeded run has."""
+    """Of several the one with nodes, else the first. Fails for a controller that no seeded run has."""
     found = [setting for setting in SETTINGS.values() if spec in setting.specs(None)]
     assert found, f"no setting has {spec.name}"
     return NODES_TOO if NODES_TOO in found else found[0]

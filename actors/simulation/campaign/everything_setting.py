@@ -1,0 +1,26 @@
+"""The setting of seeded runs with all built-in controllers, those that are off by default too.
+
+It is what all other settings are, on one cluster: whatever they bring along is here without being said again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from actors.app.arguments import read_options
+from actors.controllers.built_in import BUILT_IN
+from actors.simulation.campaign.combining import combined, switched_on_by_name
+from actors.simulation.campaign.node_setting import draw_node_plan
+from actors.simulation.campaign.setting import Setting
+
+ALL_ON = Setting(
+    name="all-on",
+    controllers=BUILT_IN,
+    options=lambda _scenario: read_options([switched_on_by_name(BUILT_IN)]),
+)
+
+
+def everything(parts: Sequence[Setting]) -> Setting:
+    """parts: all other settings. Their controllers run in the order of the built-in ones."""
+    return replace(combined("everything", ALL_ON, *parts), draw=draw_node_plan)
