@@ -14,6 +14,7 @@ import re
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
+from typing import NamedTuple
 
 QuantityText = str | int | float
 
@@ -32,6 +33,21 @@ class QuantityFormat(Enum):
     DECIMAL_SI = "DecimalSI"  # 100m, 5, 12M
     BINARY_SI = "BinarySI"  # 64Mi
     DECIMAL_EXPONENT = "DecimalExponent"  # 12e6
+
+
+class Quantity(NamedTuple):
+    """A value together with the format of its text. str() is the canonical text."""
+
+    value: Decimal
+    form: QuantityFormat = QuantityFormat.DECIMAL_SI
+
+    def __str__(self) -> str:
+        return format_quantity(self.value, self.form)
+
+
+def read_quantity(quantity: QuantityText) -> Quantity:
+    """As parse_quantity, with the format that the text had."""
+    return Quantity(*_parse(quantity))
 
 
 def parse_quantity(quantity: QuantityText) -> Decimal:

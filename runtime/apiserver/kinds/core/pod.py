@@ -11,6 +11,7 @@ from typing import Any
 
 from protocols.late_methods import dataclass
 from protocols.objects import Object, is_deleting
+from protocols.quality_of_service import quality_of_service
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
 from runtime.apiserver.kinds.shared.cells import (
     NONE,
@@ -27,7 +28,6 @@ from runtime.apiserver.kinds.shared.names import dns_subdomain, label_key
 from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
 from runtime.apiserver.kinds.shared.pod_defaults import default_pod_spec
 from runtime.apiserver.kinds.shared.pod_validation import validate_pod_spec
-from runtime.apiserver.kinds.shared.quality_of_service import quality_of_service
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at, fields_at, text_at
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide

@@ -1,0 +1,156 @@
+"""What pods use.
+
+A pod that has ended, or that should be gone by now, counts as an object in storage (count/pods) and as nothing else.
+
+Source: kubernetes v1.36 pkg/quota/v1/evaluator/core/pods.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from protocols.objects import Object, metadata
+from protocols.pod_resources import pod_limits, pod_requests, says_for_itself
+from protocols.quality_of_service import BEST_EFFORT, quality_of_service
+from protocols.quantities import Quantity
+from protocols.quota import scopes
+from protocols.quota.amounts import ONE, Amounts, read_amounts
+from protocols.quota.evaluators import CREATE, UPDATE, Evaluator
+from protocols.quota.names import (
+    LIMITS,
+    REQUESTS,
+    count_of,
+    is_counted_in_pods,
+    is_huge_pages,
+    is_quota_of_huge_pages,
+    is_request_of_extended,
+)
+from protocols.quota.scopes import Scope
+from protocols.times import parse_time
+
+COMPUTE = ("cpu", "memory", "ephemeral-storage")
+NAMES = frozenset(
+    {count_of("pods"), "pods", *COMPUTE, *(f"{part}{name}" for part in (REQUESTS, LIMITS) for name in COMPUTE)}
+)
+# A quota of one of these asks for it in each container. No other resource does.
+DEMANDED = frozenset(f"{part}{name}" for part in ("", REQUESTS, LIMITS) for name in ("cpu", "memory"))
+
+
+class Pods(Evaluator):
+    needs_objects = True
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """now: unix seconds."""
+        super().__init__("pods")
+        self._now = now
+
+    def matching(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(
+            name for name in names if name in NAMES or is_quota_of_huge_pages(name) or is_request_of_extended(name)
+        )
+
+    def usage(self, obj: Object, /) -> Amounts:
+        return pod_usage(obj, self._now())
+
+    def meets(self, obj: Object, scope: Scope, /) -> bool:
+        spec = obj.get("spec") or {}
+        match scope.name:
+            case scopes.TERMINATING:
+                return is_terminating(obj)
+            case scopes.NOT_TERMINATING:
+                return not is_terminating(obj)
+            case scopes.BEST_EFFORT:
+                return _is_best_effort(obj)
+            case scopes.NOT_BEST_EFFORT:
+                return not _is_best_effort(obj)
+            case scopes.PRIORITY_CLASS:
+                name = spec.get("priorityClassName")
+                return scope.selects([name] if name else [])
+            case scopes.CROSS_NAMESPACE_POD_AFFINITY:
+                return _looks_into_other_namespaces(spec.get("affinity") or {})
+        return False
+
+    def lacks(self, obj: Object, names: Iterable[str], /) -> str:
+        demanded = DEMANDED.intersection(names)
+        if not demanded or says_for_itself(obj):
+            return ""
+        spec = obj.get("spec") or {}
+        lacking: dict[str, set[str]] = {}
+        for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+            resources = container.get("resources") or {}
+            given = _counted(read_amounts(resources.get("requests")), read_amounts(resources.get("limits")))
+            for name in demanded - given.keys():
+                lacking.setdefault(name, set()).add(container.get("name") or "")
+        if not lacking:
+            return ""
+        return "must specify " + "; ".join(f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking))
+
+    def handles(self, operation: str, subresource: str, new: Object, old: Object | None, /) -> bool:
+        if subresource == "resize":
+            return operation == UPDATE
+        if subresource:
+            return False
+        if operation == UPDATE:
+            return old is not None and is_terminating(old) != is_terminating(new)
+        return operation == CREATE
+
+
+def pod_usage(pod: Object, now: float) -> dict[str, Quantity]:
+    """now: unix seconds. Raises ValueError on a pod that cannot be read."""
+    used = {count_of("pods"): ONE}
+    if counts(pod, now):
+        used.update(_counted(pod_requests(pod), pod_limits(pod)))
+    return used
+
+
+def counts(pod: Object, now: float) -> bool:
+    """Whether a pod uses more than its place in storage. now: unix seconds."""
+    if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+        return False
+    gone = gone_at(pod)
+    return gone is None or now <= gone
+
+
+def gone_at(pod: Object) -> float | None:
+    """When a pod that is being deleted should be gone, in unix seconds: after that nobody pays for a lost node."""
+    meta = metadata(pod)
+    deleted, grace = meta.get("deletionTimestamp"), meta.get("deletionGracePeriodSeconds")
+    return None if deleted is None or grace is None else parse_time(deleted) + grace
+
+
+def is_terminating(pod: Object) -> bool:
+    """Whether it has a deadline."""
+    deadline = (pod.get("spec") or {}).get("activeDeadlineSeconds")
+    return deadline is not None and deadline >= 0
+
+
+def _counted(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
+    used = {"pods": ONE}
+    for name in COMPUTE:
+        if name in requests:
+            used[name] = used[REQUESTS + name] = requests[name]
+        if name in limits:
+            used[LIMITS + name] = limits[name]
+    for name, quantity in requests.items():
+        if is_huge_pages(name):
+            used[name] = used[REQUESTS + name] = quantity
+        if is_counted_in_pods(name):
+            used[REQUESTS + name] = quantity
+    return used
+
+
+def _is_best_effort(pod: Object) -> bool:
+    quality = (pod.get("status") or {}).get("qosClass") or quality_of_service(pod.get("spec") or {})
+    return bool(quality == BEST_EFFORT)
+
+
+def _looks_into_other_namespaces(affinity: Object) -> bool:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        terms: list[Any] = [*(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())]
+        preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [one.get("podAffinityTerm") or {} for one in preferred]
+        if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
+            return True
+    return False

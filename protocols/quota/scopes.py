@@ -1,0 +1,57 @@
+"""Scopes: which objects of a namespace a quota is about.
+
+Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go (getScopeSelectorsFromQuota),
+pkg/apis/core/v1/helper/helpers.go (ScopedResourceSelectorRequirementsAsSelector).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from protocols.objects import Object
+
+TERMINATING = "Terminating"
+NOT_TERMINATING = "NotTerminating"
+BEST_EFFORT = "BestEffort"
+NOT_BEST_EFFORT = "NotBestEffort"
+PRIORITY_CLASS = "PriorityClass"
+CROSS_NAMESPACE_POD_AFFINITY = "CrossNamespacePodAffinity"
+VOLUME_ATTRIBUTES_CLASS = "VolumeAttributesClass"
+
+IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
+
+
+class Scope(NamedTuple):
+    """One requirement of a quota. name: of the scope. values: of In and NotIn."""
+
+    name: str
+    operator: str = EXISTS
+    values: tuple[str, ...] = ()
+
+    def selects(self, names: Iterable[str]) -> bool:
+        """Whether an object that has these names is selected: one of them has to meet the requirement, and where there
+        are none, their absence. Raises ValueError on an operator that is none.
+        """
+        found = set(names)
+        match self.operator:
+            case "In":
+                return not found.isdisjoint(self.values)
+            case "NotIn":
+                return not found or not found.issubset(self.values)
+            case "Exists":
+                return bool(found)
+            case "DoesNotExist":
+                return not found
+            case _:
+                raise ValueError(f'"{self.operator}" is not a valid scope selector operator')
+
+
+def scopes_of(quota: Object) -> list[Scope]:
+    """All requirements of a quota, which an object has to meet together."""
+    spec = quota.get("spec") or {}
+    scopes = [Scope(name) for name in spec.get("scopes") or ()]
+    for one in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        values = tuple(one.get("values") or ())
+        scopes.append(Scope(one.get("scopeName") or "", one.get("operator") or "", values))
+    return scopes

@@ -1,0 +1,50 @@
+"""What Services use: themselves, node ports, load balancers.
+
+Source: kubernetes v1.36 pkg/quota/v1/evaluator/core/services.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from protocols.objects import Object
+from protocols.quota.amounts import ONE, ZERO, Amounts, count
+from protocols.quota.evaluators import CREATE, UPDATE, Evaluator
+from protocols.quota.names import count_of
+
+SERVICES, NODE_PORTS, LOAD_BALANCERS = "services", "services.nodeports", "services.loadbalancers"
+NAMES = frozenset({count_of("services"), SERVICES, NODE_PORTS, LOAD_BALANCERS})
+
+
+class Services(Evaluator):
+    needs_objects = True
+
+    def __init__(self) -> None:
+        super().__init__("services")
+
+    def matching(self, names: Iterable[str]) -> frozenset[str]:
+        return NAMES.intersection(names)
+
+    def usage(self, obj: Object, /) -> Amounts:
+        """By what is asked for: node ports are not allocated yet when a Service is admitted."""
+        spec = obj.get("spec") or {}
+        ports = spec.get("ports") or ()
+        used = {count_of("services"): ONE, SERVICES: ONE, LOAD_BALANCERS: ZERO, NODE_PORTS: ZERO}
+        match spec.get("type"):
+            case "NodePort":
+                used[NODE_PORTS] = count(len(ports))
+            case "LoadBalancer":
+                if spec.get("allocateLoadBalancerNodePorts") is False:
+                    ports = [port for port in ports if port.get("nodePort")]
+                used[NODE_PORTS] = count(len(ports))
+                used[LOAD_BALANCERS] = ONE
+        return used
+
+    def handles(self, operation: str, subresource: str, _new: Object, _old: Object | None, /) -> bool:
+        return operation in (CREATE, UPDATE) and not subresource
+
+
+def counted_type(service: Object) -> str:
+    """Its type, if what it uses depends on that."""
+    type_ = (service.get("spec") or {}).get("type")
+    return type_ if type_ in ("NodePort", "LoadBalancer") else ""
