@@ -26,6 +26,8 @@ PREFIXES = {
     "secrets": "/api/v1",
     "configmaps": "/api/v1",
     "persistentvolumeclaims": "/api/v1",
+    "resourcequotas": "/api/v1",
+    "limitranges": "/api/v1",
     "replicationcontrollers": "/api/v1",
     "replicasets": "/apis/apps/v1",
     "deployments": "/apis/apps/v1",

@@ -1,19 +1,119 @@
 """ResourceQuotas.
 
-Source: kubernetes pkg/registry/core/resourcequota/strategy.go, pkg/printers/internalversion/printers.go
-(printResourceQuota) (v1.36).
+Source: kubernetes pkg/registry/core/resourcequota/strategy.go, pkg/apis/core/validation/validation.go,
+pkg/apis/core/helper/helpers.go, pkg/printers/internalversion/printers.go (printResourceQuota) (v1.36).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from protocols.objects import Object
+from protocols.quota import scopes
+from protocols.quota.names import LIMITS
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.resource_amounts import is_of_quotas, wrong_limits
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+
+_OF_PODS = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
+_VALID = {  # what a quota of a scope may limit of what is Kubernetes' own
+    scopes.TERMINATING: _OF_PODS,
+    scopes.NOT_TERMINATING: _OF_PODS,
+    scopes.BEST_EFFORT: frozenset({"pods"}),
+    scopes.NOT_BEST_EFFORT: _OF_PODS,
+    scopes.PRIORITY_CLASS: _OF_PODS,
+    scopes.CROSS_NAMESPACE_POD_AFFINITY: _OF_PODS,
+    scopes.VOLUME_ATTRIBUTES_CLASS: frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
+_WITHOUT_VALUES = frozenset(_VALID) - {scopes.PRIORITY_CLASS, scopes.VOLUME_ATTRIBUTES_CLASS}
+_CONTRARY = ({scopes.BEST_EFFORT, scopes.NOT_BEST_EFFORT}, {scopes.TERMINATING, scopes.NOT_TERMINATING})
+
+
+def validate(quota: Object) -> list[FieldError]:
+    spec, field = quota.get("spec") or {}, "spec"
+    return [
+        *wrong_limits(spec.get("hard") or {}, f"{field}.hard"),
+        *_wrong_scopes(spec, f"{field}.scopes"),
+        *_wrong_selector(spec, f"{field}.scopeSelector.matchExpressions"),
+    ]
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    now, before = ((one.get("spec") or {}).get("scopes") or [] for one in (new, old))
+    return [invalid("spec.scopes", now or None, IMMUTABLE)] if set(now) != set(before) else []
+
+
+def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
+    status = new.get("status") or {}
+    return [error for part in ("hard", "used") for error in wrong_limits(status.get(part) or {}, f"status.{part}")]
+
+
+def _wrong_scopes(spec: Object, field: str) -> Iterator[FieldError]:
+    given = spec.get("scopes") or []
+    for scope in given:
+        if scope not in _VALID:
+            yield invalid(field, given, "unsupported scope")
+        for _ in _not_of(spec, scope):
+            yield invalid(field, given, "unsupported scope applied to resource")
+    yield from _contrary(given, spec, field)
+
+
+def _wrong_selector(spec: Object, field: str) -> Iterator[FieldError]:
+    selector = spec.get("scopeSelector")
+    if selector is None:
+        return
+    requirements = selector.get("matchExpressions") or []
+    for one in requirements:
+        scope, operator, values = one.get("scopeName") or "", one.get("operator") or "", one.get("values") or []
+        if scope not in _VALID:
+            yield invalid(f"{field}.scopeName", scope, "unsupported scope")
+        for _ in _not_of(spec, scope):
+            yield invalid(field, _internal(requirements), "unsupported scope applied to resource")
+        if scope in _WITHOUT_VALUES and operator != scopes.EXISTS:
+            yield invalid(
+                f"{field}.operator",
+                operator,
+                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+                "ResourceQuotaScopeCrossNamespacePodAffinity",
+            )
+        if operator in (scopes.IN, scopes.NOT_IN):
+            if not values:
+                text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                yield required(f"{field}.values", text)
+        elif operator in (scopes.EXISTS, scopes.DOES_NOT_EXIST):
+            if values:
+                text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                yield invalid(f"{field}.values", values, text)
+        else:
+            yield invalid(f"{field}.operator", operator, "not a valid selector operator")
+    yield from _contrary([one.get("scopeName") or "" for one in requirements], spec, field)
+
+
+def _not_of(spec: Object, scope: str) -> Iterator[str]:
+    """What the quota limits, and the scope has nothing to do with."""
+    if scope in _VALID:
+        for name in spec.get("hard") or {}:
+            if is_of_quotas(name) and name not in _VALID[scope]:
+                yield name
+
+
+def _contrary(given: Iterable[str], spec: Object, field: str) -> Iterator[FieldError]:
+    for pair in _CONTRARY:
+        if pair.issubset(given):
+            yield invalid(field, spec.get("scopes"), "conflicting scopes")
+
+
+def _internal(requirements: Iterable[Object]) -> Object:
+    """As upstream shows a selector: with the names of its internal type."""
+    names = {"ScopeName": "scopeName", "Operator": "operator", "Values": "values"}
+    return {"MatchExpressions": [{shown: one.get(name) for shown, name in names.items()} for one in requirements]}
 
 
 def cells(quota: Object, now: float) -> list[Any]:
@@ -21,7 +121,7 @@ def cells(quota: Object, now: float) -> list[Any]:
     hard, used = part(status, "hard"), part(status, "used")
     columns: tuple[list[str], list[str]] = ([], [])
     for resource in sorted(hard):
-        columns[resource.startswith("limits.")].append(f"{resource}: {used.get(resource, '0')}/{hard[resource]}")
+        columns[resource.startswith(LIMITS)].append(f"{resource}: {used.get(resource, '0')}/{hard[resource]}")
     return [name_cell(quota), ", ".join(columns[0]), ", ".join(columns[1]), age_cell(quota, now)]
 
 
@@ -33,7 +133,10 @@ RESOURCE = ResourceDefinition(
     subresources=("status",),
     strategy=Strategy(
         validate_name=dns_subdomain,
+        validate=validate,
+        validate_update=validate_update,
         has_status=True,
+        validate_status_update=validate_status_update,
         return_deleted_object=True,
     ),
     printer=Printer(
