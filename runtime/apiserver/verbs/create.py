@@ -49,9 +49,12 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
         raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)
     if given_version:
         raise status_errors.version_on_create()
+    charges = chain.check_create(cluster, definition, obj)
     key = _free_key(cluster, definition, obj, generated=generated)
-    raw = encode_object(obj) if dry_run else cluster.state.put(definition.storage, key, obj)
-    return served(definition, raw)
+    if dry_run:
+        return served(definition, encode_object(obj))
+    chain.charge(cluster, charges)
+    return served(definition, cluster.state.put(definition.storage, key, obj))
 
 
 def _generated_name(cluster: Cluster, definition: ResourceDefinition, meta: Object) -> str:

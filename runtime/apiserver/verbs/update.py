@@ -79,10 +79,13 @@ def replace(
         raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
     if managers is not None or MANAGED_FIELDS in old["metadata"]:
         settle_managers(cluster, call, new, old, managers)
-    return _store(cluster, call, record, old, new)
+    charges = chain.check_update(cluster, definition, call.route.subresource, new, old)
+    return _store(cluster, call, record, old, new, charges)
 
 
-def _store(cluster: Cluster, call: Call, record: Record, old: Object, new: Object) -> bytes:
+def _store(
+    cluster: Cluster, call: Call, record: Record, old: Object, new: Object, charges: list[chain.Charge]
+) -> bytes:
     definition = call.definition
     new["metadata"]["resourceVersion"] = str(record.revision)
     if new == old:
@@ -93,6 +96,7 @@ def _store(cluster: Cluster, call: Call, record: Record, old: Object, new: Objec
         if not call.dry_run:
             cluster.state.remove(definition.storage, call.key, new)
     else:
+        chain.charge(cluster, charges)
         shown = cluster.state.put(definition.storage, call.key, new)
     return served(definition, shown)
 

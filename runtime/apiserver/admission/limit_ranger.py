@@ -1,0 +1,195 @@
+"""LimitRanger: the LimitRanges of a namespace give containers defaults, and bound what pods and claims ask for.
+
+Source: kubernetes plugin/pkg/admission/limitranger/admission.go (v1.36). Differs: what is wrong is told in a fixed
+order. There is no subresource resize yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from protocols.objects import Object, decode_object, is_deleting
+from protocols.pod_resources import pod_limits, pod_requests
+from protocols.quantities import Quantity, milli_value, whole_value
+from protocols.quota.amounts import ZERO, Amounts, read_amounts
+from runtime.apiserver.admission.refusal import forbidden
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+LIMIT_RANGES, PODS, CLAIMS = "limitranges", "pods", "persistentvolumeclaims"
+ANNOTATION = "kubernetes.io/limit-ranger"
+_MOST_MILLI = (2**63 - 1) // 1000  # larger amounts are compared in units
+
+
+def set_defaults(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """Containers of a new pod get the defaults for what they do not say."""
+    if definition.storage != PODS:
+        return
+    for limit_range in _limit_ranges(cluster, obj):
+        _set_defaults(limit_range, obj)
+
+
+def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    """Raises StatusError (403)."""
+    _admit(cluster, definition, obj)
+
+
+def admit_update(cluster: Cluster, definition: ResourceDefinition, subresource: str, new: Object, old: Object) -> None:
+    """A pod's resources cannot be updated, so only claims are looked at. Raises StatusError (403)."""
+    if definition.storage == CLAIMS and not subresource and not is_deleting(old):
+        _admit(cluster, definition, new)
+
+
+def _admit(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
+    if definition.storage not in (PODS, CLAIMS):
+        return
+    for limit_range in _limit_ranges(cluster, obj):
+        found = _wrong_with_pod if definition.storage == PODS else _wrong_with_claim
+        wrong = list(dict.fromkeys(text for limits in _items(limit_range) for text in found(limits, obj)))
+        if wrong:
+            because = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
+            raise forbidden(definition.group, definition.plural, obj, because)
+
+
+def _limit_ranges(cluster: Cluster, obj: Object) -> Iterator[Object]:
+    """Those of the object's namespace, in the order of their names."""
+    collection = cluster.state.collection(LIMIT_RANGES)
+    if collection.records:
+        for key in collection.keys(obj["metadata"]["namespace"]):
+            yield decode_object(collection.records[key].raw)
+
+
+def _items(limit_range: Object) -> list[Mapping[str, Any]]:
+    return (limit_range.get("spec") or {}).get("limits") or []
+
+
+def _containers(pod: Object) -> Iterator[tuple[str, Object]]:
+    """("container" or "init container", the container)."""
+    for container in pod["spec"].get("containers") or ():
+        yield "container", container
+    for container in pod["spec"].get("initContainers") or ():
+        yield "init container", container
+
+
+def _set_defaults(limit_range: Object, pod: Object) -> None:
+    limits: Object = {}
+    requests: Object = {}
+    for item in _items(limit_range):
+        if item.get("type") == "Container":
+            limits.update(item.get("default") or {})
+            requests.update(item.get("defaultRequest") or {})
+    said = []
+    for kind, container in _containers(pod):
+        resources = container.setdefault("resources", {})
+        for part, defaults in (("requests", requests), ("limits", limits)):
+            given = resources.get(part) or {}
+            missing = {name: defaults[name] for name in sorted(defaults) if name not in given}
+            if missing:
+                resources[part] = {**given, **missing}
+                said.append(f"{', '.join(missing)} {part.removesuffix('s')} for {kind} {container.get('name', '')}")
+    if said:
+        annotations = pod["metadata"].get("annotations") or {}
+        pod["metadata"]["annotations"] = {**annotations, ANNOTATION: f"LimitRanger plugin set: {'; '.join(said)}"}
+
+
+def _wrong_with_pod(limits: Mapping[str, Any], pod: Object) -> Iterator[str]:
+    if limits.get("type") == "Container":
+        for _, container in _containers(pod):
+            resources = container.get("resources") or {}
+            yield from _wrong(limits, read_amounts(resources.get("requests")), read_amounts(resources.get("limits")))
+    elif limits.get("type") == "Pod":
+        requests = pod_requests(pod, use_status=False, overhead=False, of_pod=_is_cpu_or_memory)
+        yield from _wrong(limits, requests, pod_limits(pod, use_status=False, overhead=False, of_pod=_is_cpu_or_memory))
+
+
+def _wrong_with_claim(limits: Mapping[str, Any], claim: Object) -> Iterator[str]:
+    """Only requests count: a claim is not limited by itself."""
+    if limits.get("type") == "PersistentVolumeClaim":
+        requests = read_amounts((claim["spec"].get("resources") or {}).get("requests"))
+        yield from _each(limits, "min", lambda bound: _below(bound, requests, {}))
+        yield from _each(limits, "max", lambda bound: _request_above(bound, requests))
+
+
+def _wrong(limits: Mapping[str, Any], requests: Amounts, asked_limits: Amounts) -> Iterator[str]:
+    yield from _each(limits, "min", lambda bound: _below(bound, requests, asked_limits))
+    yield from _each(limits, "max", lambda bound: _above(bound, requests, asked_limits))
+    yield from _each(limits, "maxLimitRequestRatio", lambda bound: _overcommitted(bound, requests, asked_limits))
+
+
+class _Bound(NamedTuple):
+    """type: of the item. name: of the resource."""
+
+    type: str
+    name: str
+    value: Quantity
+
+    def __str__(self) -> str:
+        return f"{self.name} usage per {self.type} is {self.value}"
+
+
+def _each(limits: Mapping[str, Any], part: str, check: Callable[[_Bound], str]) -> Iterator[str]:
+    amounts = read_amounts(limits.get(part))
+    for name in sorted(amounts):
+        text = check(_Bound(limits["type"], name, amounts[name]))
+        if text:
+            yield text
+
+
+def _below(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
+    request, limit = requests.get(bound.name), limits.get(bound.name)
+    asked, limited, least = _comparable(request, limit, bound.value)
+    if request is None:
+        return f"minimum {bound}.  No request is specified"
+    if asked < least:
+        return f"minimum {bound}, but request is {request}"
+    if limit is not None and limited < least:
+        return f"minimum {bound}, but limit is {limit}"
+    return ""
+
+
+def _above(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
+    request, limit = requests.get(bound.name), limits.get(bound.name)
+    asked, limited, most = _comparable(request, limit, bound.value)
+    if limit is None:
+        return f"maximum {bound}.  No limit is specified"
+    if limited > most:
+        return f"maximum {bound}, but limit is {limit}"
+    if request is not None and asked > most:
+        return f"maximum {bound}, but request is {request}"
+    return ""
+
+
+def _request_above(bound: _Bound, requests: Amounts) -> str:
+    request = requests.get(bound.name)
+    asked, _, most = _comparable(request, None, bound.value)
+    if request is None:
+        return f"maximum {bound}.  No request is specified"
+    return f"maximum {bound}, but request is {request}" if asked > most else ""
+
+
+def _overcommitted(bound: _Bound, requests: Amounts, limits: Amounts) -> str:
+    asked, limited, _ = _comparable(requests.get(bound.name), limits.get(bound.name), bound.value)
+    said = f"{bound.name} max limit to request ratio per {bound.type} is {bound.value}"
+    if asked == 0:
+        return f"{said}, but no request is specified or request is 0"
+    if limited == 0:
+        return f"{said}, but no limit is specified or limit is 0"
+    ratio = limited / asked
+    if whole_value(bound.value.value) <= _MOST_MILLI:
+        exceeded = ratio * 1000 > milli_value(bound.value.value)
+    else:
+        exceeded = ratio > whole_value(bound.value.value)
+    return f"{said}, but provided ratio is {ratio:f}" if exceeded else ""
+
+
+def _comparable(request: Quantity | None, limit: Quantity | None, bound: Quantity) -> tuple[int, int, int]:
+    """In thousandths, where that can be."""
+    quantities = [ZERO.value if one is None else one.value for one in (request, limit, bound)]
+    whole = [whole_value(one) for one in quantities]
+    asked, limited, enforced = whole if max(whole) > _MOST_MILLI else [milli_value(one) for one in quantities]
+    return asked, limited, enforced
+
+
+def _is_cpu_or_memory(name: str) -> bool:
+    return name in ("cpu", "memory")

@@ -1,0 +1,193 @@
+"""ResourceQuota: what is created, or grows, stays within the quotas of its namespace.
+
+An object and the usage that it adds to its quotas are one commit: usage is never lost, and nothing is charged for what
+was not stored. Requests are carried out one after the other, so that many writers at once cannot exceed a quota.
+
+A quota whose status has no limits yet limits nothing: until the resourcequota controller has counted what is there. One
+with limits and without their usage lets nothing through that it is about.
+
+Source: apiserver pkg/admission/plugin/resourcequota/{admission,controller}.go (v1.36). Differs: the usage is not
+written beforehand, so there are no conflicts, retries or charges of requests that fail later. There is no
+configuration of resources that are limited by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from protocols.objects import Key, Object, decode_object, name_of
+from protocols.quantities import Quantity
+from protocols.quota import resource_claims
+from protocols.quota.amounts import (
+    Amounts,
+    add,
+    exceeding,
+    growth,
+    in_words,
+    masked,
+    negative,
+    read_amounts,
+    without_zeros,
+    written,
+)
+from protocols.quota.evaluators import IGNORED, Evaluator
+from protocols.quota.pods import Pods
+from protocols.quota.resource_claims import DeviceClasses, ResourceClaims
+from protocols.quota.scopes import scopes_of
+from protocols.quota.services import Services
+from protocols.quota.volume_claims import VolumeClaims
+from runtime.apiserver.admission.refusal import forbidden
+from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+QUOTAS = "resourcequotas"
+STATUS = "status"
+DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
+
+
+class Request(NamedTuple):
+    """operation: CREATE or UPDATE. old: what an update replaces."""
+
+    definition: ResourceDefinition
+    operation: str
+    subresource: str
+    new: Object
+    old: Object | None = None
+
+
+class Charge(NamedTuple):
+    """A quota with the usage that it has once the request is carried out."""
+
+    key: Key
+    quota: Object
+
+
+def admit(cluster: Cluster, request: Request) -> list[Charge]:
+    """What the request adds to quotas; nothing is written yet. Raises StatusError (403)."""
+    quotas = cluster.state.collection(QUOTAS)
+    if not quotas.records or not request.definition.namespaced:
+        return []
+    keys = quotas.keys(request.new["metadata"]["namespace"])
+    resource = request.definition.name
+    if not keys or resource in IGNORED:
+        return []
+    evaluator = _evaluator(cluster, resource)
+    if not evaluator.handles(request.operation, request.subresource, request.new, request.old):
+        return []
+    charges = []
+    concerned = _concerned(evaluator, request, ((key, decode_object(quotas.records[key].raw)) for key in keys))
+    if concerned:
+        used = evaluator.usage(request.new)
+        below_zero = negative(used)
+        if below_zero:
+            raise _forbidden(request, f"quota usage is negative for resource(s): {','.join(below_zero)}")
+        before = {} if request.old is None else evaluator.usage(request.old)
+        for key, quota in concerned:
+            counted_before = request.old is not None and _is_about(evaluator, quota, request.old)
+            more = without_zeros(growth(before, used) if counted_before else used)
+            charge = _charge(request, key, quota, more)
+            if charge is not None:
+                charges.append(charge)
+    return charges
+
+
+def charge(cluster: Cluster, charges: Iterable[Charge]) -> None:
+    """Write them, in the commit of what they are for."""
+    for one in charges:
+        cluster.state.put(QUOTAS, one.key, one.quota)
+
+
+def _concerned(
+    evaluator: Evaluator, request: Request, quotas: Iterable[tuple[Key, Object]]
+) -> list[tuple[Key, Object]]:
+    """The quotas that are about the object. Raises StatusError where it lacks what one of them demands."""
+    found = []
+    for key, quota in quotas:
+        if not _is_about(evaluator, quota, request.new):
+            continue
+        names = evaluator.matching(_limits(quota))
+        lacking = evaluator.lacks(request.new, names)
+        if lacking:
+            raise _forbidden(request, f"failed quota: {name_of(quota)}: {lacking}")
+        if not names <= (_status(quota).get("used") or {}).keys():
+            raise _forbidden(
+                request, f"status unknown for quota: {name_of(quota)}, resources: {','.join(sorted(names))}"
+            )
+        found.append((key, quota))
+    return found
+
+
+def _is_about(evaluator: Evaluator, quota: Object, obj: Object) -> bool:
+    if not evaluator.matching(_limits(quota)):
+        return False
+    return all(evaluator.meets(obj, scope) for scope in scopes_of(quota))
+
+
+def _charge(request: Request, key: Key, quota: Object, more: Amounts) -> Charge | None:
+    """None if it adds nothing that the quota limits. Raises StatusError if it is too much."""
+    hard, used = read_amounts(_limits(quota)), read_amounts(_status(quota).get("used"))
+    asked = masked(more, hard)
+    if not asked:
+        return None
+    after = add(used, asked)
+    too_much = exceeding(masked(after, asked), hard)
+    if too_much and request.subresource != STATUS:  # what is given already is only counted
+        requested, limited = in_words(masked(asked, too_much)), in_words(masked(hard, too_much))
+        words = f"requested: {requested}, used: {in_words(masked(used, too_much))}, limited: {limited}"
+        raise _forbidden(request, f"exceeded quota: {name_of(quota)}, {words}")
+    return Charge(key, {**quota, "status": {**_status(quota), "used": _kept_text(quota, after, asked)}})
+
+
+def _kept_text(quota: Object, after: dict[str, Quantity], changed: Amounts) -> Object:
+    """All usage as it is written now, but for what changes."""
+    return {**(_status(quota).get("used") or {}), **written(masked(after, changed))}
+
+
+def _status(quota: Object) -> Object:
+    return quota.get("status") or {}
+
+
+def _limits(quota: Object) -> Object:
+    return _status(quota).get("hard") or {}
+
+
+def _forbidden(request: Request, because: str) -> Exception:
+    return forbidden(request.definition.group, request.definition.plural, request.new, because)
+
+
+def _evaluator(cluster: Cluster, resource: str) -> Evaluator:
+    match resource:
+        case "pods":
+            return Pods(cluster.clock.now)
+        case "services":
+            return Services()
+        case "persistentvolumeclaims":
+            return VolumeClaims()
+        case resource_claims.RESOURCE:
+            return ResourceClaims(_Stored(cluster))
+    return Evaluator(resource)
+
+
+class _Stored:
+    """What the evaluator of ResourceClaims looks at, as it is stored."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._classes: DeviceClasses | None = None
+
+    def now(self) -> float:
+        return self._cluster.clock.now()
+
+    def device_classes(self) -> DeviceClasses:
+        if self._classes is None:
+            self._classes = DeviceClasses(self._cluster.state.objects(DEVICE_CLASSES))
+        return self._classes
+
+    def pod(self, namespace: str, name: str) -> Object | None:
+        record = self._cluster.state.get("pods", f"{namespace}/{name}")
+        return None if record is None else decode_object(record.raw)
+
+    def claims(self, namespace: str) -> Iterable[Object]:
+        collection = self._cluster.state.collection(resource_claims.RESOURCE)
+        return (decode_object(collection.records[key].raw) for key in collection.keys(namespace))
