@@ -9,6 +9,9 @@ selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.p
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
 pods.py, nodes.py, services.py
                              what is asked of pods, nodes and Services
+pod_resources.py, quality_of_service.py
+                             what a pod as a whole requests, and what class that makes it
+quota/                       what objects use of what a ResourceQuota limits
 blanks.py                    instances of frozen dataclasses in less time
 late_methods.py              dataclasses in less time
 watch_lines.py, versions.py  a line of a watch's response, and an object's own resourceVersion
