@@ -1,0 +1,87 @@
+"""Keys, requests and authorities that are the same in every run: Ed25519 signs without chance.
+
+cryptography is imported when it is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+class KeyPair(NamedTuple):
+    """PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+def private_key(name: str) -> Ed25519PrivateKey:
+    """The key of this name."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
+
+
+def request_pem(
+    common_name: str,
+    *organizations: str,
+    dns_names: Iterable[str] = (),
+    ip_addresses: Iterable[str] = (),
+    email_addresses: Iterable[str] = (),
+    uris: Iterable[str] = (),
+) -> bytes:
+    """A PKCS #10 request, signed by the key of its common name."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    names: list[x509.GeneralName] = [
+        *map(x509.DNSName, dns_names),
+        *(x509.IPAddress(ipaddress.ip_address(one)) for one in ip_addresses),
+        *map(x509.RFC822Name, email_addresses),
+        *map(x509.UniformResourceIdentifier, uris),
+    ]
+    builder = x509.CertificateSigningRequestBuilder().subject_name(_name(common_name, *organizations))
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return builder.sign(private_key(common_name), None).public_bytes(Encoding.PEM)
+
+
+def authority_pair(name: str, *, begin: float, end: float) -> KeyPair:
+    """A certificate that signed itself, and its key. begin, end: Unix seconds."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = private_key(name)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(_name(name))
+        .issuer_name(_name(name))
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime.fromtimestamp(begin, UTC))
+        .not_valid_after(datetime.fromtimestamp(end, UTC))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, None)
+    )
+    return KeyPair(
+        made.public_bytes(Encoding.PEM), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+
+
+def _name(common_name: str, *organizations: str) -> x509.Name:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    if common_name:
+        parts.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
+    return x509.Name(parts)

@@ -1,0 +1,107 @@
+"""An authority whose certificate and key are files, which may be replaced at any time.
+
+Source: kubernetes v1.36 pkg/controller/certificates/signer/ca_provider.go, apiserver
+pkg/server/dynamiccertificates/dynamic_serving_content.go. The files are read whenever something is signed, and not
+watched.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from runtime.x509.authority import Authority
+
+NAME = "csr-controller"  # of the files in errors, as upstream has it
+SERIAL_BITS = 128
+
+
+class KeyFilesError(ValueError):
+    """There is no certificate and key to sign with."""
+
+
+class _Content(NamedTuple):
+    certificate: bytes
+    key: bytes
+
+
+def read_file(path: str) -> bytes:
+    """Raises OSError."""
+    return Path(path).read_bytes()
+
+
+def random_serial() -> int:
+    return secrets.randbits(SERIAL_BITS) or 1
+
+
+class KeyFiles:
+    """For any thread. A pair that cannot be read, or does not belong together, leaves the one before in use: files are
+    not replaced in one step.
+    """
+
+    def __init__(
+        self,
+        certificate: str,
+        key: str,
+        *,
+        log: FilteringBoundLogger | None = None,
+        read: Callable[[str], bytes] = read_file,
+        serial: Callable[[], int] = random_serial,
+    ) -> None:
+        """certificate, key: paths. read: raises OSError. serial: a number for each certificate."""
+        self._certificate, self._key = certificate, key
+        self._log, self._read, self._serial = log, read, serial
+        self._loaded: _Content | None = None  # the last pair that belonged together
+        self._authority: tuple[_Content, Authority] | None = None
+        self._complaint = ""
+
+    def sign(self, request: bytes, usages: Sequence[str], seconds: float, now: float) -> bytes:
+        """A certificate in PEM for a request in PEM; see Authority.sign. Raises ValueError."""
+        authority = self.authority()
+        return authority.sign(request, usages=usages, seconds=seconds, now=now, serial=self._serial())
+
+    def authority(self) -> Authority:
+        """As the files have it now. Raises KeyFilesError, AuthorityError."""
+        from runtime.x509.authority import authority_of  # heavy: cryptography
+
+        content = self._content()
+        if self._authority is None or self._authority[0] != content:
+            self._authority = content, authority_of(*content, name=NAME)
+        return self._authority[1]
+
+    def _content(self) -> _Content:
+        from runtime.x509.authority import AuthorityError, load_pair  # heavy: cryptography
+
+        try:
+            content = _Content(self._file(self._certificate), self._file(self._key))
+            if content == self._loaded:
+                return content
+            if not all(content):
+                raise KeyFilesError(f'missing content for serving cert "{NAME}"')
+            load_pair(*content)
+        except (KeyFilesError, AuthorityError) as err:
+            return self._kept(str(err))
+        if self._log is not None:
+            self._log.info("Loaded a new cert/key pair", name=NAME, certificate=self._certificate)
+        self._loaded, self._complaint = content, ""
+        return content
+
+    def _kept(self, why: str) -> _Content:
+        """The pair before, as the files have none. Raises KeyFilesError without one."""
+        if self._loaded is None:
+            raise KeyFilesError(f'error reading CA cert file "{self._certificate}": {why}')
+        if why != self._complaint and self._log is not None:
+            self._log.error("signing goes on with the cert/key pair before", name=NAME, error=why)
+        self._complaint = why
+        return self._loaded
+
+    def _file(self, path: str) -> bytes:
+        try:
+            return self._read(path)
+        except OSError as err:
+            raise KeyFilesError(f"open {path}: {(err.strerror or str(err)).lower()}") from err

@@ -1,0 +1,108 @@
+"""Certificate signing requests (PKCS #10): what they ask for, and whether who asks has the key.
+
+Source: kubernetes v1.36 pkg/apis/certificates/helpers.go, ParseCSR; Go's crypto/x509.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.x509.oid import NameOID
+
+from runtime.x509.pem import first_block
+
+UNREADABLE = (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm)
+# RFC 5280 bounds names to 64 characters; those of nodes are longer, and Go bounds none.
+warnings.filterwarnings("ignore", message="Attribute's length must be", category=UserWarning)
+# Of Go's crypto/x509.
+_WRONG_SIGNATURE = (
+    (rsa.RSAPublicKey, "crypto/rsa: verification error"),
+    (ec.EllipticCurvePublicKey, "x509: ECDSA verification failure"),
+    (ed25519.Ed25519PublicKey, "x509: Ed25519 verification failure"),
+)
+UNKNOWN_ALGORITHM = "x509: cannot verify signature: algorithm unimplemented"
+
+
+class RequestError(ValueError):
+    """A request that cannot be read, or whose signature is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFacts:
+    """What a request asks for. common_name: the last one, "" without any. The rest in the request's order."""
+
+    common_name: str
+    organizations: tuple[str, ...]
+    dns_names: tuple[str, ...] = ()
+    email_addresses: tuple[str, ...] = ()
+    ip_addresses: tuple[str, ...] = ()
+    uris: tuple[str, ...] = ()
+
+
+def parse_request(pem: bytes) -> x509.CertificateSigningRequest:
+    """The request in the first PEM block. Raises RequestError."""
+    block = first_block(pem)
+    if block is None or block.type != "CERTIFICATE REQUEST":
+        raise RequestError("PEM block type must be CERTIFICATE REQUEST")
+    return parse_der_request(block.data)
+
+
+def parse_der_request(der: bytes) -> x509.CertificateSigningRequest:
+    """Raises RequestError."""
+    try:
+        request = x509.load_der_x509_csr(der)
+        request.public_key()
+        alternative_names(request)
+        _ = request.subject
+    except UNREADABLE as err:
+        raise RequestError(f"asn1: structure error: {err}") from err
+    return request
+
+
+def facts_of(request: x509.CertificateSigningRequest) -> RequestFacts:
+    names = alternative_names(request)
+    return RequestFacts(
+        common_name=["", *_values(request, NameOID.COMMON_NAME)][-1],
+        organizations=tuple(_values(request, NameOID.ORGANIZATION_NAME)),
+        dns_names=tuple(one.value for one in names if isinstance(one, x509.DNSName)),
+        email_addresses=tuple(one.value for one in names if isinstance(one, x509.RFC822Name)),
+        ip_addresses=tuple(str(one.value) for one in names if isinstance(one, x509.IPAddress)),
+        uris=tuple(one.value for one in names if isinstance(one, x509.UniformResourceIdentifier)),
+    )
+
+
+def alternative_names(request: x509.CertificateSigningRequest) -> list[x509.GeneralName]:
+    """Those of the request's subjectAltName extension."""
+    try:
+        return list(request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except x509.ExtensionNotFound:
+        return []
+
+
+def check_signature(request: x509.CertificateSigningRequest) -> None:
+    """Raises RequestError where the request is not signed with the key that it names."""
+    key = request.public_key()
+    wrong = next((text for kind, text in _WRONG_SIGNATURE if isinstance(key, kind)), "")
+    try:
+        is_right = bool(wrong) and request.is_signature_valid
+    except (UnsupportedAlgorithm, InvalidSignature, ValueError, TypeError):
+        wrong = is_right = False  # type: ignore[assignment]
+    if not is_right:
+        raise RequestError(wrong or UNKNOWN_ALGORITHM)
+
+
+def certificate_problem(der: bytes) -> str:
+    """Why this is no certificate; "" if it is one."""
+    try:
+        x509.load_der_x509_certificate(der)
+    except UNREADABLE as err:
+        return f"x509: malformed certificate: {err}"
+    return ""
+
+
+def _values(request: x509.CertificateSigningRequest, oid: x509.ObjectIdentifier) -> list[str]:
+    return [str(one.value) for one in request.subject.get_attributes_for_oid(oid)]

@@ -1,0 +1,37 @@
+"""PEM, beside what Go's encoding/pem makes of the same bytes."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from runtime.x509.pem import blocks, first_block
+
+
+def block(kind: str, data: bytes = b"der", headers: str = "") -> str:
+    return f"-----BEGIN {kind}-----\n{headers}{base64.b64encode(data).decode()}\n-----END {kind}-----\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("no block", []),
+        (block("A"), [("A", False, b"der")]),
+        (f"before\n{block('A')}between\n{block('B', b'x')}after", [("A", False, b"der"), ("B", False, b"x")]),
+        (block("A", headers="Proc-Type: 4,ENCRYPTED\nDEK-Info: x\n\n"), [("A", True, b"der")]),
+        (block("A").replace("\n", "\r\n"), [("A", False, b"der")]),
+        ("-----BEGIN A-----\n%%%\n-----END A-----\n" + block("B"), [("B", False, b"der")]),
+        ("-----BEGIN A-----\nZGVy\n-----END B-----\n", []),
+    ],
+)
+def test_blocks_are_found_between_anything_else(text: str, found: list[tuple[str, bool, bytes]]) -> None:
+    assert [(one.type, one.has_headers, one.data) for one in blocks(text.encode())] == found
+
+
+def test_the_first_block() -> None:
+    found = first_block(block("A").encode())
+    assert found is not None
+    assert found.pem == block("A").strip().encode()
+    assert first_block(b"") is None
