@@ -32,6 +32,7 @@ from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route, route
+from runtime.apiserver.registry.users import ADMIN, NOBODY, Authorize, User, allow_all
 from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.stand_ins.garbage import GarbageCollector
 from runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
@@ -69,12 +70,13 @@ class ApiServer:
         suffix: Callable[[], str] = random_suffix,
         collect_garbage: bool = True,
         empty_namespaces: bool = True,
+        authorize: Authorize = allow_all,
     ) -> None:
         """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
         default.
 
         collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
-        stand_ins/.
+        stand_ins/. authorize: what access reviews say and admission asks; requests themselves are not checked.
         """
         self.registry = Registry(resources)
         self._cache = WatchCache(store.revision())
@@ -86,6 +88,7 @@ class ApiServer:
             clock=clock,
             uid=RandomUids() if uid is None else uid,
             suffix=suffix,
+            authorize=authorize,
         )
         self._watches = 0
         self._expiry = Expiry(self._cluster)
@@ -111,7 +114,7 @@ class ApiServer:
         self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)
         self._transact(self._kubernetes_service.reconcile)
 
-    def handle(self, request: Request, *, user: str = "system:admin") -> Response:
+    def handle(self, request: Request, *, user: User = ADMIN) -> Response:
         """Carry out any request except a watch. A refusal is a response too.
 
         Any other exception is raised, after everything that the request changed is undone. A collection whose
@@ -135,9 +138,11 @@ class ApiServer:
         """
         try:
             found = route(self.registry, request.path)
+            if "watch" not in found.definition.verbs:
+                raise status_errors.method_not_allowed()
             if found.name:
                 request = replace(request, query={**request.query, "fieldSelector": f"metadata.name={found.name}"})
-            call = Call(found, request, "")
+            call = Call(found, request, NOBODY)
             self._watches += 1
             number = self._watches
             return watch(
@@ -201,7 +206,7 @@ class ApiServer:
             self._state.commit()
         return result
 
-    def _respond(self, request: Request, user: str) -> Response:
+    def _respond(self, request: Request, user: User) -> Response:
         try:
             return self._carry_out(Call(route(self.registry, request.path), request, user))
         except StatusError as err:
@@ -221,15 +226,17 @@ class ApiServer:
         if found.definition.namespaced and not found.namespace and call.request.method != "GET":
             raise status_errors.method_not_allowed()  # over all namespaces there are only lists
         match call.request.method, bool(found.name), found.subresource:
-            case "GET", True, "" | "status":
+            case "GET", _, "" if "get" not in found.definition.verbs:
+                pass  # what is only reviewed
+            case "GET", True, "" | "status" | "approval":
                 return get(cluster, call)
             case "GET", False, "":
                 return list_(cluster, self._cache, call)
             case "POST", False, "":
                 return create(cluster, call)
-            case "PUT", True, "" | "status" | "finalize":
+            case "PUT", True, "" | "status" | "finalize" | "approval":
                 return update(cluster, call)
-            case "PATCH", True, "" | "status":
+            case "PATCH", True, "" | "status" | "approval":
                 return patch(cluster, call)
             case "DELETE", True, "":
                 return delete(cluster, call)

@@ -11,6 +11,9 @@ from __future__ import annotations
 from protocols.objects import Key, Object
 from protocols.quota.evaluators import CREATE, UPDATE
 from runtime.apiserver.admission import (
+    certificate_approval,
+    certificate_signing,
+    certificate_subject_restriction,
     default_toleration_seconds,
     limit_ranger,
     namespace_lifecycle,
@@ -19,7 +22,7 @@ from runtime.apiserver.admission import (
     service_account,
 )
 from runtime.apiserver.admission.resource_quota import Charge, charge
-from runtime.apiserver.core.cluster import Cluster
+from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
 __all__ = ["Charge", "admit_create", "admit_delete", "admit_update", "charge", "check_create", "check_update"]
@@ -43,14 +46,16 @@ def admit_update(definition: ResourceDefinition, new: Object, old: Object) -> No
 def check_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> list[Charge]:
     """Returns what to charge when the object is stored. Raises StatusError (403)."""
     limit_ranger.admit_create(cluster, definition, obj)
+    certificate_subject_restriction.validate_create(definition, obj)
     return resource_quota.admit(cluster, resource_quota.Request(definition, CREATE, "", obj))
 
 
-def check_update(
-    cluster: Cluster, definition: ResourceDefinition, subresource: str, new: Object, old: Object
-) -> list[Charge]:
+def check_update(cluster: Cluster, call: Call, new: Object, old: Object) -> list[Charge]:
     """Returns what to charge when the object is stored. Raises StatusError (403)."""
+    definition, subresource = call.definition, call.route.subresource
     limit_ranger.admit_update(cluster, definition, subresource, new, old)
+    certificate_approval.validate_update(cluster, call, old)
+    certificate_signing.validate_update(cluster, call, new, old)
     return resource_quota.admit(cluster, resource_quota.Request(definition, UPDATE, subresource, new, old))
 
 

@@ -11,6 +11,7 @@ from protocols.times import format_time
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route
+from runtime.apiserver.registry.users import Authorize, User, allow_all
 from runtime.apiserver.schema.shapes import Shapes
 from runtime.apiserver.storage.state import Record, State
 from runtime.apiserver.storage.store import Change
@@ -37,7 +38,7 @@ class Reaction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """suffix: five characters for a generateName."""
+    """suffix: five characters for a generateName. authorize: what users may do."""
 
     state: State
     registry: Registry
@@ -45,6 +46,7 @@ class Cluster:
     clock: Now
     uid: Callable[[], str]
     suffix: Callable[[], str]
+    authorize: Authorize = allow_all
 
     def timestamp(self) -> str:
         """Now, as objects carry it: RFC 3339, whole seconds."""
@@ -67,7 +69,7 @@ class Call:
 
     route: Route
     request: Request
-    user: str
+    user: User
 
     @property
     def definition(self) -> ResourceDefinition:

@@ -6,13 +6,15 @@ import hmac
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from runtime.apiserver.registry.users import AUTHENTICATED, User
+
 
 class Authenticator:
-    def __init__(self, tokens: Mapping[str, str]) -> None:
-        """tokens: token → user."""
-        self._tokens = [(token.encode(), user) for token, user in tokens.items()]
+    def __init__(self, tokens: Mapping[str, User]) -> None:
+        """tokens: token → user. Everyone who is known is in the group of those who are, too."""
+        self._tokens = [(token.encode(), _known(user)) for token, user in tokens.items()]
 
-    def user(self, authorization: str, peer_certificate: Mapping[str, Any] | None) -> str | None:
+    def user(self, authorization: str, peer_certificate: Mapping[str, Any] | None) -> User | None:
         """authorization: the request's header, "" without one. peer_certificate: as ssl's getpeercert gives it, of a
         connection that verified it.
 
@@ -22,8 +24,19 @@ class Authenticator:
             scheme, _, token = authorization.partition(" ")
             given = token.strip().encode(errors="replace") if scheme.lower() == "bearer" else b""
             return next((user for known, user in self._tokens if hmac.compare_digest(given, known)), None)
-        return _common_name((peer_certificate or {}).get("subject", ()))
+        return _subject((peer_certificate or {}).get("subject", ()))
 
 
-def _common_name(subject: Iterable[Iterable[tuple[str, str]]]) -> str | None:
-    return next((value for part in subject for name, value in part if name == "commonName"), None)
+def _subject(subject: Iterable[Iterable[tuple[str, str]]]) -> User | None:
+    """Its common name is the user, its organizations are their groups. None without a common name.
+
+    Source: apiserver pkg/authentication/request/x509/x509.go, CommonNameUserConversion (v1.36).
+    """
+    parts = [part for several in subject for part in several]
+    names = [value for name, value in parts if name == "commonName"]
+    groups = tuple(value for name, value in parts if name == "organizationName")
+    return _known(User(names[-1], groups=groups)) if names else None
+
+
+def _known(user: User) -> User:
+    return user if AUTHENTICATED in user.groups else user._replace(groups=(*user.groups, AUTHENTICATED))

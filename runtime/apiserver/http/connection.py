@@ -21,6 +21,7 @@ from typing import Any, Protocol, cast
 import httptools
 
 from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.registry.users import User
 from runtime.client.api import Response
 from runtime.process.bounded_connections import BoundedConnections
 
@@ -63,14 +64,15 @@ class Handler(Protocol):
 class HttpRequest:
     """method: in capitals. target: as it was sent. headers: by name in lower case; of several of one name the first.
 
-    user: for the handler, "" for nobody.
+    user: for the handler, None for nobody.
     """
 
     __slots__ = ("_connection", "body", "headers", "is_last", "method", "refusal", "size", "target", "user", "version")
 
     def __init__(self, connection: HttpConnection) -> None:
         self._connection = connection
-        self.method, self.target, self.body, self.version, self.user = "", b"", b"", "1.1", ""
+        self.method, self.target, self.body, self.version = "", b"", b"", "1.1"
+        self.user: User | None = None
         self.headers: dict[bytes, bytes] = {}
         self.refusal: Response | None = None
         self.is_last = False  # the connection is closed after the response
@@ -197,7 +199,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_closing = False  # nothing is read or written any more
         self.is_full = False
         self.authorization: bytes | None = None
-        self.known_as: str | None = None
+        self.known_as: User | None = None
 
     # What the transport calls.
 

@@ -37,6 +37,7 @@ from runtime.apiserver.http.tables import printer_of
 from runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from runtime.apiserver.registry.routing import is_watch
 from runtime.apiserver.registry.subresources import subresource_of
+from runtime.apiserver.registry.users import NOBODY
 from runtime.apiserver.schema.api_types import built_in_types
 from runtime.apiserver.schema.descriptions import installed_descriptions
 from runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
@@ -143,7 +144,7 @@ class ApiHttp:
                 self._connections.mark_known(connection)
         for name in request.headers:
             if name.startswith(_IMPERSONATE):
-                return status_errors.no_impersonation(user or "system:anonymous").response()
+                return status_errors.no_impersonation(user.name if user is not None else "system:anonymous").response()
         return None
 
     def too_large(self) -> Response:
@@ -182,7 +183,7 @@ class ApiHttp:
         if is_watch(target.query):
             self._watch(request, asked, self._representation(asked, form))
             return
-        response = self._api.handle(asked, user=request.user)
+        response = self._api.handle(asked, user=request.user or NOBODY)
         if form.kind:
             representation = self._representation(asked, form)
             if representation is not None and response.status == 200:
@@ -223,7 +224,7 @@ class ApiHttp:
         # Upstream's default is to warn of stray fields. It is skipped for creations without ?fieldValidation, whose
         # clients hardly show warnings, to save the time; a patch is small.
         warnings = self._stray_fields(asked) if "fieldValidation" in query or method == "PATCH" else ()
-        self._respond_when_durable(request, self._api.handle(asked, user=request.user), warnings)
+        self._respond_when_durable(request, self._api.handle(asked, user=request.user or NOBODY), warnings)
 
     def _respond_when_durable(self, request: HttpRequest, response: Response, warnings: Sequence[str] = ()) -> None:
         """After the last request that was handled is durable; with a refusal (5xx) if it never will be."""

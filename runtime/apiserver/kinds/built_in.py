@@ -10,8 +10,14 @@ from __future__ import annotations
 
 from runtime.apiserver.kinds.apiextensions import custom_resource_definition
 from runtime.apiserver.kinds.apps import controller_revision, daemon_set, deployment, replica_set, stateful_set
+from runtime.apiserver.kinds.authorization import (
+    local_subject_access_review,
+    self_subject_access_review,
+    subject_access_review,
+)
 from runtime.apiserver.kinds.autoscaling import horizontal_pod_autoscaler
 from runtime.apiserver.kinds.batch import cron_job, job
+from runtime.apiserver.kinds.certificates import certificate_signing_request
 from runtime.apiserver.kinds.coordination import lease
 from runtime.apiserver.kinds.core import (
     config_map,
@@ -64,7 +70,11 @@ BUILT_IN: tuple[ResourceDefinition, ...] = (
     cron_job.RESOURCE,
     new_event.RESOURCE,
     lease.RESOURCE,
+    local_subject_access_review.RESOURCE,
+    self_subject_access_review.RESOURCE,
+    subject_access_review.RESOURCE,
     horizontal_pod_autoscaler.RESOURCE,
+    certificate_signing_request.RESOURCE,
     pod_disruption_budget.RESOURCE,
     endpoint_slice.RESOURCE,
     ingress.RESOURCE,

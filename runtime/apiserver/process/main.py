@@ -29,9 +29,10 @@ from protocols.late_methods import dataclass
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import KEEP_ALIVE, ApiHttp
-from runtime.apiserver.process.certificates import ADMIN, Certificates, ensure_certificates
+from runtime.apiserver.process.certificates import ADMIN, ADMIN_GROUP, Certificates, ensure_certificates
 from runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, admin_token, last_port, update_kubeconfig
 from runtime.apiserver.process.launch import STORE
+from runtime.apiserver.registry.users import User
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.sqlite_store import SqliteStore
 from runtime.apiserver.storage.store import StoreLostError, StoreUnusableError
@@ -211,7 +212,7 @@ def _open_store(path: Path, ending: asyncio.Future[None], lost: asyncio.Future[S
 def _front(api: ApiServer, token: str, *, clock: SystemClock, log: FilteringBoundLogger) -> ApiHttp:
     return ApiHttp(
         api,
-        authenticator=Authenticator({token: ADMIN}),
+        authenticator=Authenticator({token: User(ADMIN, groups=(ADMIN_GROUP,))}),
         version=this_version(),
         clock=clock,
         log=log,

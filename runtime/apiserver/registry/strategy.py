@@ -14,6 +14,7 @@ from protocols.late_methods import dataclass
 from protocols.objects import Object
 from protocols.selectors import LabelSelector, label_selector_of
 from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.registry.users import Authorize, User
 
 FieldGetter = Callable[[Object], str]
 
@@ -61,6 +62,22 @@ def _is_not_held(_obj: Object) -> bool:
     return False
 
 
+def _ask_nobody(_obj: Object, _user: User) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubresourceUpdate:
+    """An update through a subresource whose body is the object itself.
+
+    prepare: called with (new, old, now), takes from old what may not be changed this way; now: a timestamp.
+    validate: everything that is wrong with the change.
+    """
+
+    prepare: Callable[[Object, Object, str], None]
+    validate: Callable[[Object, Object], list[FieldError]]
+
+
 def _label_selector(obj: Object) -> LabelSelector:
     return label_selector_of((obj.get("spec") or {}).get("selector") or {})
 
@@ -79,7 +96,9 @@ class Strategy:
     set_defaults: sets, in place, the fields that a client left out, on create and on update. Twice is the same as once.
     allocate: takes from a shared range what a new object needs (addresses, ports); upstream's BeginCreate.
     prepare_for_create: changes a new object after its defaults, for example sets its first status.
+    set_requester: writes into a new object who asked for it.
     validate: everything that is wrong with an object.
+    review: of a kind that is not stored: answers a new object, in place, for a user; returns what is wrong with it.
 
     Update
     allow_unconditional_update: an update without a resourceVersion overwrites.
@@ -95,6 +114,9 @@ class Strategy:
     status_update_keeps: metadata fields that an update of the status takes from the stored object.
     prepare_for_status_update: changes a new status in place.
     validate_status_update: everything that is wrong with a change of the status.
+
+    Other subresources
+    subresource_updates: of subresources whose body is the object, by name; of the status too, where it is here.
 
     Delete
     grace_period: the seconds that a deletion leaves an object, given the seconds asked for or None; None: deletion is
@@ -116,7 +138,9 @@ class Strategy:
     set_defaults: Callable[[Object], None] = _change_nothing
     allocate: Callable[[StoredObjects, Object], None] = _allocate_nothing
     prepare_for_create: Callable[[Object], None] = _change_nothing
+    set_requester: Callable[[Object, User], None] = _ask_nobody
     validate: Callable[[Object], list[FieldError]] = _accept
+    review: Callable[[Object, User, Authorize], list[FieldError]] | None = None
 
     allow_unconditional_update: bool = True
     update_keeps: tuple[str, ...] = ()
@@ -129,6 +153,8 @@ class Strategy:
     status_update_keeps: tuple[str, ...] = ()
     prepare_for_status_update: Callable[[Object, Object], None] = _keep_new
     validate_status_update: Callable[[Object, Object], list[FieldError]] = _accept_update
+
+    subresource_updates: Mapping[str, SubresourceUpdate] = field(default_factory=dict)
 
     grace_period: Callable[[Object, int | None], int] | None = None
     held: Callable[[Object], bool] = _is_not_held

@@ -5,14 +5,19 @@ Source: apiserver pkg/endpoints/handlers/create.go, pkg/registry/generic/registr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from protocols.objects import Object, encode_object, make_key
 from runtime.apiserver.admission import chain
 from runtime.apiserver.core import metadata
 from runtime.apiserver.core.cluster import Call, Cluster, served, stored_form
 from runtime.apiserver.core.decoding import decode_body
 from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.shared.object_meta import validate_metadata
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.users import ADMIN as SERVER
+from runtime.apiserver.registry.users import User
 from runtime.client.api import Response
 
 GENERATE_ATTEMPTS = 8
@@ -22,10 +27,19 @@ def create(cluster: Cluster, call: Call) -> Response:
     definition = call.definition
     obj = decode_body(cluster, definition, call.request.body)
     metadata.settle_namespace(call.route, obj)
-    return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run))
+    if definition.strategy.review is not None:
+        return _reviewed(cluster, call, obj, definition.strategy.review)
+    return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run, requester=call.user))
 
 
-def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, dry_run: bool = False) -> bytes:
+def create_object(
+    cluster: Cluster,
+    definition: ResourceDefinition,
+    obj: Object,
+    *,
+    dry_run: bool = False,
+    requester: User = SERVER,
+) -> bytes:
     """Stores a new object in this definition's version; returns the bytes of the response. Raises StatusError."""
     meta = obj["metadata"]
     given_version = meta.get("resourceVersion")
@@ -44,6 +58,7 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
     if strategy.has_status and not definition.dynamic:
         obj["status"] = {**strategy.empty_status, **(obj.get("status") or {})}
     strategy.prepare_for_create(obj)
+    strategy.set_requester(obj, requester)
     errors = [*validate_metadata(definition, meta), *strategy.validate(obj)]
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, meta.get("name", ""), errors)
@@ -55,6 +70,15 @@ def create_object(cluster: Cluster, definition: ResourceDefinition, obj: Object,
         return served(definition, encode_object(obj))
     chain.charge(cluster, charges)
     return served(definition, cluster.state.put(definition.storage, key, obj))
+
+
+def _reviewed(cluster: Cluster, call: Call, obj: Object, review: Callable[..., list[FieldError]]) -> Response:
+    """The object with the server's answer; nothing is stored. Raises StatusError (422)."""
+    definition = call.definition
+    errors = review(obj, call.user, cluster.authorize)
+    if errors:
+        raise status_errors.invalid(definition.group, definition.kind, "", errors)
+    return Response(status=201, body=encode_object(obj))
 
 
 def _generated_name(cluster: Cluster, definition: ResourceDefinition, meta: Object) -> str:

@@ -127,4 +127,4 @@ def _create_applied(cluster: Cluster, call: Call, body: Any) -> bytes:
         because = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise status_errors.conflict(definition.group, definition.plural, call.route.name, because)
     obj["metadata"][MANAGED_FIELDS] = applied(cluster, call, {}, body, obj).entries
-    return create_object(cluster, call.definition, obj, dry_run=call.dry_run)
+    return create_object(cluster, call.definition, obj, dry_run=call.dry_run, requester=call.user)

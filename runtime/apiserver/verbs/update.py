@@ -35,7 +35,8 @@ def update(cluster: Cluster, call: Call) -> Response:
         if obj["metadata"].get("uid"):
             raise _another_uid(definition, call.key, obj["metadata"]["uid"], "")
         obj["metadata"].pop("resourceVersion", None)
-        return Response(status=201, body=create_object(cluster, definition, obj, dry_run=call.dry_run))
+        made = create_object(cluster, definition, obj, dry_run=call.dry_run, requester=call.user)
+        return Response(status=201, body=made)
     record = cluster.record(definition, call.key)
     old = decode_object(record.raw)
     uid = obj["metadata"].get("uid")
@@ -60,7 +61,11 @@ def replace(
     errors = validate_metadata(definition, new["metadata"])
     # Upstream validates it twice, in general and for the kind, and reports each cause twice.
     errors += 2 * validate_metadata_update(new["metadata"], old["metadata"])
-    if call.route.subresource == STATUS:
+    part = strategy.subresource_updates.get(call.route.subresource)
+    if part is not None:
+        part.prepare(new, old, cluster.timestamp())
+        errors += part.validate(new, old)
+    elif call.route.subresource == STATUS:
         _keep_all_but_status(definition, new, old)
         if not definition.dynamic:
             new["status"] = {**strategy.empty_status, **(new.get("status") or {})}
@@ -79,7 +84,7 @@ def replace(
         raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
     if managers is not None or MANAGED_FIELDS in old["metadata"]:
         settle_managers(cluster, call, new, old, managers)
-    charges = chain.check_update(cluster, definition, call.route.subresource, new, old)
+    charges = chain.check_update(cluster, call, new, old)
     return _store(cluster, call, record, old, new, charges)
 
 

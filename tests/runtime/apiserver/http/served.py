@@ -17,6 +17,7 @@ from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import ApiHttp
 from runtime.apiserver.kinds.core import pod as pod_kind
 from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.users import User
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import MemoryStore, Store
 from runtime.process.version import Version
@@ -85,7 +86,7 @@ async def serving(store: Store, resources: Iterable[ResourceDefinition] = RESOUR
     api = ApiServer(store=store, clock=clock, resources=resources)
     front = ApiHttp(
         api,
-        authenticator=Authenticator({TOKEN: "admin"}),
+        authenticator=Authenticator({TOKEN: User("admin")}),
         version=Version(kubernetes="1.36.2", kcm="1"),
         clock=clock,
         log=structlog.wrap_logger(None, processors=[logs]),

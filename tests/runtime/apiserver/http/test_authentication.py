@@ -3,29 +3,36 @@ from typing import Any
 import pytest
 
 from runtime.apiserver.http.authentication import Authenticator
+from runtime.apiserver.registry.users import User
 
 CERTIFICATE = {"subject": ((("organizationName", "system:masters"),), (("commonName", "kubernetes-admin"),))}
+
+
+KNOWN = "system:authenticated"
+ADMIN = User("admin", groups=("system:masters", KNOWN))
+ROBOT = User("robot", groups=(KNOWN,))
 
 
 @pytest.mark.parametrize(
     "authorization, certificate, user",
     [
-        ("Bearer secret", None, "admin"),
-        ("bearer  secret ", None, "admin"),
-        ("Bearer other", None, "robot"),
+        ("Bearer secret", None, ADMIN),
+        ("bearer  secret ", None, ADMIN),
+        ("Bearer other", None, ROBOT),
         ("Bearer wrong", None, None),
         ("Bearer ", None, None),
         ("Basic secret", None, None),
         ("Bearer séc", None, None),
-        ("", CERTIFICATE, "kubernetes-admin"),
+        ("", CERTIFICATE, User("kubernetes-admin", groups=("system:masters", KNOWN))),
+        ("", {"subject": ((("commonName", "jane"),),)}, User("jane", groups=(KNOWN,))),
         ("Bearer wrong", CERTIFICATE, None),
         ("", None, None),
         ("", {}, None),
         ("", {"subject": ((("organizationName", "x"),),)}, None),
     ],
 )
-def test_the_user_of_a_request(authorization: str, certificate: dict[str, Any] | None, user: str | None) -> None:
-    authenticator = Authenticator({"secret": "admin", "other": "robot"})
+def test_the_user_of_a_request(authorization: str, certificate: dict[str, Any] | None, user: User | None) -> None:
+    authenticator = Authenticator({"secret": ADMIN, "other": User("robot")})
     assert authenticator.user(authorization, certificate) == user
 
 

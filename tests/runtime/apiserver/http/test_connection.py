@@ -13,6 +13,7 @@ import pytest
 
 from runtime.apiserver.http.connection import LARGEST_HEAD, HttpConnection, HttpRequest, HttpServer, Streamed
 from runtime.apiserver.http.handler import LARGEST_BODY
+from runtime.apiserver.registry.users import User
 from runtime.client.api import Response
 from tests.runtime.apiserver.http.served import PODS, TOKEN, Served, posted_pod, run
 from tests.runtime.apiserver.stores import HeldStore
@@ -291,7 +292,8 @@ class Kept:
         self.requests: list[HttpRequest] = []
 
     def admit(self, request: HttpRequest) -> Response | None:
-        request.user = request.headers.get(b"user", b"").decode()
+        name = request.headers.get(b"user", b"").decode()
+        request.user = User(name) if name else None
         return None
 
     def too_large(self) -> Response:

@@ -1,0 +1,24 @@
+"""CertificateApproval: who approves or denies a request may approve for its signer.
+
+Source: kubernetes plugin/pkg/admission/certificates/approval/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.admission.refusal import forbidden
+from runtime.apiserver.core.cluster import Call, Cluster
+from runtime.apiserver.registry.users import may_use_signer
+
+REQUESTS = "certificatesigningrequests.certificates.k8s.io"
+
+
+def validate_update(cluster: Cluster, call: Call, old: Object) -> None:
+    """Raises StatusError (403)."""
+    definition = call.definition
+    if definition.storage != REQUESTS or call.route.subresource != "approval":
+        return
+    signer = old["spec"].get("signerName", "")
+    if not may_use_signer(cluster.authorize, call.user, "approve", signer):
+        because = f'user not permitted to approve requests with signerName "{signer}"'
+        raise forbidden(definition.group, definition.plural, old, because)

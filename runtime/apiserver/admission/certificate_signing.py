@@ -1,0 +1,28 @@
+"""CertificateSigning: who writes a request's certificate or conditions may sign for its signer.
+
+Source: kubernetes plugin/pkg/admission/certificates/signing/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.admission.certificate_approval import REQUESTS
+from runtime.apiserver.admission.refusal import forbidden
+from runtime.apiserver.core.cluster import Call, Cluster
+from runtime.apiserver.registry.users import may_use_signer
+
+_SIGNED = ("certificate", "conditions")
+
+
+def validate_update(cluster: Cluster, call: Call, new: Object, old: Object) -> None:
+    """Raises StatusError (403)."""
+    definition = call.definition
+    if definition.storage != REQUESTS or call.route.subresource != "status":
+        return
+    now, before = new.get("status") or {}, old.get("status") or {}
+    if all((now.get(part) or None) == (before.get(part) or None) for part in _SIGNED):
+        return
+    signer = old["spec"].get("signerName", "")
+    if not may_use_signer(cluster.authorize, call.user, "sign", signer):
+        because = f'user not permitted to sign requests with signerName "{signer}"'
+        raise forbidden(definition.group, definition.plural, old, because)

@@ -1,0 +1,27 @@
+"""CertificateSubjectRestriction: nobody becomes a member of system:masters by a client certificate.
+
+Source: kubernetes plugin/pkg/admission/certificates/subjectrestriction/admission.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import base64
+
+from protocols.objects import Object
+from runtime.apiserver.admission.certificate_approval import REQUESTS
+from runtime.apiserver.admission.refusal import forbidden
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.users import MASTERS
+
+RESTRICTED = "kubernetes.io/kube-apiserver-client"
+
+
+def validate_create(definition: ResourceDefinition, obj: Object) -> None:
+    """Raises StatusError (403)."""
+    if definition.storage != REQUESTS or obj["spec"].get("signerName") != RESTRICTED:
+        return
+    from runtime.x509.requests import facts_of, parse_request  # heavy: cryptography
+
+    if MASTERS in facts_of(parse_request(base64.b64decode(obj["spec"]["request"]))).organizations:
+        because = f"use of {RESTRICTED} signer with {MASTERS} group is not allowed"
+        raise forbidden(definition.group, definition.plural, obj, because)

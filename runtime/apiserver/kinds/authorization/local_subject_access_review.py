@@ -1,0 +1,45 @@
+"""LocalSubjectAccessReviews: may this user do that in this namespace?
+
+Source: kubernetes pkg/registry/authorization/localsubjectaccessreview/rest.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid
+from runtime.apiserver.kinds.shared.access_reviews import (
+    FOR_NO_RESOURCE,
+    FOR_RESOURCE,
+    answer,
+    subject_of,
+    validate_attributes,
+    validate_no_metadata,
+    validate_subject,
+)
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.users import Authorize, User
+
+
+def review(review: Object, _user: User, authorize: Authorize) -> list[FieldError]:
+    spec, namespace = review["spec"], review["metadata"].get("namespace", "")
+    errors = [*validate_attributes(spec), *validate_subject(spec), *validate_no_metadata(review, "namespace")]
+    asked = (spec.get(FOR_RESOURCE) or {}).get("namespace", "")
+    if spec.get(FOR_RESOURCE) is not None and asked != namespace:
+        errors.append(invalid("spec.resourceAttributes.namespace", asked, "must match metadata.namespace"))
+    if spec.get(FOR_NO_RESOURCE) is not None:
+        because = "disallowed on this kind of request"
+        errors.append(invalid("spec.nonResourceAttributes", spec[FOR_NO_RESOURCE], because))
+    if not errors:
+        answer(review, subject_of(spec), authorize)
+    return errors
+
+
+RESOURCE = ResourceDefinition(
+    group="authorization.k8s.io",
+    version="v1",
+    plural="localsubjectaccessreviews",
+    kind="LocalSubjectAccessReview",
+    verbs=("create",),
+    strategy=Strategy(review=review),
+)

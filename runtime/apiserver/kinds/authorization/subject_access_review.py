@@ -1,0 +1,38 @@
+"""SubjectAccessReviews: may this user do that?
+
+Source: kubernetes pkg/registry/authorization/subjectaccessreview/rest.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.kinds.shared.access_reviews import (
+    answer,
+    subject_of,
+    validate_attributes,
+    validate_no_metadata,
+    validate_subject,
+)
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.users import Authorize, User
+
+
+def review(review: Object, _user: User, authorize: Authorize) -> list[FieldError]:
+    spec = review["spec"]
+    errors = [*validate_attributes(spec), *validate_subject(spec), *validate_no_metadata(review)]
+    if not errors:
+        answer(review, subject_of(spec), authorize)
+    return errors
+
+
+RESOURCE = ResourceDefinition(
+    group="authorization.k8s.io",
+    version="v1",
+    plural="subjectaccessreviews",
+    kind="SubjectAccessReview",
+    namespaced=False,
+    verbs=("create",),
+    strategy=Strategy(review=review),
+)

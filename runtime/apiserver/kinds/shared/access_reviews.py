@@ -1,0 +1,56 @@
+"""What the kinds of access reviews share: what they must say, and the server's answer.
+
+Source: kubernetes pkg/apis/authorization/validation/validation.go, pkg/registry/authorization/*/rest.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid
+from runtime.apiserver.registry.users import Access, Authorize, User
+
+FOR_RESOURCE, FOR_NO_RESOURCE = "resourceAttributes", "nonResourceAttributes"
+
+
+def validate_attributes(spec: Mapping[str, Any]) -> list[FieldError]:
+    """Exactly one kind of attributes."""
+    resource, other = spec.get(FOR_RESOURCE), spec.get(FOR_NO_RESOURCE)
+    if resource is not None and other is not None:
+        return [invalid(f"spec.{FOR_NO_RESOURCE}", other, f"cannot be specified in combination with {FOR_RESOURCE}")]
+    if resource is None and other is None:
+        because = f"exactly one of {FOR_NO_RESOURCE} or {FOR_RESOURCE} must be specified"
+        return [invalid(f"spec.{FOR_RESOURCE}", None, because)]
+    return []
+
+
+def validate_subject(spec: Mapping[str, Any]) -> list[FieldError]:
+    if not spec.get("user") and not spec.get("groups"):
+        return [invalid("spec.user", "", "at least one of user or group must be specified")]
+    return []
+
+
+def validate_no_metadata(review: Object, *allowed: str) -> list[FieldError]:
+    said = {name: value for name, value in review["metadata"].items() if name not in allowed}
+    if not said:
+        return []
+    return [invalid("metadata", review["metadata"], f"must be empty{' except for namespace' if allowed else ''}")]
+
+
+def subject_of(spec: Mapping[str, Any]) -> User:
+    extra = {key: tuple(values or ()) for key, values in (spec.get("extra") or {}).items()}
+    return User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
+
+
+def answer(review: Object, user: User, authorize: Authorize) -> None:
+    """Writes the status."""
+    spec = review["spec"]
+    decision = authorize(Access(user, spec.get(FOR_RESOURCE) or spec.get(FOR_NO_RESOURCE) or {}))
+    status: dict[str, Any] = {"allowed": decision.allowed}
+    if decision.denied:
+        status["denied"] = True
+    if decision.reason:
+        status["reason"] = decision.reason
+    review["status"] = status
