@@ -1,6 +1,7 @@
 """What actors stand on; nothing here knows a controller. From the bottom up, imports point downwards only:
 
-scheduling/ process/         clock, work queue, backoff, rate limits; child processes, signals, files, event loop
+scheduling/ process/ x509/   clock, work queue, backoff, rate limits; child processes, signals, files, event loop;
+                             certificate requests, and authorities that sign them
 flags/ logs/ metrics/        how flags are declared and read, log lines written, figures counted
 calls/                       what is done outside of the actors: threads, an event loop
 system/ tables/ cloud/       actors: names, incarnations, supervision, journal; what informers see; clouds
