@@ -2,6 +2,7 @@
 
 scheduling/ process/ x509/   clock, work queue, backoff, rate limits; child processes, signals, files, event loop;
                              certificate requests, and authorities that sign them
+signing/                     keys from files, and tokens that they sign
 flags/ logs/ metrics/        how flags are declared and read, log lines written, figures counted
 calls/                       what is done outside of the actors: threads, an event loop
 system/ tables/ cloud/       actors: names, incarnations, supervision, journal; what informers see; clouds

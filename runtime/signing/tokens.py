@@ -1,0 +1,167 @@
+"""JSON Web Tokens of service accounts, signed as kube-apiserver and kube-controller-manager sign them.
+
+Only what these need of RFC 7515 and 7518: the compact form, RS256, and ES256, ES384 or ES512 by the key's curve. ECDSA
+signatures are deterministic (RFC 6979), so that equal claims are one token, and none rests on a source of randomness.
+
+Source: kubernetes v1.36 pkg/serviceaccount/jwt.go, client-go/util/keyutil/key.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from runtime.signing.pem import blocks
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+_PRIVATE = frozenset({"EC PRIVATE KEY", "RSA PRIVATE KEY", "PRIVATE KEY"})
+_OF_CURVE = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+
+
+class KeyUnusableError(Exception):
+    """A file that holds no key to sign with; one line that names it."""
+
+
+class SigningKey:
+    """Signs tokens, and knows its own."""
+
+    def __init__(self, key: RSAPrivateKey | EllipticCurvePrivateKey) -> None:
+        """Raises KeyUnusableError on a curve that no token is signed with."""
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+        self._rsa = key if isinstance(key, RSAPrivateKey) else None
+        self._ec = None if isinstance(key, RSAPrivateKey) else key
+        self.algorithm = "RS256"
+        if self._ec is not None:
+            if self._ec.curve.name not in _OF_CURVE:
+                raise KeyUnusableError("unknown private key curve, must be 256, 384, or 521")
+            self.algorithm = _OF_CURVE[self._ec.curve.name]
+
+    @cached_property
+    def key_id(self) -> str:
+        """Of the public key: it shows nothing of the key itself."""
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        public = self._rsa.public_key() if self._rsa is not None else self._curve_key.public_key()
+        return _encoded(hashlib.sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest())
+
+    def sign(self, claims: Mapping[str, Any]) -> str:
+        """The token that says this."""
+        head = _encoded(orjson.dumps({"alg": self.algorithm, "kid": self.key_id}))
+        said = f"{head}.{_encoded(orjson.dumps(claims))}"
+        return f"{said}.{_encoded(self._signature(said.encode()))}"
+
+    def claims_of(self, token: str) -> dict[str, Any] | None:
+        """What a token says that this key has signed; None for any other."""
+        head, _, rest = token.partition(".")
+        body, _, signature = rest.partition(".")
+        try:
+            if orjson.loads(_decoded(head)).get("alg") != self.algorithm:
+                return None
+            if not self._is_ours(f"{head}.{body}".encode(), _decoded(signature)):
+                return None
+            claims = orjson.loads(_decoded(body))
+        except (ValueError, AttributeError, binascii.Error):
+            return None
+        return claims if isinstance(claims, dict) else None
+
+    @property
+    def _curve_key(self) -> EllipticCurvePrivateKey:
+        assert self._ec is not None
+        return self._ec
+
+    def _signature(self, said: bytes) -> bytes:
+        from cryptography.hazmat.primitives.asymmetric import ec, padding
+        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+        from cryptography.hazmat.primitives.hashes import SHA256
+
+        if self._rsa is not None:
+            return self._rsa.sign(said, padding.PKCS1v15(), SHA256())
+        key, size = self._curve_key, self._coordinate
+        made = key.sign(said, ec.ECDSA(self._hash(), deterministic_signing=True))
+        return b"".join(number.to_bytes(size, "big") for number in decode_dss_signature(made))
+
+    def _is_ours(self, said: bytes, signature: bytes) -> bool:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric import ec, padding
+        from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+        from cryptography.hazmat.primitives.hashes import SHA256
+
+        try:
+            if self._rsa is not None:
+                self._rsa.public_key().verify(signature, said, padding.PKCS1v15(), SHA256())
+                return True
+            size = self._coordinate
+            if len(signature) != 2 * size:
+                return False
+            r, s = (int.from_bytes(part, "big") for part in (signature[:size], signature[size:]))
+            self._curve_key.public_key().verify(encode_dss_signature(r, s), said, ec.ECDSA(self._hash()))
+        except InvalidSignature:
+            return False
+        return True
+
+    @property
+    def _coordinate(self) -> int:
+        """Bytes of each half of a signature."""
+        return (self._curve_key.key_size + 7) // 8
+
+    def _hash(self) -> Any:
+        from cryptography.hazmat.primitives import hashes
+
+        hashing: dict[str, Callable[[], hashes.HashAlgorithm]] = {
+            "ES256": hashes.SHA256,
+            "ES384": hashes.SHA384,
+            "ES512": hashes.SHA512,
+        }
+        return hashing[self.algorithm]()
+
+
+def read_signing_key(path: str) -> SigningKey:
+    """The first RSA or EC key of a PEM file, PKCS #1, PKCS #8 or SEC 1, not encrypted. Raises KeyUnusableError."""
+    try:
+        pem = Path(path).read_bytes()
+    except OSError as err:
+        raise KeyUnusableError(f"open {path}: {(err.strerror or str(err)).lower()}") from err
+    key = private_key(pem)
+    if key is None:
+        raise KeyUnusableError(
+            f"error reading private key file {path}: data does not contain a valid RSA or ECDSA private key"
+        )
+    return SigningKey(key)
+
+
+def private_key(pem: bytes) -> RSAPrivateKey | EllipticCurvePrivateKey | None:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import load_der_private_key
+
+    for block in blocks(pem):
+        if block.label not in _PRIVATE:
+            continue
+        try:
+            key = load_der_private_key(block.der, password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            continue
+        if isinstance(key, RSAPrivateKey | EllipticCurvePrivateKey):
+            return key
+    return None
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> bytes:
+    """Raises binascii.Error or ValueError."""
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
