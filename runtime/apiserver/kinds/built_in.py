@@ -17,7 +17,7 @@ from runtime.apiserver.kinds.authorization import (
 )
 from runtime.apiserver.kinds.autoscaling import horizontal_pod_autoscaler
 from runtime.apiserver.kinds.batch import cron_job, job
-from runtime.apiserver.kinds.certificates import certificate_signing_request
+from runtime.apiserver.kinds.certificates import certificate_signing_request, cluster_trust_bundle
 from runtime.apiserver.kinds.coordination import lease
 from runtime.apiserver.kinds.core import (
     config_map,
@@ -69,6 +69,7 @@ BUILT_IN: tuple[ResourceDefinition, ...] = (
     job.RESOURCE,
     cron_job.RESOURCE,
     new_event.RESOURCE,
+    cluster_trust_bundle.RESOURCE,
     lease.RESOURCE,
     local_subject_access_review.RESOURCE,
     self_subject_access_review.RESOURCE,

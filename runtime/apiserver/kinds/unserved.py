@@ -14,7 +14,6 @@ from runtime.apiserver.kinds.admissionregistration import (
     validating_webhook_configuration,
 )
 from runtime.apiserver.kinds.autoscaling import horizontal_pod_autoscaler
-from runtime.apiserver.kinds.certificates import cluster_trust_bundle
 from runtime.apiserver.kinds.coordination import lease_candidate
 from runtime.apiserver.kinds.core import component_status
 from runtime.apiserver.kinds.flowcontrol import flow_schema, priority_level_configuration
@@ -32,7 +31,6 @@ UNSERVED: tuple[ResourceDefinition, ...] = (
     validating_admission_policy_binding.RESOURCE,
     validating_webhook_configuration.RESOURCE,
     horizontal_pod_autoscaler.RESOURCE_V1,
-    cluster_trust_bundle.RESOURCE,
     lease_candidate.RESOURCE,
     component_status.RESOURCE,
     flow_schema.RESOURCE,

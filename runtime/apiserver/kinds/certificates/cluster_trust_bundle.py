@@ -1,18 +1,94 @@
 """ClusterTrustBundles.
 
-Source: kubernetes pkg/registry/certificates/clustertrustbundle/strategy.go, pkg/printers/internalversion/printers.go
-(printClusterTrustBundle) (v1.36).
+Source: kubernetes pkg/registry/certificates/clustertrustbundle/{strategy.go,storage/storage.go},
+pkg/apis/certificates/validation/validation.go (ValidateClusterTrustBundle), pkg/apis/core/validation/names.go,
+pkg/printers/internalversion/printers.go (printClusterTrustBundle) (v1.36). The form of a signer's name is not looked at
+beyond that of the bundle's.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid, too_long
 from runtime.apiserver.kinds.shared.cells import NONE, name_cell, part
+from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.object_meta import IMMUTABLE
+from runtime.apiserver.kinds.shared.selectable_fields import fields_at
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
+from runtime.signing.pem import Block, blocks
+
+LARGEST = 1024 * 1024  # bytes
+BUNDLE = "spec.trustBundle"
+OMITTED = "<value omitted>"
+
+
+def validate(bundle: Object) -> list[FieldError]:
+    return [*_validate_names(bundle), *_validate_bundle(bundle["spec"].get("trustBundle", ""))]
+
+
+def validate_update(new: Object, old: Object) -> list[FieldError]:
+    """A bundle that stays is not read again."""
+    now, before = new["spec"], old["spec"]
+    errors = _validate_names(new)
+    if now.get("trustBundle") != before.get("trustBundle"):
+        errors += _validate_bundle(now.get("trustBundle", ""))
+    if now.get("signerName", "") != before.get("signerName", ""):
+        errors.append(invalid("spec.signerName", now.get("signerName", ""), IMMUTABLE))
+    return errors
+
+
+def _validate_names(bundle: Object) -> list[FieldError]:
+    name, signer = bundle["metadata"]["name"], bundle["spec"].get("signerName", "")
+    prefix = f"{signer.replace('/', ':')}:" if signer else ""
+    if not signer and ":" in name:
+        problems = ['ClusterTrustBundle without signer name must not have ":" in its name']
+    elif not name.startswith(prefix):
+        problems = [f"ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"]
+    else:
+        problems = dns_subdomain(name.removeprefix(prefix))
+    return [invalid("metadata.name", name, problem) for problem in problems]
+
+
+def _validate_bundle(text: str) -> list[FieldError]:
+    if len(text.encode()) > LARGEST:
+        return [too_long(BUNDLE, LARGEST)]
+    found = list(blocks(text.encode()))
+    problems = [f"entry {number} {problem}" for number, block in enumerate(found) if (problem := _problem(block))]
+    if not problems:
+        numbers = defaultdict(list)
+        for number, block in enumerate(found):
+            numbers[block.der].append(number)
+        problems = [
+            f"duplicate trust anchor (indices [{' '.join(map(str, same))}])"
+            for same in numbers.values()
+            if len(same) > 1
+        ]
+    if not found:
+        problems = ["at least one trust anchor must be provided"]
+    return [invalid(BUNDLE, OMITTED, problem) for problem in problems]
+
+
+def _problem(block: Block) -> str:
+    """Why a block is no trust anchor; "" if it is one."""
+    if block.label != "CERTIFICATE":
+        return f"has bad block type: {block.label}"
+    if block.has_headers:
+        return "has PEM block headers"
+    from cryptography import x509  # heavy, and few servers are given bundles
+
+    try:
+        certificate = x509.load_der_x509_certificate(block.der)
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        return "does not have the CA bit set"
+    except ValueError:
+        return "does not parse as X.509"
+    return "" if constraints.ca else "does not have the CA bit set"
 
 
 def cells(bundle: Object, now: float) -> list[Any]:  # noqa: ARG001
@@ -25,7 +101,12 @@ RESOURCE = ResourceDefinition(
     plural="clustertrustbundles",
     kind="ClusterTrustBundle",
     namespaced=False,
-    strategy=Strategy(allow_unconditional_update=False),
+    strategy=Strategy(
+        validate=validate,
+        validate_update=validate_update,
+        allow_unconditional_update=False,
+        selectable_fields=fields_at("spec.signerName"),
+    ),
     printer=Printer(
         columns=(
             NAME,

@@ -69,6 +69,7 @@ def test_it_is_discovered(api) -> None:
     document = discovery(api.server.registry, "/apis/certificates.k8s.io/v1beta1", address="")
     assert document is not None
     assert [one["name"] for one in document["resources"]] == [
+        "clustertrustbundles",
         "podcertificaterequests",
         "podcertificaterequests/status",
     ]
