@@ -80,7 +80,8 @@ class Assembly:
     tables: filled with what controllers read, by Table.id; those of discovered resources come and go with their
     informers. seen: filled with what each controller sees of them, by its name and Resource.id.
     election: None to write without a lease. seed: makes every random choice of the actors repeatable.
-    calls: the way outside, None without one. cloud: the provider, None where there is none.
+    calls: the way outside, None without one. cloud: the provider, None where there is none. authority: as
+    ControllerContext has it.
     """
 
     transport: Transport
@@ -99,6 +100,7 @@ class Assembly:
     functions: Functions = field(default_factory=Functions)
     listeners: list[Listener] = field(default_factory=list)
     cloud: CloudProvider | None = None
+    authority: bytes = b""
 
 
 def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
@@ -307,6 +309,7 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
             log=log,
             metrics=assembly.metrics,
             options=assembly.options,
+            authority=assembly.authority,
         )
 
     def build(context: Context) -> Controller:
@@ -384,7 +387,7 @@ def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSetti
         retry_qps=queue.retry_qps,
         retry_burst=queue.retry_burst,
         events_first=queue.events_first,
-        meter=WorkQueueMeter(assembly.metrics, name),
+        meter=WorkQueueMeter(assembly.metrics, queue.reports_as or name),
     )
 
 

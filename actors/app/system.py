@@ -9,7 +9,7 @@ whatever pykka actors the process has of its own. See docs/embedding.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
@@ -75,6 +75,7 @@ class ControllerSystem:
     logging, under the name "kcm", where it is left out. seed: makes every random choice of the actors repeatable.
     journal: keeps what they tell each other; the caller's, to be closed after stop(). cloud: the provider that
     controllers call; None without one. calls: the way outside, closed by stop(); where left out, threads of its own.
+    authority: as ControllerContext has it.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class ControllerSystem:
         calls: Calls | None = None,
         seed: int | None = None,
         journal: Journal | None = None,
+        authority: bytes = b"",
     ) -> None:
         self.options = options if options is not None else Options()
         self.clock = clock if clock is not None else SystemClock()
@@ -118,6 +120,7 @@ class ControllerSystem:
             cloud=cloud,
             calls=self._calls,
             seed=seed,
+            authority=authority,
         )
         chosen = switched_on(self.controllers, self.options)
         self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))
@@ -248,6 +251,13 @@ class ControllerSystem:
     def tables(self) -> Mapping[str, Table]:
         """By Table.id, which is Resource.id where nothing is restricted."""
         return self._assembly.tables
+
+    def trouble_at_start(self) -> Iterator[str]:
+        """What the enabled controllers' start_checks find, a line each."""
+        for spec in self.controllers:
+            if spec.name in self.enabled:
+                for check in spec.start_checks:
+                    yield from check(self.options)
 
     @property
     def synced(self) -> bool:

@@ -151,6 +151,7 @@ def run(launch: Launch) -> int:
             clock=launch.clock,
             metrics=metrics,
         )
+        authority = config.ca.data if config.ca is not None else b""  # in place, not in a file
         if not options.feature_gates["ClientsAllowCARotation"]:
             config = with_fixed_authority(config)
         transport = connect(config, clock=launch.clock, metrics=metrics, log=log)
@@ -164,7 +165,15 @@ def run(launch: Launch) -> int:
         )
         ask = partial(transport.request, client="kcm", timeout=30.0)
         applied = apply(manifests, ask)
-        system = build_system(launch, closing, transport=transport, metrics=metrics, cloud=cloud, plan=plan)
+        system = build_system(
+            launch,
+            closing,
+            transport=transport,
+            metrics=metrics,
+            cloud=cloud,
+            plan=plan,
+            authority=authority,
+        )
         health.set({**system.checks(), **(local.checks() if local is not None else {})})
         welcome = Welcome(
             greeting_of(launch, local, config.server, applied),

@@ -182,8 +182,12 @@ def build_system(
     metrics: Metrics,
     cloud: CloudProvider | None,
     plan: FaultPlan | None,
+    authority: bytes = b"",
 ) -> ControllerSystem:
-    """Not started yet; with a journal and with faults, if they are wanted."""
+    """Not started yet; with a journal and with faults, if they are wanted. authority: as ControllerSystem has it.
+
+    Raises StartError on what keeps a controller from starting.
+    """
     options, log = launch.options, launch.log
     controllers = (*BUILT_IN, *launch.installed.specs)
     seed = random.getrandbits(32)
@@ -208,7 +212,12 @@ def build_system(
         spawner=faults.spawner if faults is not None else None,
         seed=seed,
         journal=_journal(launch, closing, controllers, seed, metrics),
+        authority=authority,
     )
+    trouble = next(system.trouble_at_start(), None)
+    if trouble is not None:
+        system.halt()
+        raise StartError(trouble)
     if faults is not None:
         system.actors.gates.append(faults.gate)
         system.actors.beginnings.append(faults.beginning)

@@ -39,13 +39,18 @@ K = TypeVar("K", bound=Hashable)  # a key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """All that a reconciler may be built from. Built anew for each incarnation of its actor."""
+    """All that a reconciler may be built from. Built anew for each incarnation of its actor.
+
+    authority: the certificates that the client's configuration has in place for the API server, PEM; b"" where it names
+    a file, or none.
+    """
 
     tables: Tables
     clock: Clock
     log: FilteringBoundLogger
     metrics: Metrics
     options: Options
+    authority: bytes = b""
 
 
 def _by_default(_options: Options) -> float | None:
@@ -80,6 +85,7 @@ class AnyQueue:
     retry_qps: float = 10.0
     retry_burst: int = 100
     events_first: bool = False
+    reports_as: str = ""
 
     def __post_init__(self) -> None:
         """Raises TypeError on a single watch in place of a tuple, and on what cannot be called; ValueError on a number
@@ -112,7 +118,8 @@ class Queue(AnyQueue, Generic[R, K]):
     is never. terminal: outcomes after which it waits for that at once, if they are raised, as for a TerminalError.
     backoff: how long a key that failed waits. retry_qps, retry_burst: how many retries a second all keys have together;
     a negative qps lifts that limit. events_first: keys that an event names go before those that the first list or a
-    resync enqueued, however many these are; else each in its turn.
+    resync enqueued, however many these are; else each in its turn. reports_as: its name in workqueue_*, where that is
+    not `name`; queues of one such name share their series.
     """
 
     _: KW_ONLY
@@ -231,6 +238,9 @@ class ControllerSpec:
     discovers: resources that it finds by discovery, and watches while they are there.
     options: its flags, read as `context.options[TheClass]`. checks: what is wrong with them, a line each; they also
     run where the controller is disabled.
+    start_checks: what is wrong with what its options name, as a file that cannot be read, a line each. Looked at once,
+    before anything starts, where the controller runs; what they yield ends `run-kcm`.
+    by_its_flags_alone: --controllers neither switches it on nor off.
     enabled_if: False means skipped, as if disabled. needs: what it asks for, told where it is skipped.
     resync: seconds after which it enqueues everything again; None for --min-resync-period and up to twice that.
     client: the API client in whose name and rate limit it writes; component: the source of its events; each is the
@@ -262,8 +272,10 @@ class ControllerSpec:
     burst: int | Callable[[Options], int] | None = None
     component: str = ""
     on_by_default: bool = True
+    by_its_flags_alone: bool = False
     options: type[ControllerOptions] | None = None
     checks: tuple[Check, ...] = ()
+    start_checks: tuple[Check, ...] = ()
     calls: int | None = None
     sources: tuple[Source, ...] = ()
     never_blocks: bool = False
@@ -286,6 +298,7 @@ class ControllerSpec:
             "indexes": self.indexes,
             "facts": self.facts,
             "checks": self.checks,
+            "start_checks": self.start_checks,
             "sources": self.sources,
         }
         for what, given in several.items():
@@ -335,7 +348,11 @@ class ControllerSpec:
 def switched_on(specs: Iterable[ControllerSpec], options: Options) -> tuple[ControllerSpec, ...]:
     """Those that --controllers names; one whose `enabled_if` says no is among them and does not run all the same."""
     chosen = options.generic.controllers
-    return tuple(spec for spec in specs if is_enabled(spec.name, chosen, on_by_default=spec.on_by_default))
+    return tuple(
+        spec
+        for spec in specs
+        if spec.by_its_flags_alone or is_enabled(spec.name, chosen, on_by_default=spec.on_by_default)
+    )
 
 
 def runs(name: str, specs: Iterable[ControllerSpec], options: Options) -> bool:
