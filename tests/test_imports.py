@@ -111,7 +111,7 @@ def test_help_needs_the_specs_of_controllers_and_no_more() -> None:
     imported = imported_by_command("--help")
     assert [name for name in (*HEAVY, "structlog", "asyncio", "ssl") if name in imported] == []
     assert "actors.command.running" not in imported
-    assert len(first_party(imported)) < 225  # 208 when it was measured
+    assert len(first_party(imported)) < 260  # 233 when it was measured
 
 
 def test_a_run_that_serves_nothing_begins_without_what_serves() -> None:
@@ -119,7 +119,7 @@ def test_a_run_that_serves_nothing_begins_without_what_serves() -> None:
     late = ("aiohttp.web", "cryptography", "prometheus_client", "actors.app.serving", "actors.faults", "difflib")
     assert [name for name in late if name in imported] == []
     assert not {name for name in imported if name.startswith("actors.command.journal.")}
-    assert len(first_party(imported)) < 325  # 308 when it was measured
+    assert len(first_party(imported)) < 360  # 334 when it was measured
 
 
 def test_a_start_brings_along_nothing_that_it_does_not_need() -> None:

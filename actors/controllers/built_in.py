@@ -15,6 +15,13 @@ Reading flags imports all of this: so no controller may import the HTTP client, 
 from __future__ import annotations
 
 from actors.controllers.cloud import cloud_node_lifecycle, node_route
+from actors.controllers.identity import (
+    legacy_token_cleaner,
+    root_ca_publisher,
+    service_accounts,
+    tokens,
+    trust_bundle_publisher,
+)
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.objects import garbage_collector
@@ -22,11 +29,13 @@ from actors.controllers.workloads import deployment, replicaset, replicationcont
 from actors.reconciliation.specs import ControllerSpec
 
 BUILT_IN: tuple[ControllerSpec, ...] = (
+    tokens.SPEC,
     endpoints.SPEC,
     endpointslice.SPEC,
     endpointslice_mirroring.SPEC,
     replicationcontroller.SPEC,
     pod_garbage_collector.SPEC,
+    service_accounts.SPEC,
     garbage_collector.SPEC,
     deployment.SPEC,
     replicaset.SPEC,
@@ -36,4 +45,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     taint_eviction.SPEC,
     node_route.SPEC,
     cloud_node_lifecycle.SPEC,
+    root_ca_publisher.SPEC,
+    trust_bundle_publisher.SPEC,
+    legacy_token_cleaner.SPEC,
 )

@@ -236,19 +236,6 @@ class JobOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyTokenCleanerOptions(ControllerOptions):
-    configz_block = "LegacySATokenCleaner"
-
-    clean_up_period: float = flag(
-        YEAR,
-        "Token secrets unused for so long are deleted.",
-        name="legacy-service-account-token-clean-up-period",
-        kind=DURATION,
-        config="CleanUpPeriod",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceOptions(ControllerOptions):
     configz_block = "NamespaceController"
 
@@ -348,22 +335,6 @@ class ResourceQuotaOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceAccountOptions(ControllerOptions):
-    configz_block = "SAController"
-
-    concurrent_token_syncs: int = flag(
-        5,
-        "Accounts and secrets synced at once.",
-        name="concurrent-serviceaccount-token-syncs",
-        config="ConcurrentSATokenSyncs",
-    )
-    private_key_file: str = flag(
-        "", "Key that signs tokens.", name="service-account-private-key-file", config="ServiceAccountKeyFile"
-    )
-    root_ca_file: str = flag("", "Certificates that pods shall trust.", config="RootCAFile")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLoadBalancerOptions(ControllerOptions):
     configz_block = "ServiceController"
 
@@ -445,10 +416,8 @@ def _resource_claim_workers(options: Options) -> Iterator[str]:
 
 # In upstream's start order.
 UNBUILT: tuple[UnbuiltController, ...] = (
-    UnbuiltController(name="serviceaccount-token-controller", aliases=("serviceaccount-token",)),
     UnbuiltController(name="resourcequota-controller", aliases=("resourcequota",), options=ResourceQuotaOptions),
     UnbuiltController(name="namespace-controller", aliases=("namespace",), options=NamespaceOptions),
-    UnbuiltController(name="serviceaccount-controller", aliases=("serviceaccount",), options=ServiceAccountOptions),
     UnbuiltController(
         name="daemonset-controller",
         aliases=("daemonset",),
@@ -524,8 +493,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
     UnbuiltController(
         name="ttl-after-finished-controller", aliases=("ttl-after-finished",), options=TtlAfterFinishedOptions
     ),
-    UnbuiltController(name="root-ca-certificate-publisher-controller", aliases=("root-ca-cert-publisher",)),
-    UnbuiltController(name="kube-apiserver-serving-clustertrustbundle-publisher-controller"),
     UnbuiltController(
         name="ephemeral-volume-controller",
         aliases=("ephemeral-volume",),
@@ -544,11 +511,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         checks=(_resource_claim_workers,),
     ),
     UnbuiltController(name="resourcepoolstatusrequest-controller"),
-    UnbuiltController(
-        name="legacy-serviceaccount-token-cleaner-controller",
-        aliases=("legacy-service-account-token-cleaner",),
-        options=LegacyTokenCleanerOptions,
-    ),
     UnbuiltController(
         name="validatingadmissionpolicy-status-controller", options=ValidatingAdmissionPolicyStatusOptions
     ),

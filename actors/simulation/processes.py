@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 Observer = Callable[[str, ControllerSystem], None]  # called with a process's name, and what will run in it
+# What a simulated API server is known by, though nobody there speaks TLS: a certificate that vouches for itself.
+AUTHORITY = b"""-----BEGIN CERTIFICATE-----
+MIIBKzCB0qADAgECAgEBMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCXNpbXVsYXRl
+ZDAgFw0yNjAxMDEwMDAwMDBaGA8yMTI2MDEwMTAwMDAwMFowFDESMBAGA1UEAwwJ
+c2ltdWxhdGVkMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEmzwd/AV1PUWoOZ3U
+yT26ST7u8DTUL0Dxyfx3OTlXSPJJc//F/6ynWzyfgstefWMKhZ3UlPtq3gwkFCWg
+fxQSSaMTMBEwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiAGLbvT
+E/V3tNeuYhTMQxTguxhTIGGPRm8W1yaHkHEU0AIhAIVFGd4CW/ugtcuWZ6HtidCX
+iFK2C5/S3SjI/DctbkIN
+-----END CERTIFICATE-----
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +135,7 @@ class Processes:
             cloud=self._cloud,
             calls=self._calls.way(name, process),
             seed=seed,
+            authority=AUTHORITY,
         )
         system.actors.beginnings.append(process.begins)
         self.running[name] = Running(process, system, specs, options, election, seed, keep, starts)

@@ -7,6 +7,13 @@ from types import MappingProxyType
 
 from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route
 from actors.simulation.trials.hollow import kubelet, nodes, scheduler
+from actors.simulation.trials.identity import (
+    legacy_token_cleaner,
+    root_ca_publisher,
+    service_accounts,
+    tokens,
+    trust_bundle_publisher,
+)
 from actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.simulation.trials.objects import garbage_collector
@@ -32,6 +39,11 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             cloud_node_lifecycle,
             node_route,
             garbage_collector,
+            service_accounts,
+            root_ca_publisher,
+            tokens,
+            legacy_token_cleaner,
+            trust_bundle_publisher,
             nodes,
             kubelet,
             scheduler,

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from actors.app.arguments import read_options
+from actors.controllers.identity import trust_bundle_publisher
 from actors.controllers.nodes import taint_eviction
 from actors.controllers.workloads import deployment, replicaset
 from actors.options import Options
 from actors.options.feature_gates import WORKING
 from actors.simulation import SimulatedCluster
+from actors.simulation.trials.identity.trust_bundle_publisher import BUNDLES
 from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
 from runtime.client.config import ClientConfig, Pem, with_fixed_authority
 from runtime.client.credentials import ANONYMOUS, FixedCredential
@@ -119,6 +121,14 @@ def test_the_authority_of_the_server_may_be_fixed(tmp_path: Path) -> None:
     assert fixed.ca is not None
     assert (followed.ca.read(), fixed.ca.read()) == (b"second", b"first")
     assert with_fixed_authority(fixed) is fixed
+
+
+@shows("ClusterTrustBundle")
+@ON_AND_OFF
+def test_the_authority_of_the_server_as_a_trust_bundle(cluster: SimulatedCluster, on: bool) -> None:
+    cluster.manager(controllers=[trust_bundle_publisher.SPEC], options=gated("ClusterTrustBundle", on))
+    cluster.run_for(30.0)
+    assert (len(cluster.list(BUNDLES)) == 1) is on
 
 
 def test_every_gate_that_works_is_shown_somewhere() -> None:

@@ -27,6 +27,7 @@ from actors.reconciliation.forgotten_steps import forgotten_steps, warn_of_forgo
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from actors.simulation import SimulatedCluster
 from actors.simulation.driving import Bench, StillClock, drive
+from actors.simulation.trials.identity.key import key_file
 from protocols.resources import PODS
 from runtime.logs.standard_log import quiet_log
 from runtime.metrics.registry import Metrics
@@ -169,7 +170,13 @@ def test_our_own_controllers_forget_none(spec: ControllerSpec) -> None:
             clock=StillClock(),
             log=quiet_log(),
             metrics=Metrics(),
-            options=read_options(["--cluster-cidr=10.0.0.0/16", "--allocate-node-cidrs=true"]),
+            options=read_options(
+                [
+                    "--cluster-cidr=10.0.0.0/16",
+                    "--allocate-node-cidrs=true",
+                    f"--service-account-private-key-file={key_file()}",
+                ]
+            ),
         )
     )
     functions = [*(queue.reconcile for queue in spec.queues), *(one.run for one in spec.passes)]

@@ -12,9 +12,8 @@ from actors.simulation.trials.actions import delete
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.trial import Trial
 from protocols.objects import Object, finalizers_of, is_deleting, key_of, make_key, name_of, uid_of
-from protocols.resources import PODS, REPLICASETS, Resource
+from protocols.resources import CONFIGMAPS, PODS, REPLICASETS
 
-CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 FAMILY = "family-"  # begins the names of what this trial makes
 POLICIES = ("Background", "Background", "Foreground", "Foreground", "Orphan")
 WAITED_FOR = frozenset({"foregroundDeletion", "orphan"})

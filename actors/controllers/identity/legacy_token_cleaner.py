@@ -1,0 +1,177 @@
+"""legacy-serviceaccount-token-cleaner-controller: token Secrets that were made by themselves, and that nobody uses.
+
+Releases before 1.24 made a token Secret for each account. One that was not used for
+--legacy-service-account-token-clean-up-period, and that no pod names, is marked as invalid, and deleted after as long
+again. It looks once a day.
+In: token Secrets, ServiceAccounts, pods, and the ConfigMap by which the API server says since when it has noted use.
+Out: labels of Secrets, deletions.
+
+Source: kubernetes v1.36 pkg/controller/serviceaccount/legacy_serviceaccount_token_cleaner.go. Differences:
+- What failed, or met a conflict, is tried again after some seconds and not a day later.
+- While a pod of a namespace cannot be read, that namespace is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.identity.mounted_secrets import secret_names
+from actors.controllers.identity.token_secrets import OF_TYPE, account_name, account_uid, secrets_of
+from actors.options import ControllerOptions, Options
+from actors.reconciliation import Read, Reconciliation, delete, get_live, must, patch, together
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from protocols.messages.commands import Command
+from protocols.messages.outcomes import CommandFailed, Done, NotFound
+from protocols.objects import Key, Object, decode_object, is_deleting, labels_of, make_key, metadata, name_of, uid_of
+from protocols.resources import CONFIGMAPS, PODS, SECRETS, SERVICE_ACCOUNTS
+from protocols.times import format_time, parse_time
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+TRACKING = "kube-system/kube-apiserver-legacy-service-account-token-tracking"
+SINCE = "since"
+LAST_USED = "kubernetes.io/legacy-token-last-used"
+INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
+DAY = 24 * 3600.0
+YEAR = 365 * DAY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyTokenCleanerOptions(ControllerOptions):
+    configz_block = "LegacySATokenCleaner"
+
+    clean_up_period: float = flag(
+        YEAR,
+        "Token secrets unused for so long are deleted.",
+        name="legacy-service-account-token-clean-up-period",
+        kind=DURATION,
+        config="CleanUpPeriod",
+    )
+
+
+def check_period(options: Options) -> Iterator[str]:
+    period = options[LegacyTokenCleanerOptions].clean_up_period
+    if period <= 0:
+        shown = DURATION.show(period)
+        yield f"failed to start the legacy service account token cleaner: invalid CleanUpPeriod: {shown}"
+
+
+def read_date(text: str) -> float | None:
+    """When the day begins, unix seconds, of "2026-01-31"; None for anything else."""
+    if len(text) != len("2026-01-31"):
+        return None
+    try:
+        return parse_time(f"{text}T00:00:00Z")
+    except ValueError:
+        return None
+
+
+def date_of(seconds: float) -> str:
+    return format_time(seconds)[: len("2026-01-31")]
+
+
+def is_unused(secret: Mapping[str, Any], *, before: float) -> bool:
+    """Made before that time, not being deleted, and not known to have been used on its day or later."""
+    created = metadata(secret).get("creationTimestamp")
+    if not created or parse_time(created) >= before or is_deleting(secret):
+        return False
+    used = labels_of(secret).get(LAST_USED)
+    return used is None or (read_date(used) is not None and used < date_of(before))
+
+
+class LegacyTokenCleaner:
+    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, period: float) -> None:
+        """period: seconds."""
+        self._secrets, self._accounts, self._pods = tables[SECRETS], tables[SERVICE_ACCOUNTS], tables[PODS]
+        self._clock, self._log, self._period = clock, log, period
+
+    def clean(self) -> Reconciliation:
+        outcome = yield from must(get_live(CONFIGMAPS, TRACKING), but=(NotFound,))
+        since = None
+        if isinstance(outcome, Done):
+            since = read_date((decode_object(outcome.body).get("data") or {}).get(SINCE) or "")
+        if since is None:
+            self._log.error("not known since when the use of tokens is noted, none is deleted", key=TRACKING)
+            return None
+        now = self._clock.now()
+        # It may have begun late on that day.
+        if now < since + DAY + self._period:
+            return None
+        commands = list(self._commands(now))
+        outcomes = yield from together(commands)
+        failures = [
+            CommandFailed(command, outcome)
+            for command, outcome in zip(commands, outcomes, strict=True)
+            if not isinstance(outcome, Done | NotFound)
+        ]
+        if failures:
+            raise failures[0]
+        return None
+
+    def _commands(self, now: float) -> Iterator[Command]:
+        before = now - self._period
+        mounted: dict[str, frozenset[str] | None] = {}
+        for entry in self._secrets.entries():
+            secret = self._secrets.object_of(entry)
+            if not is_unused(secret, before=before) or not self._was_made_by_itself(secret):
+                continue
+            namespace = metadata(secret)["namespace"]
+            if namespace not in mounted:
+                mounted[namespace] = self._mounted(namespace)
+            names = mounted[namespace]
+            if names is None or name_of(secret) in names:
+                continue
+            invalid_since = labels_of(secret).get(INVALID_SINCE, "")
+            if read_date(invalid_since) is None:
+                self._log.info("token marked as invalid", key=entry.key, since=date_of(now))
+                yield _marked(entry.key, secret, date_of(now))
+            elif invalid_since < date_of(before):
+                self._log.info("unused token deleted", key=entry.key, invalid_since=invalid_since)
+                yield delete(SECRETS, entry, unchanged=True)
+
+    def _was_made_by_itself(self, secret: Object) -> bool:
+        """Its account lists it: one that a user made for an account is listed nowhere."""
+        name = account_name(secret)
+        account = self._accounts.get(make_key(metadata(secret)["namespace"], name)) if name else None
+        if account is None or account_uid(secret) not in ("", uid_of(account)):
+            return False
+        return name_of(secret) in secrets_of(account)
+
+    def _mounted(self, namespace: str) -> frozenset[str] | None:
+        """The Secrets that pods of this namespace name; None where that is not known."""
+        if self._pods.unreadable(namespace):
+            return None
+        return frozenset().union(*(secret_names(pod) for pod in self._pods.objects(namespace)))
+
+
+def _marked(key: Key, secret: Object, since: str) -> Command:
+    return patch(SECRETS, key, {"metadata": {"uid": uid_of(secret), "labels": {INVALID_SINCE: since}}})
+
+
+def build(context: ControllerContext) -> LegacyTokenCleaner:
+    return LegacyTokenCleaner(
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        period=context.options[LegacyTokenCleanerOptions].clean_up_period,
+    )
+
+
+SPEC = ControllerSpec(
+    name="legacy-serviceaccount-token-cleaner-controller",
+    aliases=("legacy-service-account-token-cleaner",),
+    never_blocks=True,
+    client="legacy-service-account-token-cleaner",
+    build=build,
+    reads=(SERVICE_ACCOUNTS, Read(SECRETS, fields=OF_TYPE), PODS),
+    passes=(Pass("tokens", every=DAY, run=LegacyTokenCleaner.clean),),
+    options=LegacyTokenCleanerOptions,
+    start_checks=(check_period,),
+)

@@ -1,0 +1,24 @@
+"""Flags that several controllers of service accounts read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.options import ControllerOptions
+from runtime.flags.declaration import flag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAccountOptions(ControllerOptions):
+    configz_block = "SAController"
+
+    concurrent_token_syncs: int = flag(
+        5,
+        "Accounts and secrets synced at once.",
+        name="concurrent-serviceaccount-token-syncs",
+        config="ConcurrentSATokenSyncs",
+    )
+    private_key_file: str = flag(
+        "", "Key that signs tokens.", name="service-account-private-key-file", config="ServiceAccountKeyFile"
+    )
+    root_ca_file: str = flag("", "Certificates that pods shall trust.", config="RootCAFile")

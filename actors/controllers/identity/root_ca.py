@@ -1,0 +1,51 @@
+"""The certificates that clients inside of the cluster are to trust the API server by.
+
+Source: kubernetes v1.36 cmd/kube-controller-manager/app/{certificates,controllermanager}.go,
+getKubeAPIServerCAFileContents and readCA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from actors.controllers.identity.options import ServiceAccountOptions
+from actors.options import Options
+from actors.reconciliation.specs import ControllerContext
+from runtime.signing.pem import check_certificates
+
+
+class RootCaUnusableError(Exception):
+    """--root-ca-file holds no certificates; one line that names it."""
+
+
+def root_ca(context: ControllerContext) -> bytes:
+    """What --root-ca-file holds, PEM. Without the flag, the authority that the client's configuration has in place:
+    b"" where it names a file, or none.
+
+    Read each time that a controller is built, and not again while it runs. Raises RootCaUnusableError.
+    """
+    path = context.options[ServiceAccountOptions].root_ca_file
+    return _read(path) if path else context.authority
+
+
+def check_root_ca(options: Options) -> Iterator[str]:
+    path = options[ServiceAccountOptions].root_ca_file
+    if path:
+        try:
+            _read(path)
+        except RootCaUnusableError as err:
+            yield str(err)
+
+
+def _read(path: str) -> bytes:
+    try:
+        pem = Path(path).read_bytes()
+        check_certificates(pem)
+    except OSError as err:
+        why = f"open {path}: {(err.strerror or str(err)).lower()}"
+    except ValueError as err:
+        why = str(err)
+    else:
+        return pem
+    raise RootCaUnusableError(f"error parsing root-ca-file at {path}: {why}")

@@ -1,0 +1,120 @@
+"""root-ca-certificate-publisher-controller: keeps the ConfigMap kube-root-ca.crt in each namespace.
+
+In: namespaces, the ConfigMaps of that name. Out: the same. Key: a namespace's name.
+
+Source: kubernetes v1.36 pkg/controller/certificates/rootcacertpublisher/publisher.go. Differences:
+- A ConfigMap that was created by a request whose answer was lost is looked at once the watch shows it, as ours is.
+- Other ConfigMaps are not watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from actors.controllers.identity.root_ca import check_root_ca, root_ca
+from actors.controllers.identity.service_accounts import ACTIVE, its_namespace
+from actors.controllers.identity.sync_metrics import SyncMetrics, families
+from actors.controllers.shared.pod_control import is_namespace_terminating
+from actors.reconciliation import Change, Interest, Reconciliation, Step, Watch, create, must, update
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.messages.outcomes import CommandFailed, Done, NotFound
+from protocols.messages.watching import EventType
+from protocols.objects import Key, annotations_of, make_key, metadata
+from protocols.resources import CONFIGMAPS, NAMESPACES
+from runtime.tables.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+NAME = "kube-root-ca.crt"
+DATA_KEY = "ca.crt"
+ANNOTATION = "kubernetes.io/description"
+# As upstream has it, letter by letter: managers of both kinds may take turns.
+DESCRIPTION = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+TOTAL, DURATION = families(
+    "root_ca_cert_publisher", help="Number of namespace syncs happened in root ca cert publisher."
+)
+
+
+class RootCaPublisher:
+    def __init__(self, *, tables: Tables, authority: bytes, metrics: SyncMetrics, log: FilteringBoundLogger) -> None:
+        """authority: PEM, b"" where there is none: then that is published."""
+        self._configmaps = tables[CONFIGMAPS]
+        self._data: Mapping[str, str] = MappingProxyType({DATA_KEY: authority.decode("utf-8", "replace")})
+        self._metrics, self._log = metrics, log
+
+    def reconcile(self, namespace: Key) -> Reconciliation:
+        yield from self._metrics.measured(self._publish(namespace))
+        return None
+
+    def _publish(self, namespace: Key) -> Step[None]:
+        key = make_key(namespace, NAME)
+        self._configmaps.require(key)
+        found = self._configmaps.get(key)
+        if found is None:
+            yield from self._create(namespace, key)
+            return
+        # Whatever it says: one that other words are right for would be written by two managers in turn for ever.
+        if (found.get("data") or {}) == self._data and annotations_of(found).get(ANNOTATION):
+            return
+        meta = {**metadata(found), "annotations": {**annotations_of(found), ANNOTATION: DESCRIPTION}}
+        yield from must(update(CONFIGMAPS, {**found, "metadata": meta, "data": dict(self._data)}))
+        self._log.info("root certificates restored", key=key)
+
+    def _create(self, namespace: Key, key: Key) -> Step[None]:
+        meta = {"name": NAME, "namespace": namespace, "annotations": {ANNOTATION: DESCRIPTION}}
+        making = create(CONFIGMAPS, {"metadata": meta, "data": dict(self._data)})
+        outcome = yield making
+        if isinstance(outcome, Done):
+            self._log.info("root certificates published", key=key)
+        elif not isinstance(outcome, NotFound) and not is_namespace_terminating(outcome):
+            raise CommandFailed(making, outcome)
+
+
+def new_or_active(change: Change, _tables: Tables) -> Iterable[Key]:
+    """A namespace that is there, whatever its phase, and each change of an active one."""
+    if change.type == EventType.ADDED or (
+        change.type == EventType.MODIFIED and (change.new.get("status") or {}).get("phase") == ACTIVE
+    ):
+        yield change.key
+
+
+def build(context: ControllerContext) -> RootCaPublisher:
+    return RootCaPublisher(
+        tables=context.tables,
+        authority=root_ca(context),
+        metrics=SyncMetrics(context.metrics, context.clock, total=TOTAL, duration=DURATION),
+        log=context.log,
+    )
+
+
+SPEC = ControllerSpec(
+    name="root-ca-certificate-publisher-controller",
+    aliases=("root-ca-cert-publisher",),
+    never_blocks=True,
+    client="root-ca-cert-publisher",
+    build=build,
+    start_checks=(check_root_ca,),
+    queues=(
+        Queue(
+            "root_ca_cert_publisher",
+            watches=(
+                Watch(NAMESPACES, to=new_or_active, interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
+                Watch(
+                    CONFIGMAPS,
+                    to=its_namespace,
+                    fields=f"metadata.name={NAME}",
+                    interest=Interest(types=(EventType.MODIFIED, EventType.DELETED)),
+                ),
+            ),
+            concurrency=1,
+            terminal=(),
+        ),
+    ),
+)

@@ -1,0 +1,63 @@
+"""How long a publisher's syncs took, and how they ended.
+
+Source: kubernetes v1.36 pkg/controller/certificates/{rootcacertpublisher,clustertrustbundlepublisher}/metrics.go.
+"""
+
+from __future__ import annotations
+
+from actors.reconciliation import Step
+from protocols.messages.outcomes import (
+    AlreadyExists,
+    CommandFailed,
+    Conflict,
+    Failure,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    ServerFailure,
+    Throttled,
+)
+from runtime.metrics.registry import Family, Metrics
+from runtime.scheduling.clock import Clock
+
+_BUCKETS = tuple(0.001 * 2**number for number in range(15))
+_CODES = {NotFound: 404, AlreadyExists: 409, Conflict: 409, Gone: 410, Throttled: 429}
+
+
+def families(subsystem: str, *, help: str) -> tuple[Family, Family]:
+    """The counter and the histogram of one publisher."""
+    total = Family(name=f"{subsystem}_sync_total", kind="counter", help=help, labels=("code",))
+    duration = Family(
+        name=f"{subsystem}_sync_duration_seconds", kind="histogram", help=help, labels=("code",), buckets=_BUCKETS
+    )
+    return total, duration
+
+
+class SyncMetrics:
+    def __init__(self, metrics: Metrics, clock: Clock, *, total: Family, duration: Family) -> None:
+        self._metrics, self._clock = metrics, clock
+        self._total, self._duration = total, duration
+
+    def measured(self, sync: Step[None]) -> Step[None]:
+        """Carry this out, and count how it ended: 200, the status of the server's refusal, or 500."""
+        began, code = self._clock.monotonic(), 500
+        try:
+            yield from sync
+            code = 200
+        except CommandFailed as err:
+            code = code_of(err.failure)
+            raise
+        except GeneratorExit:
+            code = 0  # it is broken off, as by a crash
+            raise
+        finally:
+            if code:
+                self._metrics.counter(self._total, str(code)).inc()
+                self._metrics.histogram(self._duration, str(code)).observe(self._clock.monotonic() - began)
+
+
+def code_of(failure: Failure) -> int:
+    if isinstance(failure, Forbidden | Invalid | ServerFailure):
+        return failure.code
+    return _CODES.get(type(failure), 500)

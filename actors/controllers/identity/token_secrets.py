@@ -1,0 +1,48 @@
+"""Secrets that hold a token of a service account: which account they name, and what they hold."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.reconciliation.specs import Index
+from protocols.objects import Object, annotations_of, make_key, namespace_of
+from protocols.resources import SECRETS
+
+TYPE = "kubernetes.io/service-account-token"
+OF_TYPE = f"type={TYPE}"  # a field selector: no other Secret comes to us
+ACCOUNT_NAME = "kubernetes.io/service-account.name"
+ACCOUNT_UID = "kubernetes.io/service-account.uid"
+
+
+def account_name(secret: Mapping[str, Any]) -> str:
+    """ "" where it names none: such a Secret concerns nobody here."""
+    return annotations_of(secret).get(ACCOUNT_NAME, "")
+
+
+def account_uid(secret: Mapping[str, Any]) -> str:
+    """ "" until it was filled: then any account of its name will do."""
+    return annotations_of(secret).get(ACCOUNT_UID, "")
+
+
+def data_of(secret: Mapping[str, Any], field: str) -> bytes:
+    """b"" where it is missing, or is no base64."""
+    try:
+        return base64.b64decode((secret.get("data") or {}).get(field) or "")
+    except binascii.Error:
+        return b""
+
+
+def secrets_of(account: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the Secrets that an account lists."""
+    return tuple(one.get("name", "") for one in account.get("secrets") or ())
+
+
+def _account_keys(secret: Object) -> Iterable[str]:
+    name = account_name(secret)
+    return (make_key(namespace_of(secret), name),) if name else ()
+
+
+BY_ACCOUNT = Index(SECRETS, "service account", _account_keys)

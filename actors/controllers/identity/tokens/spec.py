@@ -1,0 +1,86 @@
+"""How the token controller presents itself to the system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.controllers.identity.options import ServiceAccountOptions
+from actors.controllers.identity.root_ca import check_root_ca, root_ca
+from actors.controllers.identity.token_secrets import BY_ACCOUNT, OF_TYPE
+from actors.controllers.identity.tokens.reconciler import Tokens, gone_account, its_secret
+from actors.options import Options
+from actors.reconciliation import Interest, Watch
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.messages.watching import EventType
+from protocols.resources import SECRETS, SERVICE_ACCOUNTS
+from runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
+
+RETRIES = 10
+METRICS = "serviceaccount_tokens_service"
+
+
+def _key_file(options: Options) -> str:
+    return options[ServiceAccountOptions].private_key_file
+
+
+def _workers(options: Options) -> int:
+    return options[ServiceAccountOptions].concurrent_token_syncs
+
+
+def _read_key(options: Options) -> SigningKey:
+    """Raises KeyUnusableError."""
+    try:
+        return read_signing_key(_key_file(options))
+    except KeyUnusableError as err:
+        raise KeyUnusableError(f"error reading key for service account token controller: {err}") from err
+
+
+def check_key(options: Options) -> Iterator[str]:
+    try:
+        _read_key(options)
+    except KeyUnusableError as err:
+        yield str(err)
+
+
+def build(context: ControllerContext) -> Tokens:
+    """The key is read each time that the controller is built, and not again while it runs, as upstream's is."""
+    return Tokens(
+        tables=context.tables,
+        sign=_read_key(context.options).sign,
+        authority=root_ca(context),
+        log=context.log,
+    )
+
+
+SPEC = ControllerSpec(
+    name="serviceaccount-token-controller",
+    aliases=("serviceaccount-token",),
+    never_blocks=True,
+    client="tokens-controller",
+    by_its_flags_alone=True,
+    enabled_if=lambda options: bool(_key_file(options)),
+    needs="--service-account-private-key-file",
+    start_checks=(check_key, check_root_ca),
+    build=build,
+    queues=(
+        Queue(
+            "serviceaccount_tokens_account",
+            reports_as=METRICS,
+            watches=(Watch(SERVICE_ACCOUNTS, to=gone_account, interest=Interest(types=(EventType.DELETED,))),),
+            reconcile=Tokens.reconcile_account,
+            concurrency=_workers,
+            max_retries=RETRIES,
+            terminal=(),
+        ),
+        Queue(
+            "serviceaccount_tokens_secret",
+            reports_as=METRICS,
+            watches=(Watch(SECRETS, to=its_secret, fields=OF_TYPE),),
+            reconcile=Tokens.reconcile_secret,
+            concurrency=_workers,
+            max_retries=RETRIES,
+            terminal=(),
+        ),
+    ),
+    indexes=(BY_ACCOUNT,),
+)

@@ -1,0 +1,127 @@
+"""kube-apiserver-serving-clustertrustbundle-publisher-controller: the API server's authority as a ClusterTrustBundle.
+
+In: ClusterTrustBundles of the signer kubernetes.io/kube-apiserver-serving. Out: one that is named after what it holds;
+all others of the signer are deleted. There is one key.
+
+Source: kubernetes v1.36 pkg/controller/certificates/clustertrustbundlepublisher/publisher.go. Differences:
+- The API may come later: upstream asks once, at the start, and gives up.
+- A deletion has the bundle's uid as precondition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.identity.root_ca import check_root_ca, root_ca
+from actors.controllers.identity.sync_metrics import SyncMetrics, families
+from actors.reconciliation import (
+    Change,
+    Enqueue,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    create,
+    delete,
+    must,
+    must_all,
+    update,
+)
+from actors.reconciliation.discovered import Discovered
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.messages.discovery import ServedResource, TablesChanged
+from protocols.messages.lifecycle import Restarted
+from protocols.messages.outcomes import NotFound
+from protocols.resources import Resource
+from runtime.tables.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+GATE = "ClusterTrustBundle"
+SIGNER = "kubernetes.io/kube-apiserver-serving"
+GROUP, PLURAL = "certificates.k8s.io", "clustertrustbundles"
+VERSIONS = ("v1beta1", "v1alpha1")
+QUEUE = "ca_cert_publisher_cluster_trust_bundles"
+KEY = ""
+ARRIVAL_CHECK = 1.0  # seconds between two looks at whether the bundles are listed
+TOTAL, DURATION = families(
+    "clustertrustbundle_publisher", help="Number of syncs that occurred in cluster trust bundle publisher."
+)
+
+
+def bundle_name(bundle: bytes) -> str:
+    return f"{SIGNER.replace('/', ':')}:{hashlib.sha256(bundle).digest()[:12].hex()}"
+
+
+class TrustBundlePublisher:
+    def __init__(self, *, tables: Tables, authority: bytes, metrics: SyncMetrics, log: FilteringBoundLogger) -> None:
+        """authority: PEM; b"": there is nothing to publish."""
+        self._tables, self._metrics, self._log = tables, metrics, log
+        self._bundle, self._name = authority.decode("utf-8", "replace"), bundle_name(authority)
+
+    def on_message(self, message: Any) -> Iterable[Enqueue]:
+        match message:
+            case TablesChanged() | Restarted():
+                return (Enqueue(QUEUE, KEY),) if self._bundle else ()
+            case _:
+                raise TypeError(f"the publisher of trust bundles cannot handle {message!r}")
+
+    def reconcile(self, _key: str) -> Reconciliation:
+        if not self._bundle:
+            return None
+        for resource in self._tables.discovered():
+            yield from self._metrics.measured(self._publish(resource))
+        return RequeueAfter(ARRIVAL_CHECK) if self._tables.arriving() else None
+
+    def _publish(self, resource: Resource) -> Step[None]:
+        bundles = self._tables[resource]
+        bundles.require(self._name)
+        found = bundles.get(self._name)
+        if found is None:
+            spec = {"signerName": SIGNER, "trustBundle": self._bundle}
+            yield from must(create(resource, {"metadata": {"name": self._name}, "spec": spec}))
+            self._log.info("trust bundle published", key=self._name)
+        elif found["spec"].get("trustBundle") != self._bundle:
+            yield from must(update(resource, {**found, "spec": {**found["spec"], "trustBundle": self._bundle}}))
+            self._log.info("trust bundle restored", key=self._name)
+        others = [
+            entry
+            for entry in bundles.entries()
+            if entry.key != self._name and (bundles.object_of(entry).get("spec") or {}).get("signerName") == SIGNER
+        ]
+        yield from must_all([delete(resource, entry, depends_on=(resource,)) for entry in others], but=(NotFound,))
+        for entry in others:
+            self._log.info("trust bundle deleted, another one has taken its place", key=entry.key)
+
+
+def is_bundle(served: ServedResource) -> bool:
+    """Of several versions discovery has the one that the server prefers, which is the older one's successor."""
+    return served.group == GROUP and served.plural == PLURAL and served.version in VERSIONS
+
+
+def the_one_key(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[str]:
+    return (KEY,)
+
+
+def build(context: ControllerContext) -> TrustBundlePublisher:
+    return TrustBundlePublisher(
+        tables=context.tables,
+        authority=root_ca(context),
+        metrics=SyncMetrics(context.metrics, context.clock, total=TOTAL, duration=DURATION),
+        log=context.log,
+    )
+
+
+SPEC = ControllerSpec(
+    name="kube-apiserver-serving-clustertrustbundle-publisher-controller",
+    never_blocks=True,
+    client="kube-apiserver-serving-clustertrustbundle-publisher",
+    build=build,
+    enabled_if=lambda options: options.feature_gates[GATE],
+    needs=f"--feature-gates={GATE}=true",
+    start_checks=(check_root_ca,),
+    queues=(Queue(QUEUE, concurrency=1, terminal=()),),
+    discovers=Discovered(select=is_bundle, to=the_one_key, metadata_only=False),
+)

@@ -1,0 +1,61 @@
+"""Namespaces that come and go, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.actions import create, delete
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from protocols.objects import Key, Object, is_deleting, make_key, name_of
+from protocols.resources import NAMESPACES, Resource
+
+TEAMS = ("team-a", "team-b")
+
+
+def active(cluster: SimulatedCluster) -> Iterator[str]:
+    for one in cluster.shown(NAMESPACES):
+        if (one.get("status") or {}).get("phase") == "Active" and not is_deleting(one):
+            yield name_of(one)
+
+
+def namespaces_come_and_go(scenario: Scenario, purpose: str) -> Iterable[Action]:
+    chance = scenario.chance(f"namespaces for {purpose}")
+    for name in chance.sample(TEAMS, chance.randint(0, len(TEAMS))):
+        born = round(chance.uniform(1.0, scenario.seconds / 2), 2)
+        name = f"{name}-{purpose}"
+        yield create(born, NAMESPACES, {"metadata": {"name": name}})
+        if chance.random() < 0.4:
+            gone = round(born + chance.uniform(2.0, scenario.seconds / 2), 2)
+            yield delete(gone, NAMESPACES, name)
+            if chance.random() < 0.5:
+                yield create(gone + 2.0, NAMESPACES, {"metadata": {"name": name}})
+
+
+def if_there(at: float, resource: Resource, key: Key, changes: Object | None, text: str) -> Action:
+    """A merge patch, or for None a deletion; nothing if the object is not there."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        if cluster.get(resource, key) is not None:
+            if changes is None:
+                cluster.delete(resource, key)
+            else:
+                cluster.merge(resource, key, changes)
+        return True
+
+    return Action(at, f"{resource.kind} {key} is {text}", do)
+
+
+def managers_restart(at: float) -> Action:
+    """As in a roll-out of the control plane: what runs once at the start runs again."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        for name in [name for name in cluster.processes if name.startswith("manager")]:
+            cluster.start_again(name)
+        return True
+
+    return Action(at, "the managers are restarted", do)
+
+
+def in_default(name: str) -> Key:
+    return make_key(NAMESPACE, name)

@@ -1,0 +1,122 @@
+"""The trial of the cleaner of legacy tokens: a population of Secrets, which it looks at when managers are restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from actors.controllers.identity.legacy_token_cleaner import (
+    INVALID_SINCE,
+    LAST_USED,
+    SINCE,
+    TRACKING,
+    LegacyTokenCleanerOptions,
+    date_of,
+    read_date,
+)
+from actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE
+from actors.options import Options
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Fail, Observation, Submitted, shown
+from actors.simulation.trials.identity.actions import in_default, managers_restart
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.settings import options_of
+from actors.simulation.trials.trial import Trial
+from protocols.messages.commands import Delete
+from protocols.objects import Object, decode_object, labels_of, metadata, split_key
+from protocols.resources import CONFIGMAPS, PODS, SECRETS, SERVICE_ACCOUNTS
+
+NAME = "legacy-serviceaccount-token-cleaner-controller"
+ACCOUNT = "legacy"
+LONG_AGO, SOMETIME = "2001-01-01", "soon"
+# What is said of a Secret, and what becomes of it: it is marked, deleted, or left as it is.
+MARKED, DELETED, LEFT = "marked", "deleted", "left"
+CASES: dict[str, tuple[dict[str, str], str]] = {
+    "never-used": ({}, MARKED),
+    "used-long-ago": ({LAST_USED: LONG_AGO}, MARKED),
+    "badly-marked": ({INVALID_SINCE: SOMETIME}, MARKED),
+    "marked-long-ago": ({LAST_USED: LONG_AGO, INVALID_SINCE: LONG_AGO}, DELETED),
+    "used-later": ({LAST_USED: "2999-01-01", INVALID_SINCE: LONG_AGO}, LEFT),
+    "used-sometime": ({LAST_USED: SOMETIME, INVALID_SINCE: LONG_AGO}, LEFT),
+    "mounted": ({INVALID_SINCE: LONG_AGO}, LEFT),
+    "unlisted": ({INVALID_SINCE: LONG_AGO}, LEFT),
+}
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("legacy token actions")
+    if chance.random() < 0.4:
+        return
+    cases = chance.sample(sorted(CASES), chance.randint(2, len(CASES)))
+    [at] = scenario.times(chance, 1)
+
+    def do(cluster: SimulatedCluster) -> bool:
+        namespace, name = split_key(TRACKING)
+        since = {"metadata": {"name": name, "namespace": namespace}, "data": {SINCE: LONG_AGO}}
+        cluster.create(CONFIGMAPS, since)
+        for case in cases:
+            labels = CASES[case][0]
+            meta = {"name": case, "labels": labels, "annotations": {ACCOUNT_NAME: ACCOUNT}}
+            cluster.create(SECRETS, {"metadata": meta, "type": TYPE})
+        mounting = {"name": "token", "secret": {"secretName": "mounted"}}
+        container = {"name": "main", "image": "nginx"}
+        spec: dict[str, Any] = {"containers": [container], "volumes": [mounting]}
+        cluster.create(PODS, {"metadata": {"name": "mounting"}, "spec": spec})
+        listed = [{"name": case} for case in cases if case != "unlisted"]
+        cluster.create(SERVICE_ACCOUNTS, {"metadata": {"name": ACCOUNT}, "secrets": listed})
+        return True
+
+    yield Action(at, f"an account of an old release is there, with {', '.join(cases)}", do)
+    yield managers_restart(at + 3.0)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    now = cluster.clock.now()
+    for case, (labels, end) in CASES.items():
+        secret = cluster.get(SECRETS, in_default(case))
+        if secret is None:
+            continue
+        if end == DELETED:
+            yield f"secret {case} is there"
+        elif end == MARKED and read_date(labels_of(secret).get(INVALID_SINCE, "")) is None:
+            yield f"secret {case} is not marked at {date_of(now)}: {labels_of(secret)}"
+        elif end == LEFT and labels_of(secret) != labels:
+            yield f"secret {case} is marked: {labels_of(secret)}"
+
+
+class OnlyWhatWasMarkedGoes:
+    """The cleaner deletes Secrets of accounts alone, that have been marked for long, were not used since, and that no
+    pod names."""
+
+    name = "only tokens marked long ago are cleaned"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Submitted(_, system, submit) if submit.sender == controller_name(NAME):
+                for command in submit.commands:
+                    if isinstance(command, Delete):
+                        entry = shown(system, command.resource, command.key)
+                        if entry is None or str(entry.resource_version) != command.resource_version:
+                            fail(f"{command.key} is deleted in another version than the one that was looked at")
+                        else:
+                            self._look(decode_object(entry.raw), fail)
+
+    def _look(self, secret: Object, fail: Fail) -> None:
+        period = options_of(self._cluster)[LegacyTokenCleanerOptions].clean_up_period
+        day, name = date_of(self._cluster.clock.now() - period), metadata(secret)["name"]
+        labels = labels_of(secret)
+        if not labels.get(INVALID_SINCE, "9") < day or not labels.get(LAST_USED, "") < day:
+            fail(f"secret {name} is deleted, and its labels are {labels} on {day}")
+        if name in ("mounted", "unlisted"):
+            fail(f"secret {name} is deleted")
+
+
+def _invariants(cluster: SimulatedCluster, _options: Options) -> Iterable[OnlyWhatWasMarkedGoes]:
+    return (OnlyWhatWasMarkedGoes(cluster),)
+
+
+TRIAL = Trial(controller=NAME, actions=_actions, unsettled=_unsettled, invariants=_invariants, deletes=(SECRETS,))

@@ -1,0 +1,44 @@
+"""The trial of the publisher of kube-root-ca.crt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.identity.root_ca_publisher import ANNOTATION, DATA_KEY, NAME
+from actors.simulation import SimulatedCluster
+from actors.simulation.processes import AUTHORITY
+from actors.simulation.trials.identity.actions import active, if_there, namespaces_come_and_go
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import annotations_of, make_key
+from protocols.resources import CONFIGMAPS
+
+CHANGES = (
+    ({"data": {DATA_KEY: "other"}}, "falsified"),
+    ({"data": {"more": "x"}}, "given more data"),
+    ({"data": None}, "emptied"),
+    ({"metadata": {"annotations": {ANNOTATION: None}}}, "left without a description"),
+    ({"metadata": {"annotations": {ANNOTATION: "in other words"}}}, "described in other words"),
+    (None, "deleted"),
+)
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    yield from namespaces_come_and_go(scenario, "roots")
+    chance = scenario.chance("root certificate actions")
+    for at in scenario.times(chance, chance.randint(0, 4)):
+        key = make_key(chance.choice(("default", "kube-public", "team-a-roots")), NAME)
+        changes, text = chance.choice(CHANGES)
+        yield if_there(at, CONFIGMAPS, key, changes, text)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for namespace in active(cluster):
+        found = cluster.get(CONFIGMAPS, make_key(namespace, NAME))
+        if found is None:
+            yield f"namespace {namespace} has no {NAME}"
+        elif found.get("data") != {DATA_KEY: AUTHORITY.decode()} or not annotations_of(found).get(ANNOTATION):
+            yield f"{NAME} of namespace {namespace} is {found.get('data')}, {annotations_of(found)}"
+
+
+TRIAL = Trial(controller="root-ca-certificate-publisher-controller", actions=_actions, unsettled=_unsettled)

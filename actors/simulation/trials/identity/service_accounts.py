@@ -1,0 +1,31 @@
+"""The trial of the controller that makes the default service account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.identity.service_accounts import NAME
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.identity.actions import active, if_there, namespaces_come_and_go
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import make_key
+from protocols.resources import SERVICE_ACCOUNTS
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """Namespaces come and go, and somebody deletes an account now and then."""
+    yield from namespaces_come_and_go(scenario, "accounts")
+    chance = scenario.chance("service account actions")
+    for at in scenario.times(chance, chance.randint(0, 3)):
+        key = make_key(chance.choice(("default", "kube-system", "team-a-accounts")), NAME)
+        yield if_there(at, SERVICE_ACCOUNTS, key, None, "deleted")
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for namespace in active(cluster):
+        if cluster.get(SERVICE_ACCOUNTS, make_key(namespace, NAME)) is None:
+            yield f"namespace {namespace} has no service account {NAME}"
+
+
+TRIAL = Trial(controller="serviceaccount-controller", actions=_actions, unsettled=_unsettled)

@@ -1,0 +1,110 @@
+"""The trial of the token controller: accounts and token Secrets come, change and go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE, account_name, account_uid, data_of
+from actors.controllers.identity.tokens.reconciler import CA, NAMESPACE, TOKEN, claims
+from actors.options import Options
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Fail, Observation, Submitted, shown
+from actors.simulation.processes import AUTHORITY
+from actors.simulation.trials.identity.actions import if_there, in_default
+from actors.simulation.trials.identity.key import signing_key
+from actors.simulation.trials.scenario import NAMESPACE as WHERE
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.messages.commands import Delete
+from protocols.objects import Key, Object, decode_object, make_key, name_of, split_key, uid_of
+from protocols.resources import SECRETS, SERVICE_ACCOUNTS, Resource
+
+NAME = "serviceaccount-token-controller"
+ACCOUNTS = ("builder", "runner")
+CHANGES = (
+    ({"data": {TOKEN: None}}, "robbed of its token"),
+    ({"data": {CA: "b3RoZXI="}}, "given another authority"),
+    ({"data": {NAMESPACE: None}}, "robbed of its namespace"),
+    (None, "deleted"),
+)
+
+
+def made_if_missing(at: float, resource: Resource, obj: Object) -> Action:
+    def do(cluster: SimulatedCluster) -> bool:
+        if cluster.get(resource, in_default(name_of(obj))) is None:
+            cluster.create(resource, obj)
+        return True
+
+    return Action(at, f"{resource.kind} {name_of(obj)} is made", do)
+
+
+def token_secret(name: str, account: str) -> Object:
+    return {"metadata": {"name": name, "annotations": {ACCOUNT_NAME: account}}, "type": TYPE}
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("token actions")
+    for account in ACCOUNTS:
+        times = iter(scenario.times(chance, 6))
+        yield made_if_missing(next(times), SERVICE_ACCOUNTS, {"metadata": {"name": account}})
+        secret = f"{account}-token"
+        for at in times:
+            match chance.randrange(5):
+                case 0 | 1:
+                    yield made_if_missing(at, SECRETS, token_secret(secret, account))
+                case 2:
+                    listed = {"secrets": [{"name": secret}, {"name": "other"}]}
+                    yield if_there(at, SERVICE_ACCOUNTS, in_default(account), listed, "made to list its token")
+                case 3:
+                    yield if_there(at, SERVICE_ACCOUNTS, in_default(account), None, "deleted")
+                    if chance.random() < 0.5:
+                        yield made_if_missing(at + 1.0, SERVICE_ACCOUNTS, {"metadata": {"name": account}})
+                case _:
+                    changes, text = chance.choice(CHANGES)
+                    yield if_there(at, SECRETS, in_default(secret), changes, text)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for secret in cluster.shown(SECRETS, WHERE):
+        if secret["type"] != TYPE:
+            continue
+        account = cluster.get(SERVICE_ACCOUNTS, in_default(account_name(secret)))
+        if account is None:
+            yield f"secret {name_of(secret)} is there, and its account is not"
+        elif account_uid(secret) != uid_of(account):
+            yield f"secret {name_of(secret)} is of {account_uid(secret) or 'nobody'}, not of {uid_of(account)}"
+        elif data_of(secret, CA) != AUTHORITY or data_of(secret, NAMESPACE) != WHERE.encode():
+            yield f"secret {name_of(secret)} holds another authority or namespace"
+        elif signing_key().claims_of(data_of(secret, TOKEN).decode()) != claims(account, secret):
+            yield f"secret {name_of(secret)} holds no token of its account"
+
+
+class TokensOfAccountsStay:
+    """No token is deleted while the server has the very account that it was filled for."""
+
+    name = "tokens go with their account"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Submitted(_, system, submit) if submit.sender == controller_name(NAME):
+                for command in submit.commands:
+                    if isinstance(command, Delete) and command.resource == SECRETS.id:
+                        entry = shown(system, command.resource, command.key)
+                        if entry is not None and entry.uid == command.uid:
+                            self._look(command.key, decode_object(entry.raw), fail)
+
+    def _look(self, key: Key, secret: Object, fail: Fail) -> None:
+        account = self._cluster.get(SERVICE_ACCOUNTS, make_key(split_key(key)[0], account_name(secret)))
+        if account is not None and uid_of(account) == account_uid(secret):
+            fail(f"secret {key} is deleted, and its account {name_of(account)} is there")
+
+
+def _invariants(cluster: SimulatedCluster, _options: Options) -> Iterable[TokensOfAccountsStay]:
+    return (TokensOfAccountsStay(cluster),)
+
+
+TRIAL = Trial(controller=NAME, actions=_actions, unsettled=_unsettled, invariants=_invariants, deletes=(SECRETS,))
