@@ -1,1 +1,1 @@
-"""Keys, certificates and signed tokens, as PEM files and as text. Needs `cryptography`, which it imports late."""
+"""Keys from files, and the tokens that they sign. Needs `cryptography`, which it imports late."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from runtime.signing.pem import blocks
+from runtime.x509.pem import blocks
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -147,10 +147,10 @@ def private_key(pem: bytes) -> RSAPrivateKey | EllipticCurvePrivateKey | None:
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     for block in blocks(pem):
-        if block.label not in _PRIVATE:
+        if block.type not in _PRIVATE:
             continue
         try:
-            key = load_der_private_key(block.der, password=None)
+            key = load_der_private_key(block.data, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             continue
         if isinstance(key, RSAPrivateKey | EllipticCurvePrivateKey):

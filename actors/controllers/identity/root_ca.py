@@ -12,7 +12,7 @@ from pathlib import Path
 from actors.controllers.identity.options import ServiceAccountOptions
 from actors.options import Options
 from actors.reconciliation.specs import ControllerContext
-from runtime.signing.pem import check_certificates
+from runtime.x509.pem import blocks
 
 
 class RootCaUnusableError(Exception):
@@ -36,6 +36,20 @@ def check_root_ca(options: Options) -> Iterator[str]:
             _read(path)
         except RootCaUnusableError as err:
             yield str(err)
+
+
+def check_certificates(pem: bytes) -> None:
+    """Raises ValueError if there is no certificate in it, or one that cannot be read.
+
+    Source: client-go/util/cert/pem.go, ParseCertsPEM.
+    """
+    from cryptography import x509  # heavy, and few runs name a file
+
+    certificates = [one for one in blocks(pem) if one.type == "CERTIFICATE" and not one.has_headers]
+    for one in certificates:
+        x509.load_der_x509_certificate(one.data)
+    if not certificates:
+        raise ValueError("data does not contain any valid RSA or ECDSA certificates")
 
 
 def _read(path: str) -> bytes:

@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from runtime.signing.pem import blocks, check_certificates
 from runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -107,16 +106,3 @@ def test_a_file_without_a_key_is_refused_by_name(tmp_path: Path, file: bytes, te
 def test_a_file_that_is_not_there_is_refused_as_go_says_it() -> None:
     with pytest.raises(KeyUnusableError, match=r"^open /no/such/file: no such file or directory$"):
         read_signing_key("/no/such/file")
-
-
-def test_blocks_with_headers_are_told_from_others() -> None:
-    body = base64.encodebytes(b"x" * 60)
-    whole = b"-----BEGIN A-----\nProc-Type: 4\nDEK: x\n\n" + body + b"-----END A-----\n"
-    assert [(one.label, one.has_headers, one.der) for one in blocks(whole)] == [("A", True, b"x" * 60)]
-    assert list(blocks(b"-----BEGIN A-----\nx\n-----END B-----\n")) == []
-
-
-@pytest.mark.parametrize("text", [b"", b"x", pem(RSA)])
-def test_what_holds_no_certificate_is_refused(text: bytes) -> None:
-    with pytest.raises(ValueError, match="data does not contain any valid RSA or ECDSA certificates"):
-        check_certificates(text)

@@ -20,7 +20,7 @@ from runtime.apiserver.kinds.shared.selectable_fields import fields_at
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
-from runtime.signing.pem import Block, blocks
+from runtime.x509.pem import Block, blocks
 
 LARGEST = 1024 * 1024  # bytes
 BUNDLE = "spec.trustBundle"
@@ -62,7 +62,7 @@ def _validate_bundle(text: str) -> list[FieldError]:
     if not problems:
         numbers = defaultdict(list)
         for number, block in enumerate(found):
-            numbers[block.der].append(number)
+            numbers[block.data].append(number)
         problems = [
             f"duplicate trust anchor (indices [{' '.join(map(str, same))}])"
             for same in numbers.values()
@@ -75,14 +75,14 @@ def _validate_bundle(text: str) -> list[FieldError]:
 
 def _problem(block: Block) -> str:
     """Why a block is no trust anchor; "" if it is one."""
-    if block.label != "CERTIFICATE":
-        return f"has bad block type: {block.label}"
+    if block.type != "CERTIFICATE":
+        return f"has bad block type: {block.type}"
     if block.has_headers:
         return "has PEM block headers"
     from cryptography import x509  # heavy, and few servers are given bundles
 
     try:
-        certificate = x509.load_der_x509_certificate(block.der)
+        certificate = x509.load_der_x509_certificate(block.data)
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
     except x509.ExtensionNotFound:
         return "does not have the CA bit set"
