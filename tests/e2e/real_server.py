@@ -58,7 +58,7 @@ def real_server(
         flags = (f"--disable-admission-plugins={','.join(disabled)}", *flags)
     server = RealServer(directory, assets)
     port = free_port()
-    _write_keys(directory)
+    write_keys(directory)
     (directory / "tokens.csv").write_text(f'{TOKEN},admin,admin-uid,"system:masters"\n')
     _write_kubeconfig(server, port)
     with _etcd(server) as client_url, ending(_apiserver(server, client_url, port, *flags)) as apiserver:
@@ -136,7 +136,7 @@ def _write_kubeconfig(server: RealServer, port: int) -> None:
     server.kubeconfig.write_text(yaml.safe_dump(config))
 
 
-def _write_keys(directory: Path) -> None:
+def write_keys(directory: Path) -> None:
     """A certificate that vouches for itself, and the pair that signs service account tokens."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])

@@ -1,0 +1,89 @@
+"""The articles' full command line starts all controllers that it names, on the embedded cluster and a real server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.app.arguments import read_options
+from actors.controllers.built_in import BUILT_IN
+from actors.reconciliation.specs import switched_on
+from tests.e2e.kubectl import Api, Kubectl
+from tests.e2e.real_server import binaries, real_server, write_keys
+from tests.e2e.running import Manager, ending, hollow_nodes, run_kcm, until
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
+
+
+def full_command_line(keys: Path) -> tuple[str, ...]:
+    """As a static pod of the articles has it, but for where the server is. keys: made by write_keys."""
+    return (
+        "--address=127.0.0.1",
+        f"--cluster-signing-cert-file={keys / 'apiserver.crt'}",
+        f"--cluster-signing-key-file={keys / 'apiserver.key'}",
+        "--controllers=*,bootstrapsigner,tokencleaner",
+        "--leader-elect=true",
+        f"--root-ca-file={keys / 'apiserver.crt'}",
+        f"--service-account-private-key-file={keys / 'sa.key'}",
+        "--use-service-account-credentials=true",
+    )
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
+def managed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Manager, Kubectl, tuple[str, ...]]]:
+    """Ours with that command line, a cluster, and the flags."""
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    write_keys(keys)
+    flags = full_command_line(keys)
+    if request.param == "embedded":
+        manager = run_kcm(tmp_path / "kcm.log", f"--embedded-dir={tmp_path / 'kcm'}", *flags)
+        with ending(manager.program):
+            yield manager, Kubectl(Api(tmp_path / "kcm" / "kubeconfig"), "default"), flags
+        return
+    assets = binaries()
+    if assets is None:
+        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    (tmp_path / "real").mkdir()
+    with (
+        real_server(tmp_path / "real", assets, disabled=("TaintNodesByCondition",)) as server,
+        hollow_nodes(server.kubeconfig, tmp_path / "hollow.log"),
+    ):
+        manager = run_kcm(tmp_path / "kcm.log", f"--kubeconfig={server.kubeconfig}", *flags)
+        with ending(manager.program):
+            yield manager, Kubectl(Api(server.kubeconfig), "default"), flags
+
+
+def test_the_full_command_line_starts_all_controllers(
+    managed: tuple[Manager, Kubectl, tuple[str, ...]],
+) -> None:
+    manager, kubectl, flags = managed
+    options = read_options(flags)
+    wanted = {spec.name for spec in switched_on(BUILT_IN, options) if spec.enabled_if(options)}
+    assert wanted >= {spec.name for spec in BUILT_IN if not spec.on_by_default}
+
+    def ready() -> bool:
+        assert manager.program.running, manager.program.text()
+        started = set(re.findall(r'"controller ready" controller="([\w-]+)"', manager.program.text()))
+        return started >= wanted and manager.healthy()
+
+    until(ready, f"{len(wanted)} controllers work", why=manager.program.text)
+    holder: str = kubectl.api.get(LEASE)["spec"]["holderIdentity"]
+    assert holder, "it leads"
+    kubectl("create", "deployment", "web", "--image=nginx", "--replicas=2")
+    kubectl.until_complete("web")
+    kubectl("expose", "deployment", "web", "--port=80")
+    until(lambda: _addresses(kubectl) == 2, "the Service finds the pods", why=kubectl.state)
+    kubectl("delete", "deployment", "web")
+    kubectl.until_pods(0)
+    page = manager.get("/healthz?verbose")[1]
+    assert {name for name in wanted if f"[+]{name} ok\n" not in page} == set()
+    assert not re.findall(r"^E\d{4} .*$", manager.program.text(), re.MULTILINE)
+
+
+def _addresses(kubectl: Kubectl) -> int:
+    slices = kubectl.items("discovery.k8s.io/v1/endpointslices", "kubernetes.io/service-name=web")
+    return sum(bool(one["conditions"].get("ready")) for slice_ in slices for one in slice_.get("endpoints") or ())
