@@ -22,6 +22,8 @@ from tests.bench.report import Report
 from tests.bench.scenes import SCENES
 from tests.bench.simulator import simulated_seconds
 
+CLUSTERS = {"embedded": embedded_cluster, "kube-apiserver": real_cluster}
+
 
 def simulator(report: Report) -> None:
     for what, speed in simulated_seconds().items():
@@ -35,6 +37,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run-bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {benches}; all of these if none, or counts")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--on", choices=CLUSTERS, action="append", help="only on this server (default: all there are)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the result there")
     parser.add_argument(
         "--keep", nargs="?", const="", metavar="RELEASE", help="also keep the result in tests/bench/history"
@@ -64,14 +67,13 @@ def parsed() -> argparse.Namespace:
     return arguments
 
 
-def measured(names: Sequence[str], rounds: int, noise: Noise) -> Report:
+def measured(names: Sequence[str], rounds: int, noise: Noise, *, on: Sequence[str]) -> Report:
     report = Report()
     contestants: list[tuple[str, Start]] = [("kcm", our_manager)]
-    clusters = [embedded_cluster]
     if has_assets():
         contestants.append(("kube-controller-manager", real_manager))
-        clusters.append(real_cluster)
     else:
+        on = [name for name in on if name != "kube-apiserver"]
         print("KUBEBUILDER_ASSETS is not set: no comparison with the real manager.", file=sys.stderr)
     noise.listen()
     for name in names:
@@ -79,8 +81,8 @@ def measured(names: Sequence[str], rounds: int, noise: Noise) -> Report:
             simulator(report)
             noise.listen()
             continue
-        for make in clusters:
-            with make() as cluster:
+        for where in on:
+            with CLUSTERS[where]() as cluster:
                 bench = Bench(cluster, report)
                 for _ in range(rounds):
                     for who, start in contestants:
@@ -98,7 +100,8 @@ def main() -> int:
     if arguments.names == ["counts"]:
         return counts.run(reason=arguments.accept, where=arguments.where, exact=arguments.instructions)
     noise, about = Noise(), circumstances()
-    report = measured(arguments.names or [*BENCHES, "simulator"], arguments.rounds, noise)
+    names = arguments.names or [*BENCHES, "simulator"]
+    report = measured(names, arguments.rounds, noise, on=arguments.on or [*CLUSTERS])
     heard = noise.as_json()
     print(
         f"\n{about['machine']['cores']} cores, load {heard['load'][0]:.1f} to {heard['load'][-1]:.1f}, "

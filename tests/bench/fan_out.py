@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +23,7 @@ from runtime.client.api import Request, Response
 from runtime.simulation.world import World
 from runtime.system.actor import Actor
 from runtime.system.actor_system import ActorSpec
-from tests.bench.processes import LIFTED, Cluster, Hand, Process
+from tests.bench.processes import LIFTED, Cluster, Hand, Process, hollow_nodes
 from tests.bench.watchers import watchers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,7 +88,7 @@ def whole_lives(cluster: Cluster, hand: Hand, process: Process, namespace: str, 
     body: a ReplicaSet without its replicas.
     """
     path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
-    with _hollow_nodes(cluster):
+    with hollow_nodes(cluster, nodes=NODES, zones=1):
         cpu = process.cpu()
         body["spec"]["replicas"] = LIVES
         _must(hand.ask("POST", path, orjson.dumps(body)))
@@ -154,23 +151,6 @@ def _pod(version: int) -> dict[str, Any]:
         "spec": {"containers": [container], "restartPolicy": "Always", "schedulerName": "default-scheduler"},
         "status": {"phase": "Pending", "qosClass": "BestEffort"},
     }
-
-
-@contextmanager
-def _hollow_nodes(cluster: Cluster) -> Iterator[None]:
-    argv = [sys.executable, "-P", "-m", "actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
-    process = subprocess.Popen(
-        [*argv, f"--nodes={NODES}", "--zones=1"],
-        stdin=subprocess.PIPE,  # it ends when this is closed
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _wait(hand: Hand, path: str, field: str, count: int, *, within: float = 180.0) -> None:

@@ -7,12 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import orjson
 
 from protocols.messages.watching import EVERYTHING, Interest
 from tests.bench.custom_resources import custom_resources
+from tests.bench.defaults import LIVED, MADE, SERVED, Load
+from tests.bench.defaults import measure as measure_defaults
 from tests.bench.fan_out import PODS_IN_ALL, WATCHING, burst, manager_with_watchers, scale_to_none, whole_lives
 from tests.bench.nodes import heartbeats
 from tests.bench.processes import LIFTED, Cluster, Hand, Process, our_manager, scratch
@@ -218,6 +221,11 @@ def many_custom_resources(bench: Bench, _who: str, start: Start) -> None:
         custom_resources(bench.cluster, bench.hand, bench.report)
 
 
+def all_defaults(load: Load, bench: Bench, _who: str, start: Start) -> None:
+    for what, who, figures in measure_defaults(bench.cluster, bench.hand, start, load, bench.namespace):
+        bench.report.add(what, f"{who} on {bench.cluster.name}", **figures)
+
+
 BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "one-large": one_large,
     "many-small": many_small,
@@ -228,4 +236,7 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "fan-out": fan_out,
     "selections": selections,
     "custom-resources": many_custom_resources,
+    "defaults": partial(all_defaults, MADE),
+    "defaults-life": partial(all_defaults, LIVED),
+    "defaults-services": partial(all_defaults, SERVED),
 }

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -18,7 +15,7 @@ from protocols.messages.commands import PatchType
 from protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, UNREACHABLE
 from protocols.resources import NODES
 from protocols.times import parse_time
-from tests.bench.processes import CONTROLLERS, Cluster, Hand, Process, scratch
+from tests.bench.processes import CONTROLLERS, Cluster, Hand, Process, hollow_nodes, scratch
 
 COUNT, ZONES = 1000, 3
 GRACE, PERIOD = 20.0, 5.0  # --node-monitor-grace-period, --node-monitor-period
@@ -39,7 +36,7 @@ def heartbeats(
     cpu_percent: of one core, while all nodes speak. resident_mb: at the end. seconds_to_taint: from a node's last
     renewal of its Lease to its NoExecute taint, less the grace period; the longest of one node in each zone.
     """
-    with _hollow_nodes(cluster, nodes), scratch() as directory:
+    with hollow_nodes(cluster, nodes=nodes, zones=ZONES), scratch() as directory:
         _until(lambda: _ready(hand) >= nodes, f"{nodes} nodes are ready", within=180.0)
         process = start(cluster, directory, *FLAGS)
         try:
@@ -72,23 +69,6 @@ def simulated_nodes(*, nodes: int = 5000, seconds: float = 60.0) -> dict[str, fl
     began = time.perf_counter()
     cluster.run_for(seconds)
     return {f"{nodes} nodes heart-beating": (time.perf_counter() - began) / seconds}
-
-
-@contextmanager
-def _hollow_nodes(cluster: Cluster, count: int) -> Iterator[None]:
-    argv = [sys.executable, "-P", "-m", "actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
-    process = subprocess.Popen(
-        [*argv, f"--nodes={count}", f"--zones={ZONES}"],
-        stdin=subprocess.PIPE,  # it ends when this is closed
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _delays_to_taint(hand: Hand, renewed: Mapping[str, float]) -> dict[str, float]:

@@ -109,16 +109,34 @@ class Process:
         self._popen.wait()
 
 
-def our_manager(cluster: Cluster, directory: Path, *flags: str) -> Process:
+def our_manager(cluster: Cluster, directory: Path, *flags: str, controllers: str = CONTROLLERS) -> Process:
     argv = [sys.executable, "-P", "-m", "actors.command", f"--kubeconfig={cluster.kubeconfig}"]
-    more = ["--leader-elect=false", "--secure-port=0", f"--controllers={CONTROLLERS}"]
+    more = ["--leader-elect=false", "--secure-port=0", f"--controllers={controllers}"]
     return Process([*argv, *more, *flags], log=directory / "ours.log")
 
 
-def real_manager(cluster: Cluster, directory: Path, *flags: str) -> Process:
+def real_manager(cluster: Cluster, directory: Path, *flags: str, controllers: str = CONTROLLERS) -> Process:
     argv = [str(assets() / "kube-controller-manager"), f"--kubeconfig={cluster.kubeconfig}", "--leader-elect=false"]
-    more = ["--bind-address=127.0.0.1", "--secure-port=0", f"--controllers={CONTROLLERS}"]
+    more = ["--bind-address=127.0.0.1", "--secure-port=0", f"--controllers={controllers}"]
     return Process([*argv, *more, f"--flex-volume-plugin-dir={directory}/flex", *flags], log=directory / "real.log")
+
+
+@contextlib.contextmanager
+def hollow_nodes(cluster: Cluster, *, nodes: int, zones: int) -> Iterator[None]:
+    """Nodes, kubelets and a scheduler of ours, in a process of their own."""
+    argv = [sys.executable, "-P", "-m", "actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
+    process = subprocess.Popen(
+        [*argv, f"--nodes={nodes}", f"--zones={zones}"],
+        stdin=subprocess.PIPE,  # it ends when this is closed
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def assets() -> Path:
