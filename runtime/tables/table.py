@@ -8,8 +8,6 @@ that many reconcilers read of every object (a pod's phase, readiness, node) are 
 
 from __future__ import annotations
 
-import contextlib
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +22,7 @@ from protocols.objects import (
 from protocols.resources import Resource
 from protocols.versions import parse_version
 from runtime.tables.audience import Audience
+from runtime.tables.decoded import DecodedEntries
 from runtime.tables.entry import FURTHER_OWNER, OWNER, UNBLOCKED_OWNER, Entry, Unreadable
 from runtime.tables.selection import WHOLE, Selection
 
@@ -128,7 +127,7 @@ class Table:
     """The objects of one resource, as of `version`.
 
     indexes: further indexes by name; each function gives the values of an object.
-    derive: makes an entry's `facts`. decoded_bound: how many decoded objects are cached; the oldest goes first.
+    derive: makes an entry's `facts`. decoded_bound: how many decoded objects are cached: see decoded.py.
     freeze: wraps the objects that `object_of` returns, so that a test notices a reconciler that modifies one.
 
     selection: which objects it holds; those that leave it are deleted for it. id: Resource.id, and more where it is
@@ -160,8 +159,7 @@ class Table:
         self._state = _State()
         self._indexes = dict(indexes or {})
         self._derive, self._freeze = derive, freeze
-        self._decoded: deque[Entry] = deque()
-        self._decoded_bound = decoded_bound
+        self._decoded = DecodedEntries(decoded_bound)
         self._writer: TableWriter | None = None
         self._audience = Audience()
         self._owners: dict[OwnerRef, OwnerRef] = {}  # one OwnerRef for the thousand pods of one owner
@@ -234,10 +232,7 @@ class Table:
             if self._freeze is not None:
                 decoded = self._freeze(decoded)
             entry.decoded = decoded
-            self._decoded.append(entry)
-            if len(self._decoded) > self._decoded_bound:
-                with contextlib.suppress(IndexError):  # another reader was faster
-                    self._decoded.popleft().decoded = None
+            self._decoded.add(entry)
         return decoded
 
     def age(self, now: float) -> float | None:
