@@ -41,8 +41,9 @@ from runtime.apiserver.storage.store import Store
 from runtime.apiserver.storage.watches import Watch, WatchCache
 from runtime.apiserver.verbs.create import create
 from runtime.apiserver.verbs.delete import delete, delete_collection
+from runtime.apiserver.verbs.evicting import evict
 from runtime.apiserver.verbs.patch import patch
-from runtime.apiserver.verbs.placing import bind, evict
+from runtime.apiserver.verbs.placing import bind
 from runtime.apiserver.verbs.read import get, list_
 from runtime.apiserver.verbs.scale import get_scale, patch_scale, update_scale
 from runtime.apiserver.verbs.update import update

@@ -50,7 +50,7 @@ def delete_object(
     record = cluster.record(definition, key)
     obj = decode_object(record.raw)
     meta, strategy = obj["metadata"], definition.strategy
-    _check_preconditions(definition, obj, options)
+    check_preconditions(definition, obj, options)
     finalizers = _finalizers(definition, meta.get("finalizers") or [], options.propagation)
     if strategy.grace_period is not None or finalizers or strategy.held(obj):
         grace = _settle_grace(cluster, definition, obj, options)
@@ -120,7 +120,8 @@ def _finalizers(definition: ResourceDefinition, finalizers: list[str], propagati
     return kept
 
 
-def _check_preconditions(definition: ResourceDefinition, obj: Object, options: DeleteOptions) -> None:
+def check_preconditions(definition: ResourceDefinition, obj: Object, options: DeleteOptions) -> None:
+    """Raises StatusError (409)."""
     meta = obj["metadata"]
     if options.uid is not None and options.uid != meta["uid"]:
         raise status_errors.conflict(

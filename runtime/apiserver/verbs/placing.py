@@ -1,8 +1,6 @@
-"""pods/binding, for schedulers, and pods/eviction, for drains.
+"""pods/binding, for schedulers.
 
-An eviction is a deletion: PodDisruptionBudgets are not checked yet.
-
-Source: kubernetes pkg/registry/core/pod/storage/{storage,eviction}.go (v1.36).
+Source: kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST (v1.36).
 """
 
 from __future__ import annotations
@@ -14,19 +12,17 @@ import orjson
 from protocols.objects import Object, decode_object
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.core.decoding import decode_body
-from runtime.apiserver.core.removal import delete_object
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import not_supported, required
 from runtime.apiserver.kinds.core import binding as binding_kind
-from runtime.apiserver.kinds.policy import eviction as eviction_kind
-from runtime.apiserver.registry.definitions import ResourceDefinition
-from runtime.apiserver.verbs.delete import options_in
 from runtime.client.api import Response
 
 
 def bind(cluster: Cluster, call: Call) -> Response:
     """Assigns a pod to a node."""
-    binding = _decode(cluster, call, binding_kind.RESOURCE)
+    binding = decode_body(cluster, binding_kind.RESOURCE, call.request.body)
+    if (binding["metadata"].get("name") or call.route.name) != call.route.name:
+        raise status_errors.bad_request("name in URL does not match name in Binding object")
     target = binding.get("target") or {}
     if target.get("kind") not in (None, "", "Node"):
         wrong = not_supported("target.kind", target["kind"], ("Node", "<empty>"))
@@ -44,21 +40,8 @@ def bind(cluster: Cluster, call: Call) -> Response:
     _mark_scheduled(pod.setdefault("status", {}), cluster.timestamp())
     if not call.dry_run:
         cluster.state.put(call.definition.storage, call.key, pod)
-    return _success()
-
-
-def evict(cluster: Cluster, call: Call) -> Response:
-    eviction = _decode(cluster, call, eviction_kind.RESOURCE)
-    options = options_in(eviction.get("deleteOptions") or {}, dry_run=call.dry_run)
-    delete_object(cluster, call.definition, call.key, options)
-    return _success()
-
-
-def _decode(cluster: Cluster, call: Call, definition: ResourceDefinition) -> Object:
-    obj = decode_body(cluster, definition, call.request.body)
-    if (obj["metadata"].get("name") or call.route.name) != call.route.name:
-        raise status_errors.bad_request(f"name in URL does not match name in {definition.kind} object")
-    return obj
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return Response(status=201, body=orjson.dumps(status))
 
 
 def _check_bindable(call: Call, pod: Object, expected: Object) -> None:
@@ -82,8 +65,3 @@ def _mark_scheduled(status: Object, now: str) -> None:
     conditions: list[dict[str, Any]] = status.setdefault("conditions", [])
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
     status["conditions"] = [one for one in conditions if one.get("type") != "PodScheduled"] + [scheduled]
-
-
-def _success() -> Response:
-    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-    return Response(status=201, body=orjson.dumps(status))

@@ -32,6 +32,7 @@ PREFIXES = {
     "replicasets": "/apis/apps/v1",
     "deployments": "/apis/apps/v1",
     "jobs": "/apis/batch/v1",
+    "poddisruptionbudgets": "/apis/policy/v1",
     "leases": "/apis/coordination.k8s.io/v1",
     "endpointslices": "/apis/discovery.k8s.io/v1",
     "priorityclasses": "/apis/scheduling.k8s.io/v1",

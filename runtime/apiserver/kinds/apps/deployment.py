@@ -6,7 +6,6 @@ pkg/apis/apps/validation/validation.go, pkg/printers/internalversion/printers.go
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from protocols.objects import Object
@@ -14,7 +13,7 @@ from protocols.selectors import label_selector_of
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
 from runtime.apiserver.kinds.shared.names import dns_subdomain
-from runtime.apiserver.kinds.shared.numbers import NOT_NEGATIVE, not_negative
+from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative
 from runtime.apiserver.kinds.shared.workloads import (
     HISTORY_LIMIT,
     ROLLING_UPDATE,
@@ -29,8 +28,6 @@ from runtime.apiserver.kinds.shared.workloads import (
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from runtime.apiserver.registry.strategy import Strategy
-
-_percent = re.compile("[0-9]+%")
 
 
 def set_defaults(deployment: Object) -> None:
@@ -70,21 +67,10 @@ def _validate_strategy(strategy: Object) -> list[FieldError]:
     rolling = strategy["rollingUpdate"]
     field += ".rollingUpdate"
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
-    errors = _int_or_percent(unavailable, f"{field}.maxUnavailable") + _int_or_percent(surge, f"{field}.maxSurge")
+    errors = int_or_percent(unavailable, f"{field}.maxUnavailable") + int_or_percent(surge, f"{field}.maxSurge")
     if not errors and _number(unavailable) == 0 and _number(surge) == 0:
         errors.append(invalid(f"{field}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0"))
-    if not errors and isinstance(unavailable, str) and _number(unavailable) > 100:
-        errors.append(invalid(f"{field}.maxUnavailable", unavailable, "must not be greater than 100%"))
-    return errors
-
-
-def _int_or_percent(value: int | str, field: str) -> list[FieldError]:
-    if isinstance(value, int):
-        return [invalid(field, value, NOT_NEGATIVE)] if value < 0 else []
-    if _percent.fullmatch(value):
-        return []
-    rule = "a valid percent string must be a numeric string followed by an ending '%'"
-    return [invalid(field, value, f"{rule} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")]
+    return errors or at_most_all(unavailable, f"{field}.maxUnavailable")
 
 
 def _number(value: int | str) -> int:

@@ -1,7 +1,7 @@
 """PodDisruptionBudgets.
 
-Source: kubernetes pkg/registry/policy/poddisruptionbudget/strategy.go, pkg/printers/internalversion/printers.go
-(printPodDisruptionBudget) (v1.36).
+Source: kubernetes pkg/registry/policy/poddisruptionbudget/strategy.go, pkg/apis/policy/validation/validation.go,
+pkg/printers/internalversion/printers.go (printPodDisruptionBudget) (v1.36).
 """
 
 from __future__ import annotations
@@ -9,16 +9,52 @@ from __future__ import annotations
 from typing import Any
 
 from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid, not_supported
 from runtime.apiserver.kinds.shared.cells import age_cell, name_cell, part
+from runtime.apiserver.kinds.shared.conditions import validate_conditions
 from runtime.apiserver.kinds.shared.names import dns_subdomain
+from runtime.apiserver.kinds.shared.numbers import at_most_all, int_or_percent, not_negative
+from runtime.apiserver.kinds.shared.selectors import validate_selector
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, number
 from runtime.apiserver.registry.strategy import Strategy
 
+_BOUNDS = ("minAvailable", "maxUnavailable")
+_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+
+
+def validate(budget: Object) -> list[FieldError]:
+    spec = part(budget, "spec")
+    errors = []
+    if all(spec.get(bound) is not None for bound in _BOUNDS):
+        shown = {  # upstream's inner form
+            "MinAvailable": spec["minAvailable"],
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": spec["maxUnavailable"],
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+        errors.append(invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set"))
+    for bound in _BOUNDS:
+        if spec.get(bound) is not None:
+            errors += int_or_percent(spec[bound], f"spec.{bound}") + at_most_all(spec[bound], f"spec.{bound}")
+    errors += validate_selector(spec.get("selector") or {}, "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _POLICIES:
+        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES))
+    return errors
+
+
+def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
+    status = part(new, "status")
+    return validate_conditions(status.get("conditions"), "status.conditions") + not_negative(
+        dict(status), "status", _COUNTS
+    )
+
 
 def cells(budget: Object, now: float) -> list[Any]:
     spec = part(budget, "spec")
-    bounds = ["N/A" if spec.get(what) is None else str(spec[what]) for what in ("minAvailable", "maxUnavailable")]
+    bounds = ["N/A" if spec.get(what) is None else str(spec[what]) for what in _BOUNDS]
     return [name_cell(budget), *bounds, part(budget, "status").get("disruptionsAllowed") or 0, age_cell(budget, now)]
 
 
@@ -33,8 +69,10 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         has_generation=True,
         allow_unconditional_update=False,
+        validate=validate,
         has_status=True,
-        empty_status={"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0},
+        empty_status=dict.fromkeys(_COUNTS, 0),
+        validate_status_update=validate_status_update,
     ),
     printer=Printer(
         columns=(

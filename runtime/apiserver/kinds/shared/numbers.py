@@ -1,18 +1,37 @@
-"""Numbers that may not be negative.
+"""Numbers that may not be negative, and percentages.
 
-Source: kubernetes pkg/apis/core/validation/validation.go, ValidateNonnegativeField (v1.36).
+Source: kubernetes pkg/apis/core/validation/validation.go (ValidateNonnegativeField),
+pkg/apis/apps/validation/validation.go (ValidatePositiveIntOrPercent, IsNotMoreThan100Percent; v1.36).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from protocols.objects import Object
 from runtime.apiserver.errors.field_errors import FieldError, invalid
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
+_percent = re.compile("[0-9]+%")
 
 
 def not_negative(obj: Object, field: str, names: Iterable[str]) -> list[FieldError]:
     """Errors for those of these fields that are below 0. field: the path of obj."""
     return [invalid(f"{field}.{name}", obj[name], NOT_NEGATIVE) for name in names if (obj.get(name) or 0) < 0]
+
+
+def int_or_percent(value: int | str, field: str) -> list[FieldError]:
+    """Errors for what is neither a number from 0 on nor a percentage."""
+    if isinstance(value, int):
+        return [invalid(field, value, NOT_NEGATIVE)] if value < 0 else []
+    if _percent.fullmatch(value):
+        return []
+    rule = "a valid percent string must be a numeric string followed by an ending '%'"
+    return [invalid(field, value, f"{rule} (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")]
+
+
+def at_most_all(value: int | str, field: str) -> list[FieldError]:
+    """Errors for a percentage above 100."""
+    is_more = isinstance(value, str) and _percent.fullmatch(value) is not None and int(value[:-1]) > 100
+    return [invalid(field, value, "must not be greater than 100%")] if is_more else []

@@ -1,4 +1,4 @@
-"""pods/binding and pods/eviction."""
+"""pods/binding."""
 
 from __future__ import annotations
 
@@ -43,11 +43,3 @@ def test_a_pod_that_cannot_be_bound_is_not(api: Api, spec: Object, body: Object,
     assert refused.status == status
     assert text in refused.message
     assert "nodeName" not in api.get("pods", "web").obj["spec"]
-
-
-def test_an_eviction_deletes_the_pod(api: Api) -> None:
-    api.create("pods", api.pod(nodeName="n"))
-    body = {"metadata": {"name": "web"}, "deleteOptions": {"gracePeriodSeconds": 3}}
-    assert api.send("POST", api.path("pods", "web", "eviction"), body).status == 201
-    assert api.get("pods", "web").meta["deletionGracePeriodSeconds"] == 3
-    assert api.send("POST", api.path("pods", "gone", "eviction"), {}).status == 404

@@ -1,0 +1,41 @@
+"""PodDisruptionBudgets: what their status says, for the controller that counts and the server that evicts.
+
+Source: kubernetes v1.36 staging/src/k8s.io/component-helpers/apps/poddisruptionbudget/helpers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from protocols.conditions import find_condition, set_condition
+from protocols.objects import Object, metadata
+
+DISRUPTION_ALLOWED = "DisruptionAllowed"  # the condition
+SUFFICIENT_PODS, INSUFFICIENT_PODS, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"  # its reasons
+ALWAYS_ALLOW = "AlwaysAllow"  # an unhealthyPodEvictionPolicy; the other, IfHealthyBudget, is the default
+
+
+def with_disruption_allowed(status: Mapping[str, Any], *, now: float) -> Object:
+    """The status with the condition DisruptionAllowed as its disruptionsAllowed has it. Other conditions stay."""
+    allowed = (status.get("disruptionsAllowed") or 0) > 0
+    conditions = set_condition(
+        status.get("conditions"),
+        DISRUPTION_ALLOWED,
+        allowed,
+        SUFFICIENT_PODS if allowed else INSUFFICIENT_PODS,
+        now=now,
+        observed_generation=status.get("observedGeneration") or None,
+    )
+    return {**status, "conditions": conditions}
+
+
+def says_what_is_allowed(budget: Mapping[str, Any]) -> bool:
+    """Whether the condition DisruptionAllowed is there, and is that of this generation and of disruptionsAllowed."""
+    status = budget.get("status") or {}
+    condition = find_condition(status.get("conditions"), DISRUPTION_ALLOWED)
+    if condition is None or (status.get("observedGeneration") or 0) != (metadata(budget).get("generation") or 0):
+        return False
+    allowed = (status.get("disruptionsAllowed") or 0) > 0
+    expected = ("True", SUFFICIENT_PODS) if allowed else ("False", INSUFFICIENT_PODS)
+    return (condition.get("status"), condition.get("reason")) == expected

@@ -1,0 +1,289 @@
+"""pods/eviction, and the PodDisruptionBudgets that it honours.
+
+The cases are those of upstream's pkg/registry/core/pod/storage/eviction_test.go, as far as they are about what one
+request does: here requests do not overlap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocols.objects import Object
+from tests.runtime.apiserver.conftest import Answer, Api
+
+READY = [{"type": "Ready", "status": "True"}]
+REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
+NOW = "2001-09-09T01:46:40Z"
+
+
+def budget(name: str = "web", **spec: Any) -> Object:
+    return {
+        "metadata": {"name": name},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}, **spec},
+    }
+
+
+def a_pod(api: Api, *, phase: str = "Running", ready: bool = True, name: str = "web") -> None:
+    api.create("pods", api.pod(name, nodeName="n"))
+    body = {"status": {"phase": phase, "conditions": READY if ready else []}}
+    assert api.patch("pods", name, body, subresource="status").status == 200
+
+
+def a_budget(api: Api, *, status: Object | None = None, name: str = "web", **spec: Any) -> None:
+    assert api.create("poddisruptionbudgets", budget(name, **spec)).status == 201
+    if status is not None:
+        body = {"status": {"observedGeneration": 1, **status}}
+        assert api.patch("poddisruptionbudgets", name, body, subresource="status").status == 200
+
+
+def evict(api: Api, name: str = "web", *, options: Object | None = None, **query: str) -> Answer:
+    body: Object = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    if options is not None:
+        body["deleteOptions"] = options
+    return api.send("POST", api.path("pods", name, "eviction"), body, **query)
+
+
+def is_going(api: Api, name: str = "web") -> bool:
+    pod = api.get("pods", name)
+    return pod.status == 404 or "deletionTimestamp" in pod.meta
+
+
+def status_of(api: Api, name: str = "web") -> Object:
+    status: Object = api.get("poddisruptionbudgets", name).obj["status"]
+    return status
+
+
+def test_without_a_budget_the_pod_is_marked_and_deleted(api: Api) -> None:
+    a_pod(api)
+    pods = api.watch("pods")
+    assert evict(api, options={"gracePeriodSeconds": 3}).status == 201
+    assert api.get("pods", "web").meta["deletionGracePeriodSeconds"] == 3
+    marked, deleted = (event["object"] for event in pods.events[-2:])
+    assert "deletionTimestamp" not in marked["metadata"]
+    assert marked["status"]["conditions"][-1] == {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastTransitionTime": NOW,
+    }
+    assert deleted["metadata"]["deletionTimestamp"]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status", "message"),
+    [
+        ("gone", {"metadata": {"name": "gone"}}, 404, 'pods "gone" not found'),
+        ("web", {"metadata": {"name": "other"}}, 400, "name in URL does not match name in Eviction object"),
+        ("web", {"metadata": {}}, 400, "name in URL does not match name in Eviction object"),
+        (
+            "web",
+            {
+                "metadata": {"name": "web"},
+                "deleteOptions": {"ignoreStoreReadErrorWithClusterBreakingPotential": True},
+            },
+            422,
+            'Eviction.policy "web" is invalid: deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential: '
+            "Invalid value: true: can not be set for pod eviction, try after removing the option",
+        ),
+        (
+            "web",
+            {"metadata": {"name": "web"}, "deleteOptions": {"preconditions": {"uid": "other"}}},
+            409,
+            "the UID in the precondition (other) does not match the UID in record",
+        ),
+    ],
+)
+def test_an_eviction_that_is_none_is_refused(api: Api, name: str, body: Object, status: int, message: str) -> None:
+    a_pod(api)
+    a_budget(api, status={"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2})
+    answer = api.send("POST", api.path("pods", name, "eviction"), body)
+    assert answer.status == status
+    assert message in answer.message
+    assert not is_going(api)
+    assert status_of(api)["disruptionsAllowed"] == 1
+
+
+def test_the_old_version_is_the_same(api: Api) -> None:
+    a_pod(api)
+    body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "web"}}
+    assert api.send("POST", api.path("pods", "web", "eviction"), body).status == 201
+    assert is_going(api)
+
+
+ENOUGH = {"disruptionsAllowed": 0, "currentHealthy": 3, "desiredHealthy": 3, "expectedPods": 3}
+TOO_FEW = {"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 3, "expectedPods": 3}
+NONE_WANTED = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 1}
+ALLOWED = {"disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3}
+
+
+@pytest.mark.parametrize(
+    ("ready", "phase", "policy", "status", "goes", "left"),
+    [
+        (True, "Running", None, ENOUGH, False, 0),
+        (True, "Running", None, ALLOWED, True, 0),
+        (True, "Running", "IfHealthyBudget", ENOUGH, False, 0),
+        (True, "Running", "AlwaysAllow", ENOUGH, False, 0),
+        (True, "Running", "AlwaysAllow", ALLOWED, True, 0),
+        # A pod that is not ready spends nothing if enough others are, or always may go.
+        (False, "Running", None, ENOUGH, True, 0),
+        (False, "Running", None, TOO_FEW, False, 0),
+        (False, "Running", None, NONE_WANTED, False, 0),
+        (False, "Running", None, ALLOWED, True, 1),
+        (False, "Running", "IfHealthyBudget", ENOUGH, True, 0),
+        (False, "Running", "IfHealthyBudget", TOO_FEW, False, 0),
+        (False, "Running", "AlwaysAllow", TOO_FEW, True, 0),
+        (False, "Running", "AlwaysAllow", NONE_WANTED, True, 0),
+        # One that has ended, or does not run yet, needs no budget.
+        (False, "Pending", None, TOO_FEW, True, 0),
+        (False, "Succeeded", None, TOO_FEW, True, 0),
+        (False, "Failed", None, TOO_FEW, True, 0),
+        (True, "Pending", None, ENOUGH, True, 0),
+    ],
+)
+def test_what_a_budget_lets_go(
+    api: Api, ready: bool, phase: str, policy: str | None, status: Object, goes: bool, left: int
+) -> None:
+    a_pod(api, phase=phase, ready=ready)
+    a_budget(api, status=status, **({} if policy is None else {"unhealthyPodEvictionPolicy": policy}))
+    answer = evict(api)
+    assert (answer.status, is_going(api)) == ((201, True) if goes else (429, False))
+    assert status_of(api)["disruptionsAllowed"] == left
+
+
+def test_an_eviction_is_noted_in_the_budget(api: Api) -> None:
+    a_pod(api)
+    a_budget(api, status={**ALLOWED, "conditions": [{"type": "Theirs", "status": "True", "reason": "R", "message": "m",
+                                                     "lastTransitionTime": NOW}]})  # fmt: skip
+    assert evict(api).status == 201
+    status = status_of(api)
+    assert status["disruptedPods"] == {"web": NOW}
+    assert [(one["type"], one["status"], one["reason"]) for one in status["conditions"]] == [
+        ("Theirs", "True", "R"),
+        ("DisruptionAllowed", "False", "InsufficientPods"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "condition", "cause"),
+    [
+        (TOO_FEW, {}, "The disruption budget web needs 3 healthy pods and has 2 currently"),
+        (
+            TOO_FEW,
+            {"reason": "SyncFailed", "message": "no controllers"},
+            "The disruption budget web does not allow evicting pods currently because it failed sync: no controllers",
+        ),
+        (
+            {**TOO_FEW, "currentHealthy": 4},
+            {"reason": "Else", "message": "later"},
+            "The disruption budget web does not allow evicting pods currently (Else): later",
+        ),
+        ({**TOO_FEW, "currentHealthy": 4}, {}, "The disruption budget web does not allow evicting pods currently"),
+    ],
+)
+def test_a_refusal_says_why(api: Api, status: Object, condition: Object, cause: str) -> None:
+    a_pod(api)
+    full = {"type": "DisruptionAllowed", "status": "False", "lastTransitionTime": NOW, **condition}
+    a_budget(api, status={**status, "conditions": [full] if condition else []})
+    answer = evict(api)
+    assert (answer.status, answer.reason, answer.message) == (429, "TooManyRequests", REFUSED)
+    assert answer.obj["details"] == {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
+
+
+def test_a_budget_that_its_controller_has_not_seen_lets_nothing_go_and_says_when_to_ask_again(api: Api) -> None:
+    a_pod(api)
+    a_budget(api)
+    answer = evict(api)
+    assert (answer.status, answer.message) == (429, REFUSED)
+    assert answer.obj["details"] == {
+        "causes": [
+            {
+                "reason": "DisruptionBudget",
+                "message": "The disruption budget web is still being processed by the server.",
+            }
+        ],
+        "retryAfterSeconds": 10,
+    }
+
+
+def test_a_budget_with_too_many_unconfirmed_evictions_lets_nothing_go(api: Api) -> None:
+    a_pod(api)
+    a_budget(api, status={**ALLOWED, "disruptedPods": {f"p{i}": NOW for i in range(2001)}})
+    answer = evict(api)
+    assert answer.status == 403
+    assert answer.message == (
+        'poddisruptionbudget.policy "web" is forbidden: DisruptedPods map too big - too many evictions not confirmed by '
+        "PDB controller"
+    )
+
+
+def test_a_pod_with_two_budgets_is_not_evicted(api: Api) -> None:
+    """The response is a success in HTTP, as upstream's; its body is the failure."""
+    a_pod(api)
+    for name in ("web", "other"):
+        a_budget(api, name=name, status=ALLOWED)
+    answer = evict(api)
+    assert answer.status == 201
+    assert (answer.obj["status"], answer.obj["code"]) == ("Failure", 500)
+    assert answer.message == (
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    )
+    assert not is_going(api)
+
+
+@pytest.mark.parametrize(
+    ("selector", "is_his"),
+    [({}, True), (None, False), ({"matchLabels": {"app": "db"}}, False), ({"matchLabels": {"app": "web"}}, True)],
+)
+def test_which_budget_is_a_pods(api: Api, selector: Object | None, is_his: bool) -> None:
+    """An empty selector selects all, none selects nothing."""
+    a_pod(api)
+    a_budget(api, status=ENOUGH, selector=selector)
+    assert evict(api).status == (429 if is_his else 201)
+
+
+def test_a_budget_of_another_namespace_counts_not(api: Api) -> None:
+    a_pod(api)
+    api.create("namespaces", {"metadata": {"name": "other"}})
+    assert api.create("poddisruptionbudgets", budget(), namespace="other").status == 201
+    assert evict(api).status == 201
+
+
+def test_a_dry_run_changes_nothing_and_is_refused_all_the_same(api: Api) -> None:
+    a_pod(api)
+    a_budget(api, status=ALLOWED)
+    before = api.list("poddisruptionbudgets").obj, api.list("pods").obj
+    assert evict(api, dryRun="All").status == 201
+    assert evict(api, options={"dryRun": ["All"]}).status == 201
+    assert evict(api, options={"dryRun": ["All"]}, dryRun="All").status == 201
+    assert (api.list("poddisruptionbudgets").obj, api.list("pods").obj) == before
+    api.patch("poddisruptionbudgets", "web", {"status": ENOUGH}, subresource="status")
+    assert evict(api, dryRun="All").status == 429
+
+
+def test_a_resource_version_is_a_precondition(api: Api) -> None:
+    a_pod(api)
+    version = api.get("pods", "web").meta["resourceVersion"]
+    refused = evict(api, options={"preconditions": {"resourceVersion": "1"}})
+    assert refused.status == 409
+    assert "the ResourceVersion in the precondition (1) does not match" in refused.message
+    assert evict(api, options={"preconditions": {"resourceVersion": version}}).status == 201
+
+
+def test_a_pod_that_is_being_deleted_may_be_evicted_again(api: Api) -> None:
+    a_pod(api)
+    api.delete("pods", "web", {"gracePeriodSeconds": 30})
+    a_budget(api, status=ENOUGH)
+    assert evict(api).status == 201
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 3])
+def test_evictions_never_exceed_what_is_allowed(api: Api, allowed: int) -> None:
+    for i in range(5):
+        a_pod(api, name=f"web-{i}")
+    a_budget(api, status={**ALLOWED, "disruptionsAllowed": allowed})
+    answers = [evict(api, f"web-{i}").status for i in range(5)]
+    assert sorted(answers) == [201] * allowed + [429] * (5 - allowed)
+    assert len(status_of(api).get("disruptedPods") or {}) == allowed
