@@ -120,5 +120,9 @@ ENDPOINTS = Resource(version="v1", plural="endpoints", kind="Endpoints")
 REPLICATION_CONTROLLERS = Resource(version="v1", plural="replicationcontrollers", kind="ReplicationController")
 REPLICASETS = Resource(group="apps", version="v1", plural="replicasets", kind="ReplicaSet")
 DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment")
+STATEFULSETS = Resource(group="apps", version="v1", plural="statefulsets", kind="StatefulSet")
+POD_DISRUPTION_BUDGETS = Resource(
+    group="policy", version="v1", plural="poddisruptionbudgets", kind="PodDisruptionBudget"
+)
 LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", kind="Lease")
 ENDPOINT_SLICES = Resource(group="discovery.k8s.io", version="v1", plural="endpointslices", kind="EndpointSlice")

@@ -25,7 +25,7 @@ from actors.controllers.identity import (
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.objects import garbage_collector
-from actors.controllers.workloads import deployment, replicaset, replicationcontroller
+from actors.controllers.workloads import deployment, disruption, replicaset, replicationcontroller
 from actors.reconciliation.specs import ControllerSpec
 
 BUILT_IN: tuple[ControllerSpec, ...] = (
@@ -39,6 +39,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     garbage_collector.SPEC,
     deployment.SPEC,
     replicaset.SPEC,
+    disruption.SPEC,
     ttl.SPEC,
     node_ipam.SPEC,
     node_lifecycle.SPEC,

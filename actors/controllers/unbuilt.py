@@ -443,7 +443,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
             ),
         ),
     ),
-    UnbuiltController(name="disruption-controller", aliases=("disruption",)),
     UnbuiltController(
         name="statefulset-controller",
         aliases=("statefulset",),

@@ -8,7 +8,10 @@ from protocols.resources import Resource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedResource:
-    """A resource that the API server serves, in the version that it prefers. verbs: those of its collection."""
+    """A resource that the API server serves, in the version that it prefers. verbs: those of its collection.
+
+    scale: the apiVersion of the Scale that its subresource `scale` returns, "" if it has none.
+    """
 
     group: str
     version: str
@@ -16,6 +19,7 @@ class ServedResource:
     kind: str
     namespaced: bool
     verbs: tuple[str, ...] = ()
+    scale: str = ""
 
     @property
     def resource(self) -> Resource:

@@ -19,6 +19,7 @@ ACCEPT = ",".join(
     ]
 )
 STALE = "its API server has not been reached for a while"
+SCALE = "/scale"  # ends the names of subresources in plain documents
 WATCHED = frozenset({"list", "watch"})  # the verbs of what an informer can keep a table of
 
 
@@ -75,6 +76,12 @@ def read_group_version(body: bytes, of: GroupVersion) -> tuple[ServedResource, .
     if document.get("kind") != "APIResourceList":
         raise UnreadableError(f"a discovery document of kind {document.get('kind')!r}")
     try:
+        resources = document.get("resources") or ()
+        scales = {
+            plural: GroupVersion(one.get("group") or of.group, one.get("version") or of.version)
+            for one in resources
+            if (plural := one["name"].removesuffix(SCALE)) != one["name"] and one["kind"] == "Scale"
+        }
         return tuple(
             ServedResource(
                 group=one.get("group") or of.group,
@@ -83,8 +90,9 @@ def read_group_version(body: bytes, of: GroupVersion) -> tuple[ServedResource, .
                 kind=one["kind"],
                 namespaced=bool(one["namespaced"]),
                 verbs=tuple(one.get("verbs") or ()),
+                scale=str(scales.get(one["name"], "")),
             )
-            for one in document.get("resources") or ()
+            for one in resources
             if "/" not in one["name"]  # a subresource
         )
     except (KeyError, TypeError, AttributeError) as err:
@@ -130,7 +138,16 @@ def _of_aggregated(group_version: GroupVersion, resources: Iterable[Mapping[str,
                 kind=kind["kind"],
                 namespaced=one.get("scope") == "Namespaced",
                 verbs=tuple(one.get("verbs") or ()),
+                scale=_scale_of(one),
             )
+
+
+def _scale_of(one: Mapping[str, Any]) -> str:
+    for subresource in one.get("subresources") or ():
+        kind = subresource.get("responseKind") or {}
+        if subresource.get("subresource") == "scale" and kind.get("kind") == "Scale":
+            return str(GroupVersion(kind.get("group") or "", kind.get("version") or ""))
+    return ""
 
 
 def _preferred_first(group: Mapping[str, Any]) -> list[GroupVersion]:

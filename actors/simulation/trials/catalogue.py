@@ -18,7 +18,7 @@ from actors.simulation.trials.network import endpoints, endpointslice, endpoints
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.simulation.trials.objects import garbage_collector
 from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads import deployment, replicaset, replicationcontroller
+from actors.simulation.trials.workloads import deployment, disruption, replicaset, replicationcontroller
 
 # In the order in which they draw what they do, and to which node.
 TRIALS: Mapping[str, Trial] = MappingProxyType(
@@ -44,6 +44,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             tokens,
             legacy_token_cleaner,
             trust_bundle_publisher,
+            disruption,
             nodes,
             kubelet,
             scheduler,

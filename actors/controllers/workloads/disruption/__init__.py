@@ -1,0 +1,8 @@
+"""disruption-controller: says in each PodDisruptionBudget how many of its pods may be evicted.
+
+Source: kubernetes v1.36 pkg/controller/disruption. The documentation is docs/disruption-budgets.md.
+"""
+
+from actors.controllers.workloads.disruption.spec import SPEC
+
+__all__ = ["SPEC"]

@@ -1,0 +1,93 @@
+"""Which pods a PodDisruptionBudget selects, and which budgets select a pod.
+
+Source: kubernetes v1.36 client-go listers/policy/v1/poddisruptionbudget_expansion.go (GetPodPodDisruptionBudgets) and
+pkg/controller/disruption (addPod, updatePod, deletePod). Differences: all budgets of a pod are looked at when it
+changes, there an arbitrary one; and those that selected it before its labels changed, there none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from actors.reconciliation import Change
+from actors.reconciliation.specs import Facts
+from protocols.objects import Key, Object
+from protocols.pods import pod_facts
+from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from protocols.selectors import LabelSelector, label_selector_of
+from runtime.tables.lister import Lister
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
+
+
+class BudgetFacts(NamedTuple):
+    """selector: None if the budget's is none: it selects nothing."""
+
+    selector: LabelSelector | None
+
+
+def budget_facts(budget: Object) -> BudgetFacts:
+    try:
+        return BudgetFacts(selector_of(budget))
+    except ValueError:
+        return BudgetFacts(None)
+
+
+def selector_of(budget: Mapping[str, Any]) -> LabelSelector:
+    """Raises ValueError. One that is missing selects nothing, an empty one everything."""
+    spec = budget.get("spec") or {}
+    selector = spec.get("selector")
+    if selector is not None and not isinstance(selector, Mapping):
+        raise ValueError(f"spec.selector is a map, got {selector!r}")
+    return label_selector_of(selector)
+
+
+BUDGET_FACTS = Facts(POD_DISRUPTION_BUDGETS, budget_facts)
+
+
+def selected_pods(pods: Lister, namespace: str, selector: LabelSelector) -> list[Entry]:
+    """In the order of their names."""
+    known: dict[int, bool] = {}  # pods with equal labels share one mapping
+    found = []
+    for entry in pods.entries(namespace):
+        labels = entry.facts.labels
+        selected = known.get(id(labels))
+        if selected is None:
+            selected = known[id(labels)] = selector.matches(labels)
+        if selected:
+            found.append(entry)
+    return sorted(found, key=lambda entry: entry.key)
+
+
+def selecting_budgets(budgets: Lister, namespace: str, labels: Mapping[str, str]) -> list[Key]:
+    """In the order of their names."""
+    return sorted(
+        entry.key
+        for entry in budgets.entries(namespace)
+        if entry.facts.selector is not None and entry.facts.selector.matches(labels)
+    )
+
+
+def budgets_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
+    """The budgets that select a pod, or did so before it changed."""
+    budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
+    if not budgets.entries(namespace):
+        return ()
+    entry = None if change.deleted else tables[PODS].entry(change.key)
+    now = pod_facts(change.new).labels if entry is None else entry.facts.labels
+    found = set(selecting_budgets(budgets, namespace, now))
+    if change.old is not None:
+        before = pod_facts(change.old).labels
+        if before != now:
+            found.update(selecting_budgets(budgets, namespace, before))
+    return sorted(found)
+
+
+def pod_with_several_budgets(change: Change, tables: Tables) -> Iterable[Key]:
+    """The key of a pod that more than one budget selects."""
+    budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
+    entry = None if change.deleted else tables[PODS].entry(change.key)
+    if entry is None or len(budgets.entries(namespace)) < 2:
+        return ()
+    return (change.key,) if len(selecting_budgets(budgets, namespace, entry.facts.labels)) > 1 else ()

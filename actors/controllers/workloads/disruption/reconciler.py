@@ -1,0 +1,190 @@
+"""What the disruption controller does.
+
+In: PodDisruptionBudgets and pods; the sizes of the pods' controllers. Out: the status of budgets; of pods that were to
+be deleted and are still there, the condition DisruptionTarget; events on both. Keys: "namespace/name" of a budget, or
+in two queues of a pod.
+
+The API server spends disruptionsAllowed as it evicts pods, and notes them in disruptedPods. The version of the budget
+that was counted from is the precondition of each write, so an eviction meanwhile is never overwritten.
+
+Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
+- A budget whose pods cannot be counted allows nothing, as there, and is tried again with backoff, there with its next
+  event.
+- A pod that cannot be read counts as not healthy.
+- The event NotDeleted names the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from actors.controllers.shared.served_kinds import ServedKinds
+from actors.controllers.workloads.disruption import events
+from actors.controllers.workloads.disruption.counting import (
+    CannotCountError,
+    Need,
+    disrupted_pods,
+    fail_safe_status,
+    healthy,
+    need_of,
+    needs_scale,
+    next_status,
+)
+from actors.controllers.workloads.disruption.matching import selected_pods, selecting_budgets, selector_of
+from actors.controllers.workloads.disruption.scales import Scales
+from actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, unmarked_status
+from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update
+from protocols.messages.discovery import TablesChanged
+from protocols.messages.lifecycle import Restarted
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused
+from protocols.objects import Key, Object, split_key
+from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+QUEUE, RECHECK_QUEUE, STALE_QUEUE = "disruption", "disruption_recheck", "stale_pod_disruption"
+
+
+class DisruptionReconciler:
+    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
+        self._budgets, self._pods = tables[POD_DISRUPTION_BUDGETS], tables[PODS]
+        self._clock, self._log = clock, log
+        self._served = ServedKinds()
+        self._scales = Scales(tables=tables, served=self._served)
+
+    def on_message(self, message: Any) -> Iterable[Enqueue]:
+        """What is served has changed."""
+        match message:
+            case TablesChanged(served=served):
+                self._served.follow(served)
+            case Restarted():
+                pass
+            case _:
+                raise TypeError(f"the disruption controller cannot handle {message!r}")
+        return ()
+
+    # Queue disruption.
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self._budgets.require(key)
+        budget = self._budgets.get(key)
+        if budget is None:
+            return None
+        try:
+            status, recheck = yield from self._counted(key, budget)
+        except CannotCountError as err:
+            yield from self._allow_nothing(budget, str(err))
+            raise
+        if status is not None:
+            yield from self._write(key, budget, status)
+        if recheck is not None:
+            yield Enqueue(RECHECK_QUEUE, key, after=recheck)
+        return None
+
+    def recheck(self, key: Key) -> Reconciliation:
+        """A pod was to be deleted by now."""
+        yield Enqueue(QUEUE, key)
+        return None
+
+    def _counted(self, key: Key, budget: Object) -> Step[tuple[Object | None, float | None]]:
+        """The status to write, or None; and the seconds after which to count again. Raises CannotCountError, Retry."""
+        spec = budget.get("spec") or {}
+        pods = yield from self._pods_of(key, budget)
+        try:
+            need = yield from self._need(budget, spec, pods)
+        except CannotCountError as err:
+            text = f"Failed to calculate the number of expected pods: {err}"
+            yield self._event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
+            raise
+        now = self._clock.now()
+        try:
+            disrupted = disrupted_pods((budget.get("status") or {}).get("disruptedPods"), pods, now=now)
+        except ValueError as err:
+            raise CannotCountError(f"status.disruptedPods: {err}") from err
+        for pod in disrupted.overdue:
+            self._log.info("pod was expected to be deleted but it wasn't, updating PDB", key=key, pod=pod.key)
+            yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
+        current = sum(healthy(pod, disrupted) and not self._pods.is_unreadable(pod.key) for pod in pods)
+        status = next_status(budget, need, current=current, disrupted=disrupted.fresh, now=now)
+        return status, disrupted.recheck
+
+    def _pods_of(self, key: Key, budget: Object) -> Step[list[Entry]]:
+        try:
+            pods = selected_pods(self._pods, split_key(key)[0], selector_of(budget))
+        except ValueError as err:
+            yield self._event(budget, "Warning", "NoPods", f"Failed to get pods: {err}")
+            raise CannotCountError(str(err)) from err
+        if not pods:
+            yield self._event(budget, "Normal", "NoPods", "No matching pods found")
+        return pods
+
+    def _need(self, budget: Object, spec: Object, pods: list[Entry]) -> Step[Need]:
+        scale = 0
+        unmanaged: list[str] = []
+        if needs_scale(spec):
+            scale, unmanaged = yield from self._scales.sum_of(pods)
+        try:
+            need = need_of(spec, pods=len(pods), scale=scale)
+        except ValueError as err:
+            raise CannotCountError(str(err)) from err
+        if unmanaged:
+            self._log.debug("Found unmanaged pods associated with this PDB", pods=unmanaged)
+            yield self._event(budget, "Warning", "UnmanagedPods", events.unmanaged_pods(spec.get("selector")))
+        return need
+
+    def _write(self, key: Key, budget: Object, status: Object) -> Step[None]:
+        put = update(POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status")
+        outcome = yield from perform(put)
+        if isinstance(outcome, NotFound):
+            return
+        if not isinstance(outcome, Done):
+            if not isinstance(outcome, Conflict | Refused):
+                yield from self._allow_nothing(budget, outcome.message)
+            raise CommandFailed(put, outcome)
+        counts = {name: status[name] for name in ("expectedPods", "desiredHealthy", "currentHealthy")}
+        self._log.info("disruptions counted", key=key, allowed=status["disruptionsAllowed"], **counts)
+
+    def _allow_nothing(self, budget: Object, why: str) -> Step[None]:
+        """No eviction is safe while it is not known what there is."""
+        status = fail_safe_status(budget, why, now=self._clock.now())
+        if status is not None:
+            put = update(POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status")
+            yield from must(put, but=(NotFound,))
+
+    def _event(self, budget: Object, type_: Any, reason: str, message: str) -> Any:
+        return record(POD_DISRUPTION_BUDGETS, budget, type_, reason, message)
+
+    # Queues of pods.
+
+    def report_several(self, key: Key) -> Reconciliation:
+        """More than one budget selects this pod, so that it cannot be evicted."""
+        pod = self._pods.entry(key)
+        if pod is None:
+            return None
+        namespace, name = split_key(key)
+        budgets = selecting_budgets(self._budgets, namespace, pod.facts.labels)
+        if len(budgets) > 1:
+            text = events.several_budgets(namespace, name, split_key(budgets[0])[1])
+            yield record(PODS, self._pods.object_of(pod), "Warning", "MultiplePodDisruptionBudgets", text)
+        return None
+
+    def clear_stale_target(self, key: Key) -> Reconciliation:
+        """A pod that is still there two minutes after it was to be deleted is no target any more."""
+        self._pods.require(key)
+        pod = self._pods.get(key)
+        since = None if pod is None else marked_since(pod)
+        if pod is None or since is None:
+            return None
+        now = self._clock.now()
+        if since + TIMEOUT > now:
+            return RequeueAfter(since + TIMEOUT - now)
+        put = update(PODS, {**pod, "status": unmarked_status(pod, now=now)}, subresource="status")
+        outcome = yield from must(put, but=(NotFound,))
+        if isinstance(outcome, Done):
+            self._log.info("Reset stale DisruptionTarget condition to False", pod=key)
+        return None

@@ -1,0 +1,138 @@
+"""How many pods the controller of a pod is to have.
+
+Source: kubernetes v1.36 pkg/controller/disruption/disruption.go, the finders: getPodReplicationController,
+getPodDeployment, getPodReplicaSet, getPodStatefulSet, getScaleController.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from actors.controllers.shared.served_kinds import ServedKinds
+from actors.controllers.workloads.disruption.counting import CannotCountError
+from actors.reconciliation import Step, perform
+from protocols.messages.commands import Get
+from protocols.messages.outcomes import CommandFailed, Done, NotFound, Refused
+from protocols.objects import OwnerRef, decode_object, make_key, split_key, uid_of
+from protocols.resources import DEPLOYMENTS, REPLICASETS, REPLICATION_CONTROLLERS, STATEFULSETS, Resource
+from runtime.tables.lister import Lister, UnreadableError
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
+
+APPS = frozenset({"apps", "extensions"})  # groups in which there are, or were, ReplicaSets and Deployments
+SCALES = frozenset({"autoscaling/v1", "apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"})  # that can be read
+
+
+class Scale(NamedTuple):
+    """uid: of the controller that has this size; for the pod of a ReplicaSet it is mostly a Deployment."""
+
+    uid: str
+    replicas: int
+
+
+class Scales:
+    """Finds them in tables, or where these do not show the controller by its subresource `scale`, live."""
+
+    def __init__(self, *, tables: Tables, served: ServedKinds) -> None:
+        self._replication_controllers, self._replica_sets = tables[REPLICATION_CONTROLLERS], tables[REPLICASETS]
+        self._deployments, self._stateful_sets = tables[DEPLOYMENTS], tables[STATEFULSETS]
+        self._served = served
+
+    def sum_of(self, pods: Iterable[Entry]) -> Step[tuple[int, list[str]]]:
+        """Of the distinct controllers of these pods; and the names of the pods that have none.
+
+        Raises CannotCountError, Retry.
+        """
+        found: dict[str, int] = {}
+        seen: set[str] = set()
+        unmanaged = []
+        for pod in pods:
+            namespace, name = split_key(pod.key)
+            if pod.controller is None:
+                unmanaged.append(name)
+            elif pod.controller.uid not in seen:
+                seen.add(pod.controller.uid)
+                scale = yield from self._of(pod.controller, namespace)
+                if scale is None:
+                    raise CannotCountError(f'found no controllers for pod "{name}"')
+                found[scale.uid] = scale.replicas
+        return sum(found.values()), unmanaged
+
+    def _of(self, owner: OwnerRef, namespace: str) -> Step[Scale | None]:
+        try:
+            scale = self._shown(owner, namespace)
+        except UnreadableError as err:
+            raise CannotCountError(str(err)) from err
+        return scale if scale is not None else (yield from self._live(owner, namespace))
+
+    def _shown(self, owner: OwnerRef, namespace: str) -> Scale | None:
+        group = owner.api_version.rpartition("/")[0]
+        match owner.kind:
+            case "ReplicationController" if not group:
+                return _scale(self._replication_controllers, owner, namespace)
+            case "StatefulSet" if group == "apps":
+                return _scale(self._stateful_sets, owner, namespace)
+            case "ReplicaSet" if group in APPS:
+                return self._of_replica_set(owner, namespace)
+            case _:
+                return None
+
+    def _of_replica_set(self, owner: OwnerRef, namespace: str) -> Scale | None:
+        """Of its Deployment. One whose Deployment is not there counts by itself, once its scale was read live."""
+        replica_set = _entry(self._replica_sets, owner, namespace)
+        if replica_set is None:
+            return None
+        deployment = replica_set.controller
+        if deployment is None or deployment.kind != DEPLOYMENTS.kind:
+            return _scale(self._replica_sets, owner, namespace)
+        if deployment.api_version.rpartition("/")[0] not in APPS:
+            return None
+        return _scale(self._deployments, deployment, namespace)
+
+    def _live(self, owner: OwnerRef, namespace: str) -> Step[Scale | None]:
+        """Raises CannotCountError if its kind has no scale, or it cannot be read; Retry before kinds are known."""
+        served = self._served.find(owner.api_version, owner.kind)
+        if served is None:
+            raise CannotCountError(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"')
+        resource = served.resource
+        if resource.namespaced:
+            get = Get(resource.id, make_key(namespace, owner.name), "scale")
+            outcome = yield from perform(get)
+            if isinstance(outcome, Done):
+                return _read(resource, outcome.body, owner)
+            if isinstance(outcome, Refused):
+                raise CommandFailed(get, outcome)
+            if not isinstance(outcome, NotFound):
+                raise CannotCountError(outcome.message)
+        if served.scale not in SCALES:  # a 404 says either that there is no object, or no subresource
+            raise CannotCountError(f"{resource.name} does not implement the scale subresource")
+        return None
+
+
+def _read(resource: Resource, body: bytes, owner: OwnerRef) -> Scale | None:
+    scale = decode_object(body)
+    if uid_of(scale) != owner.uid:
+        return None
+    replicas = (scale.get("spec") or {}).get("replicas") or 0
+    if not isinstance(replicas, int):
+        raise CannotCountError(f"the scale of {resource.name} {owner.name} is no number: {replicas!r}")
+    return Scale(owner.uid, replicas)
+
+
+def _entry(lister: Lister, owner: OwnerRef, namespace: str) -> Entry | None:
+    """The object that this reference names. Raises UnreadableError."""
+    key = make_key(namespace, owner.name)
+    lister.require(key)
+    entry = lister.entry(key)
+    return entry if entry is not None and entry.uid == owner.uid else None
+
+
+def _scale(lister: Lister, owner: OwnerRef, namespace: str) -> Scale | None:
+    entry = _entry(lister, owner, namespace)
+    if entry is None:
+        return None
+    replicas = (lister.object_of(entry).get("spec") or {}).get("replicas", 1)
+    if not isinstance(replicas, int):
+        raise CannotCountError(f"spec.replicas of {lister.resource.name} {entry.key} is no number: {replicas!r}")
+    return Scale(entry.uid, replicas)

@@ -1,0 +1,79 @@
+"""How the disruption controller presents itself to the system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.workloads.disruption.matching import BUDGET_FACTS, budgets_of_pod, pod_with_several_budgets
+from actors.controllers.workloads.disruption.reconciler import QUEUE, RECHECK_QUEUE, STALE_QUEUE, DisruptionReconciler
+from actors.controllers.workloads.disruption.stale_targets import MARKED_PODS, PODS_MARKED
+from actors.reconciliation import Change, Interest, Watch, itself
+from actors.reconciliation.discovered import Discovered
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.messages.discovery import ServedResource
+from protocols.objects import Key
+from protocols.resources import (
+    DEPLOYMENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICASETS,
+    REPLICATION_CONTROLLERS,
+    STATEFULSETS,
+    Resource,
+)
+from runtime.tables.overlay import Tables
+
+COUNTED = Interest(changed=("labels", "deleting", "ready"))  # of a pod: all that a budget counts by
+
+
+def _none(_served: ServedResource) -> bool:
+    """What is served is asked for, to know which kinds can be scaled. No table is kept of any of it."""
+    return False
+
+
+def _nobody(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[Key]:
+    return ()
+
+
+def _build(context: ControllerContext) -> DisruptionReconciler:
+    return DisruptionReconciler(tables=context.tables, clock=context.clock, log=context.log)
+
+
+SPEC = ControllerSpec(
+    name="disruption-controller",
+    aliases=("disruption",),
+    never_blocks=True,
+    client="disruption-controller",
+    component="controllermanager",
+    queues=(
+        Queue(
+            QUEUE,
+            watches=(
+                Watch(POD_DISRUPTION_BUDGETS, to=itself),
+                Watch(PODS, to=budgets_of_pod, interest=COUNTED),
+            ),
+            concurrency=1,
+            terminal=(),
+        ),
+        Queue(RECHECK_QUEUE, reconcile=DisruptionReconciler.recheck, concurrency=1, terminal=()),
+        Queue(
+            STALE_QUEUE,
+            watches=(PODS_MARKED,),
+            reconcile=DisruptionReconciler.clear_stale_target,
+            concurrency=1,
+            terminal=(),
+        ),
+        Queue(
+            "disruption_overlaps",
+            watches=(Watch(PODS, to=pod_with_several_budgets, interest=COUNTED),),
+            reconcile=DisruptionReconciler.report_several,
+            concurrency=1,
+            terminal=(),
+        ),
+    ),
+    reads=(REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS, STATEFULSETS),
+    indexes=(MARKED_PODS,),
+    facts=(BUDGET_FACTS,),
+    discovers=Discovered(select=_none, to=_nobody),
+    build=_build,
+)

@@ -1,0 +1,60 @@
+"""The condition DisruptionTarget of pods that were to be deleted and are still there: after two minutes it is False.
+
+Source: kubernetes v1.36 pkg/controller/disruption/disruption.go (nonTerminatingPodHasStaleDisruptionCondition,
+syncStalePodDisruption).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, observed_generation
+from actors.reconciliation import Interest, Watch, itself
+from actors.reconciliation.specs import Index
+from protocols.conditions import find_condition
+from protocols.objects import Object, is_deleting
+from protocols.resources import PODS
+from protocols.times import format_time, parse_time
+
+TIMEOUT = 120.0  # seconds
+BY_KUBELET = "TerminationByKubelet"  # a reason: the kubelet may take any time until the pod is deleted
+MARKED = "disruption-target"
+TRUE = "True"
+
+
+def marked_since(pod: Object) -> float | None:
+    """Unix seconds since when the pod is said to go, and is not being deleted; None if it is not, or has ended."""
+    status = pod.get("status") or {}
+    condition = find_condition(status.get("conditions"), DISRUPTION_TARGET)
+    if condition is None or condition.get("status") != TRUE or condition.get("reason") == BY_KUBELET:
+        return None
+    if is_deleting(pod) or status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    since = condition.get("lastTransitionTime")
+    return parse_time(since) if since else -math.inf
+
+
+def marked_values(pod: Object) -> Iterable[str]:
+    """The index MARKED: of nearly every pod nothing."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == DISRUPTION_TARGET:
+            return (TRUE,) if condition.get("status") == TRUE and not is_deleting(pod) else ()
+    return ()
+
+
+MARKED_PODS = Index(PODS, MARKED, marked_values)
+PODS_MARKED = Watch(PODS, to=itself, interest=Interest(indexed=((MARKED, TRUE),)))
+
+
+def unmarked_status(pod: Object, *, now: float) -> Object:
+    """The pod's status with the condition False, without reason and message."""
+    status = pod["status"]
+    cleared = {
+        "type": DISRUPTION_TARGET,
+        "status": "False",
+        "lastTransitionTime": format_time(now),
+        **observed_generation(pod),
+    }
+    conditions = [cleared if one.get("type") == DISRUPTION_TARGET else one for one in status["conditions"]]
+    return {**status, "conditions": conditions}

@@ -1,0 +1,8 @@
+"""The setting of seeded runs about disruption budgets: workloads, budgets for their pods, and drains."""
+
+from __future__ import annotations
+
+from actors.controllers.workloads import disruption
+from actors.simulation.campaign.setting import WORKLOADS, Setting
+
+BUDGETS_TOO = Setting(name="budgets", controllers=(*WORKLOADS, disruption.SPEC))

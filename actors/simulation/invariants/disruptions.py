@@ -1,0 +1,101 @@
+"""Evictions never exceed what a PodDisruptionBudget allows, as far as its controller could know."""
+
+from __future__ import annotations
+
+from actors.app.system import ControllerSystem
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.knowledge import History, Streaks
+from actors.simulation.invariants.observing import (
+    Admitted,
+    Committed,
+    Fail,
+    Observation,
+    OutcomeReceived,
+    ProcessStarted,
+    Submitted,
+)
+from protocols.conditions import find_condition
+from protocols.messages.commands import Update
+from protocols.objects import Object, decode_object, key_of, labels_of, namespace_of, resource_version_of, uid_of
+from protocols.pods import pod_facts
+from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from protocols.selectors import label_selector_of
+from runtime.apiserver.storage.store import DELETED, Change
+
+SENDER = controller_name("disruption-controller")
+EVICTED = "EvictionByEvictionAPI"
+BOTHERED = 100.0  # seconds for which an eviction is surely remembered: shorter than the controller's timeout
+
+
+class CountsNoEvictedPod:
+    """No status says that more pods are healthy than there are.
+
+    A pod counts if it was ready and not being deleted at some version between the one that the controller's table had
+    reached and the newest one. One that was evicted does not, if the version of the budget that was counted from is
+    that of its eviction, or a newer one: the API server notes it there in the same commit. And nothing more is allowed
+    than what is healthy beyond what has to be.
+    """
+
+    name = "no evicted pod counts as healthy"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._healthy: History[bool] = History()  # by the pod's uid
+        self._pods: dict[str, Object] = {}  # by uid, as they were last
+        self._evicted: dict[str, tuple[int, float]] = {}  # by uid: the version of the eviction, and when it was
+        self._revision = 0
+        self._streaks: Streaks[int] = Streaks(cluster)
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case ProcessStarted(process):
+                self._streaks.started(process)
+            case Committed(changes):
+                for change in changes:
+                    self._committed(change)
+            case Submitted(process, system, submit) if submit.sender == SENDER:
+                for command in submit.commands:
+                    if isinstance(command, Update) and command.resource == POD_DISRUPTION_BUDGETS.id:
+                        self._judge(process, system, command, fail)
+            case OutcomeReceived(_, _, sender, command, _) if command is not None and sender.startswith(SENDER):
+                self._streaks.settled(command)
+            case Admitted(process, name) if name == SENDER:
+                self._streaks.admitted(*observation)
+
+    def _committed(self, change: Change) -> None:
+        self._revision = max(self._revision, change.revision)
+        if change.storage != "pods":
+            return
+        pod = decode_object(change.raw)
+        uid, facts = uid_of(pod), pod_facts(pod)
+        self._pods[uid] = pod
+        self._healthy.note(uid, change.revision, facts.ready and not facts.deleting and change.type != DELETED)
+        condition = find_condition((pod.get("status") or {}).get("conditions"), "DisruptionTarget") or {}
+        if condition.get("reason") == EVICTED and uid not in self._evicted:
+            self._evicted[uid] = (change.revision, self._cluster.clock.monotonic())
+
+    def _judge(self, process: str, system: ControllerSystem, command: Update, fail: Fail) -> None:
+        budget = decode_object(command.body)
+        seen = system.tables[PODS.id].version
+        begun = self._streaks.submitted(process, SENDER, uid_of(budget), (command,), lambda: seen)
+        status, version = budget["status"], int(resource_version_of(budget))
+        condition = find_condition(status.get("conditions"), "DisruptionAllowed") or {}
+        if condition.get("reason") == "SyncFailed":
+            return  # its counts are old ones, and it allows nothing
+        most = sum(self._may_count(budget, uid, begun, version) for uid in self._pods)
+        if status["currentHealthy"] > most:
+            fail(f"{key_of(budget)}: {status['currentHealthy']} pods are healthy, there are {most} at most")
+        spare = max(0, status["currentHealthy"] - status["desiredHealthy"])
+        if status["disruptionsAllowed"] > spare:
+            fail(f"{key_of(budget)} allows {status['disruptionsAllowed']} disruptions, and can spare {spare} pods")
+
+    def _may_count(self, budget: Object, uid: str, begun: int, version: int) -> bool:
+        pod = self._pods[uid]
+        selector = label_selector_of((budget.get("spec") or {}).get("selector"))
+        if namespace_of(pod) != namespace_of(budget) or not selector.matches(labels_of(pod)):
+            return False
+        eviction, at = self._evicted.get(uid, (version + 1, 0.0))
+        if eviction <= version and self._cluster.clock.monotonic() - at < BOTHERED:
+            return False
+        return any(self._healthy.between(uid, begun, self._revision))

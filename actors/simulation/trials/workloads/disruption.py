@@ -1,0 +1,172 @@
+"""The trial of the disruption controller: users make budgets for workloads, change them, and drain."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from actors.controllers.workloads.disruption.counting import CannotCountError
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.disruptions import CountsNoEvictedPod
+from actors.simulation.trials.actions import create, delete, merge, unless_gone
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.silence import nodes_are_well
+from actors.simulation.trials.trial import Trial
+from actors.simulation.trials.workloads.actions import NAMES, pods_of
+from protocols.conditions import find_condition
+from protocols.objects import Object, controller_of, is_deleting, labels_of, make_key, metadata, name_of, uid_of
+from protocols.pods import pod_facts
+from protocols.resources import (
+    DEPLOYMENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICASETS,
+    REPLICATION_CONTROLLERS,
+    resource_path,
+)
+from protocols.selectors import label_selector_of
+
+APPS = tuple(NAMES.values())
+BOUNDS: tuple[Object, ...] = (
+    {"minAvailable": 1},
+    {"minAvailable": 3},
+    {"minAvailable": "50%"},
+    {"minAvailable": "34%"},
+    {"minAvailable": "100%"},
+    {"maxUnavailable": 1},
+    {"maxUnavailable": "30%"},
+    {"maxUnavailable": 0},
+)
+COUNTS = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("disruption actions")
+    for name in scenario.names(chance, "budget", 2):
+        yield from _budget(scenario, chance, name)
+
+
+def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
+    app, key = chance.choice(APPS), make_key(NAMESPACE, name)
+    # One that selects the pods of all workloads overlaps with the others: those pods cannot be evicted.
+    selector: Object = {} if chance.random() < 0.15 else {"matchLabels": {"app": app}}
+
+    def make(at: float) -> Iterator[Action]:
+        spec = {"selector": selector, **chance.choice(BOUNDS)}
+        if chance.random() < 0.3:
+            spec["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+        yield create(at, POD_DISRUPTION_BUDGETS, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
+
+    def bound_otherwise(at: float) -> Iterator[Action]:
+        spec = {"minAvailable": None, "maxUnavailable": None, **chance.choice(BOUNDS)}
+        yield merge(at, POD_DISRUPTION_BUDGETS, key, {"spec": spec})
+
+    def drained(at: float) -> Iterator[Action]:
+        """Several at once, as from several nodes; some again, as kubectl tries again."""
+        for number in range(chance.randint(2, 6)):
+            yield evict(round(at + number * chance.choice((0.0, 0.05, 0.7)), 2), app, chance.randrange(6))
+
+    def remove(at: float) -> Iterator[Action]:
+        yield unless_gone(delete(at, POD_DISRUPTION_BUDGETS, key), POD_DISRUPTION_BUDGETS, key)
+
+    yield from scenario.life(
+        chance, make=make, changes=(drained, drained, drained, bound_otherwise), remove=remove, most=5
+    )
+
+
+def evict(at: float, app: str, index: int) -> Action:
+    """A user evicts a pod, if there is one and its budget allows it."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        pods = [pod for pod in pods_of(cluster, app) if not is_deleting(pod)]
+        if pods:
+            name = name_of(pods[index % len(pods)])
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
+            response = cluster.request("POST", resource_path(PODS.id, NAMESPACE, name, "eviction"), body)
+            assert response.status in (201, 429), response.body
+        return True
+
+    return Action(at, f"evict a pod of {app}", do)
+
+
+def counted(cluster: SimulatedCluster, budget: Object) -> dict[str, int]:
+    """What its status has to say, by the objects that there are."""
+    spec = budget["spec"]
+    selector = label_selector_of(spec.get("selector"))
+    pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if selector.matches(labels_of(pod))]
+    size = sum(_sizes(cluster, pods).values())
+    fewest, most_missing = spec.get("minAvailable"), spec.get("maxUnavailable")
+    if isinstance(fewest, int):
+        expected, desired = len(pods), fewest
+    elif fewest is not None:
+        expected, desired = size, _share(fewest, size)
+    else:
+        missing = most_missing if isinstance(most_missing, int) else _share(most_missing, size)
+        expected, desired = size, max(0, size - missing)
+    facts = map(pod_facts, pods)
+    current = sum(one.ready and not one.deleting for one in facts)
+    allowed = max(0, current - desired) if expected > 0 else 0
+    return dict(zip(COUNTS, (current, desired, allowed, expected), strict=True))
+
+
+def _share(percentage: str, size: int) -> int:
+    whole, rest = divmod(int(percentage.removesuffix("%")) * size, 100)
+    return whole + (rest > 0)
+
+
+def _sizes(cluster: SimulatedCluster, pods: Iterable[Object]) -> dict[str, int]:
+    """By the uid of what wants these pods, how many it wants."""
+    owners = {
+        uid_of(one): one
+        for resource in (REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS)
+        for one in cluster.shown(resource, NAMESPACE)
+    }
+    found = {}
+    for pod in pods:
+        reference = controller_of(pod)
+        owner = None if reference is None else owners.get(reference.uid)
+        if owner is not None:
+            above = controller_of(owner)
+            owner = owners.get(above.uid, owner) if above is not None else owner
+            found[uid_of(owner)] = owner["spec"]["replicas"]
+    return found
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for budget in cluster.shown(POD_DISRUPTION_BUDGETS, NAMESPACE):
+        status, what = budget.get("status") or {}, f"budget {name_of(budget)}"
+        if status.get("observedGeneration", 0) != metadata(budget).get("generation"):
+            yield f"{what}: generation {metadata(budget).get('generation')} is not observed"
+        for field, count in counted(cluster, budget).items():
+            if status.get(field) != count:
+                yield f"{what}: {field} is {status.get(field)}, it should be {count}"
+        if status.get("disruptedPods"):
+            yield f"{what} waits for {sorted(status['disruptedPods'])}"
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    if not nodes_are_well(cluster):
+        return {}
+    return {
+        f"PodDisruptionBudget {name_of(one)}": _said(one) for one in cluster.shown(POD_DISRUPTION_BUDGETS, NAMESPACE)
+    }
+
+
+def _said(budget: Object) -> Object:
+    status = budget.get("status") or {}
+    condition = find_condition(status.get("conditions"), "DisruptionAllowed") or {}
+    return {
+        **{name: status.get(name) for name in COUNTS},
+        "allowed": (condition.get("status"), condition.get("reason")),
+    }
+
+
+TRIAL = Trial(
+    controller="disruption-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (CountsNoEvictedPod(cluster),),
+    raises=(CannotCountError,),
+)
