@@ -58,7 +58,7 @@ class CountsNoEvictedPod:
                 for command in submit.commands:
                     if isinstance(command, Update) and command.resource == POD_DISRUPTION_BUDGETS.id:
                         self._judge(process, system, command, fail)
-            case OutcomeReceived(_, _, sender, command, _) if command is not None and sender.startswith(SENDER):
+            case OutcomeReceived(command=command) if command is not None:
                 self._streaks.settled(command)
             case Admitted(process, name) if name == SENDER:
                 self._streaks.admitted(*observation)
