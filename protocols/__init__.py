@@ -7,8 +7,8 @@ models.py                    classes that objects are read as, and written from
 selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py
                              values inside of objects
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
-pods.py, nodes.py, services.py
-                             what is asked of pods, nodes and Services
+pods.py, nodes.py, services.py, budgets.py
+                             what is asked of pods, nodes, Services and PodDisruptionBudgets
 pod_resources.py, quality_of_service.py
                              what a pod as a whole requests, and what class that makes it
 quota/                       what objects use of what a ResourceQuota limits

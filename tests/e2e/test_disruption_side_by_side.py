@@ -28,7 +28,7 @@ COUNTED = {
     "over": (1, 1, 0, 1),
     "thing": (0, 1, 3, 4),
 }
-NOT_COUNTED = ("strange", "orphan", "unserved")
+NOT_COUNTED = ("strange", "unserved")
 
 
 def scene(kubectl: Kubectl) -> Snapshot:
@@ -42,7 +42,6 @@ def scene(kubectl: Kubectl) -> Snapshot:
     owners = {
         "strange": kubectl.get("configmaps", "owner") | {"apiVersion": "v1", "kind": "ConfigMap"},
         "thing": kubectl.get(f"{group}/v1/things", "thing"),
-        "orphan": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "gone", "uid": "gone"}},
         "unserved": {"apiVersion": "x.example.com/v1", "kind": "None", "metadata": {"name": "x", "uid": "x"}},
     }
     kubectl.apply(
@@ -51,7 +50,7 @@ def scene(kubectl: Kubectl) -> Snapshot:
         *(pod(app) for app in ("alone", "several")),
     )
     kubectl.until_pods(3, "app=web")
-    kubectl.until_pods(9)
+    kubectl.until_pods(8)
     kubectl.apply(
         budget("web", minAvailable="60%"),
         budget("alone", minAvailable="28%"),

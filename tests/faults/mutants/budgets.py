@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -14,6 +15,7 @@ from actors.reconciliation import Step
 from actors.simulation.campaign.budget_setting import BUDGETS_TOO
 from protocols.objects import Key, Object
 from protocols.resources import POD_DISRUPTION_BUDGETS
+from runtime.simulation.plan import draw_stale_state
 from tests.faults.mutants.mutant import Mutant
 
 
@@ -50,6 +52,6 @@ BUDGETS = (
         name="evicted pods are not remembered",
         source="kubernetes/kubernetes#36196",
         mutation=evicted_pods_are_not_remembered,
-        setting=BUDGETS_TOO,
+        setting=replace(BUDGETS_TOO, draw=draw_stale_state),
     ),
 )
