@@ -17,7 +17,7 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.campaign.checking import check
 from actors.simulation.campaign.command import main
 from actors.simulation.campaign.explaining import explained, must_hold, report, small
-from actors.simulation.campaign.named import setting_named
+from actors.simulation.campaign.named import SETTINGS, setting_named
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run
 from actors.simulation.campaign.setting import Setting
@@ -101,7 +101,7 @@ def test_a_setting_of_another_package_is_named_by_its_module(monkeypatch: pytest
         ("kcm_strangers:OTHER", "has no attribute 'OTHER'"),
         ("kcm_strangers:NUMBER", "is no Setting but 3"),
         ("no_such_module:SETTING", "No module named 'no_such_module'"),
-        ("weekloads", "is none of workloads, nodes, services, garbage, budgets, everything, nor module:ATTRIBUTE"),
+        ("weekloads", f"is none of {', '.join(SETTINGS)}, nor module:ATTRIBUTE"),
     ):
         with pytest.raises(ValueError, match=error):
             setting_named(name)
@@ -185,7 +185,7 @@ def test_arguments_that_make_no_sense_are_an_error(capsys: pytest.CaptureFixture
         (["--references", "0"], "--references is 1 or more"),
         (
             ["--setting", "weekloads"],
-            "'weekloads' is none of workloads, nodes, services, garbage, budgets, everything, nor module:ATTRIBUTE",
+            f"'weekloads' is none of {', '.join(SETTINGS)}, nor module:ATTRIBUTE",
         ),
         (["--jobs", "-1"], "--jobs is 0 or more"),
         (["--failing", "x", "--wishes", "1"], "--failing is for what seeds draw"),
