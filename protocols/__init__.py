@@ -14,5 +14,6 @@ pod_resources.py, quality_of_service.py
 quota/                       what objects use of what a ResourceQuota limits
 blanks.py                    instances of frozen dataclasses in less time
 late_methods.py              dataclasses in less time
-watch_lines.py, versions.py  a line of a watch's response, and an object's own resourceVersion
+watch_lines.py, list_bodies.py, versions.py
+                             a line of a watch's response, and an object's own resourceVersion
 """

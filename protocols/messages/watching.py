@@ -134,7 +134,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """Whole lines of a watch, each one JSON watch event. Transport → informer. stream: the informer's number for it."""
+    """Whole lines of a watch, each one JSON watch event, or a piece of a list's JSON. Transport → informer.
+
+    stream: the informer's number for it.
+    """
 
     stream: int
     lines: bytes
@@ -142,7 +145,7 @@ class Streamed:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnded:
-    """A watch is over. status: HTTP's where the server refused to start it, 200 after a clean end, 0 when it broke."""
+    """A watch or list is over. status: HTTP's where the server refused it, 200 after a clean end, 0 when it broke."""
 
     stream: int
     status: int

@@ -83,6 +83,24 @@ class Transport(Protocol):
 
 
 @runtime_checkable
+class ReadsAsItComes(Protocol):
+    """A Transport that hands on the body of a response as it comes, for one that is too large to be held."""
+
+    def read(
+        self,
+        request: Request,
+        *,
+        client: str,
+        on_bytes: Callable[[bytes], None],
+        on_end: Callable[[Response], None],
+    ) -> Stream:
+        """on_bytes: the body of a 200, in pieces of 64 KB or more, cut anywhere; only the last one may be smaller.
+
+        on_end: as of watch(). The request's timeout is for a refusal only.
+        """
+
+
+@runtime_checkable
 class Breakable(Protocol):
     """A Transport that may break for good: what is sent from then on is refused, and the process has to end."""
 

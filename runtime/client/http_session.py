@@ -18,7 +18,7 @@ from runtime.client.request_form import RequestForm
 from runtime.client.request_metrics import RequestMetrics
 from runtime.client.retries import is_read
 from runtime.client.tls import TlsFiles
-from runtime.client.watch_stream import LineSplitter
+from runtime.client.watch_stream import LineSplitter, PieceGatherer
 from runtime.scheduling.clock import Clock
 from runtime.scheduling.permits import Permit
 
@@ -78,13 +78,21 @@ class HttpSession:
         on_lines: Callable[[bytes], None],
         on_end: Callable[[Response], None],
         patience: float,
+        by_line: bool = True,
     ) -> Exchange:
         """Hand on a watch's lines until it ends, and then how it ended, as Stream's on_end has it.
 
-        patience: seconds for the body of a refusal. Raises as exchange() does.
+        patience: seconds for the body of a refusal. by_line: False for pieces of any body. Raises as exchange() does.
         """
         exchange = Exchange(
-            self, request, client=client, permit=request.permit, on_end=on_end, on_lines=on_lines, patience=patience
+            self,
+            request,
+            client=client,
+            permit=request.permit,
+            on_end=on_end,
+            on_lines=on_lines,
+            splitter=LineSplitter() if by_line else PieceGatherer(),
+            patience=patience,
         )
         exchange.begin()
         return exchange
@@ -132,11 +140,12 @@ class Exchange:
         permit: Permit,
         on_end: Callable[[Response], None],
         on_lines: Callable[[bytes], None] | None = None,
+        splitter: LineSplitter | PieceGatherer | None = None,
         patience: float = math.inf,
     ) -> None:
         self._session, self._request, self._client, self._permit = session, request, client, permit
         self._on_end, self._on_lines, self._patience = on_end, on_lines, patience
-        self._splitter = LineSplitter() if on_lines is not None else None
+        self._splitter = splitter  # where there is on_lines
         self._may_repeat, self._may_renew = is_read(request.method), True
         self._attempt: Attempt | None = None
         self._over = False
@@ -202,6 +211,12 @@ class Exchange:
             self._may_renew = False
             session.spawn(self._replace(credential, attempt))
             return
+        if breakdown is None and attempt.status == 200 and isinstance(self._splitter, PieceGatherer):
+            try:
+                self._pass_on(self._splitter.rest())
+            except Exception as err:
+                self._fail(err)
+                return
         self._end(self._response(attempt))
 
     def _note_repetition(self) -> None:
@@ -242,9 +257,11 @@ class Exchange:
                 self._fail(err)
 
     def _take_chunk(self, chunk: bytes) -> None:
-        assert self._on_lines is not None
         assert self._splitter is not None
-        lines = self._splitter.feed(chunk)
+        self._pass_on(self._splitter.feed(chunk))
+
+    def _pass_on(self, lines: bytes) -> None:
+        assert self._on_lines is not None
         if lines:
             self._on_lines(lines)
 

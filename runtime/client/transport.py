@@ -31,8 +31,9 @@ GRACE = 5.0  # seconds by which a response may be later than its timeout before 
 
 
 class HttpTransport:
-    """Implements Transport (client/api.py). Every request gets exactly one response, within its timeout; nothing of it
-    goes out after its timeout or its permit is over, though the loop be held up or the machine suspended.
+    """Implements Transport and ReadsAsItComes (client/api.py). Every request gets exactly one response, within its
+    timeout; nothing of it goes out after its timeout or its permit is over, though the loop be held up or the machine
+    suspended.
 
     At most `connections` requests are under way, give or take one a client (FairQueue); watches come on top. A 429 or
     503 that says when to come back is tried again, within the request's timeout (retries.py), and holds no connection
@@ -118,6 +119,21 @@ class HttpTransport:
         """Lasts until the server, the connection or cancel() ends it: the request's timeout is for its beginning only,
         and only where the server refuses. A callback that raises ends it too."""
         stream = WatchStream(request, client=client, on_lines=on_lines, on_end=on_end, stop=self._stop_watch)
+        self._thread.post(partial(self._begin_watch, stream))
+        return stream
+
+    def read(
+        self,
+        request: Request,
+        *,
+        client: str,
+        on_bytes: Callable[[bytes], None],
+        on_end: Callable[[Response], None],
+    ) -> WatchStream:
+        """As ReadsAsItComes has it. A callback that raises ends it."""
+        stream = WatchStream(
+            request, client=client, on_lines=on_bytes, on_end=on_end, stop=self._stop_watch, by_line=False
+        )
         self._thread.post(partial(self._begin_watch, stream))
         return stream
 
@@ -278,6 +294,7 @@ class HttpTransport:
                 on_lines=stream.deliver,
                 on_end=partial(self._end_watch, stream),
                 patience=self._timeout,
+                by_line=stream.by_line,
             )
         except Exception as err:
             self._log.exception("watch failed", client=stream.client, path=stream.request.path)

@@ -1,4 +1,4 @@
-"""One watch: lines out of chunks, and a handle that ends it from any thread."""
+"""One watch, or one body that is read as it comes: what of it is handed on at a time, and a handle that ends it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,35 @@ class LineSplitter:
         return sum(map(len, self._rest))
 
 
+PIECE = 1 << 16  # bytes
+
+
+class PieceGatherer:
+    """Puts chunks together to pieces of PIECE bytes or more; their receiver is on another thread, and to be woken."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> bytes:
+        """b"" while there is no whole piece."""
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        return self.rest() if self._size >= PIECE else b""
+
+    def rest(self) -> bytes:
+        """What is not handed on."""
+        piece = b"".join(self._chunks)
+        self._chunks.clear()
+        self._size = 0
+        return piece
+
+    @property
+    def unfinished(self) -> int:
+        """There are no lines that could be cut off."""
+        return 0
+
+
 class WatchStream:
     """The Stream that a caller of watch() holds. Exactly one of cancel() and end() takes effect, the first."""
 
@@ -47,8 +76,9 @@ class WatchStream:
         on_lines: Callable[[bytes], None],
         on_end: Callable[[Response], None],
         stop: Callable[[WatchStream], None],
+        by_line: bool = True,
     ) -> None:
-        self.request, self.client = request, client
+        self.request, self.client, self.by_line = request, client, by_line
         self._on_lines, self._on_end, self._stop = on_lines, on_end, stop
         # Held while on_end runs, so that a cancel() meanwhile returns only after it; the callback itself may cancel().
         self._lock = threading.RLock()

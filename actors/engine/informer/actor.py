@@ -2,11 +2,12 @@
 
 Takes Subscribe, Unsubscribe; from its transport Listed, Streamed, StreamEnded; Wake. Sends WatchEvents and Synced.
 
-It lists, by a streaming list where the server has them (KEP-3157), else in pages, and watches from the list's
-resourceVersion, never from an item's. It is never silently deaf: a watch without a sign of life for longer than the
-limit is cut and renewed with a warning, and the table shows how old it is. After 410 Gone it lists again and sends only
-the differences. A change is sent to the subscribers that it concerns; changes are collected while the mailbox is not
-empty. Behaviour as client-go's tools/cache reflector, kubernetes v1.36.
+It lists, as a stream where transport and server can do that, else in pages, and watches from the list's
+resourceVersion, never from an item's. The stream is a list's JSON, or the beginning of a watch (KEP-3157): what comes
+shows which. It is never silently deaf: a watch without a sign of life for longer than the limit is cut and renewed with
+a warning, and the table shows how old it is. After 410 Gone it lists again and sends only the differences. A change is
+sent to the subscribers that it concerns; changes are collected while the mailbox is not empty. Behaviour as client-go's
+tools/cache reflector, kubernetes v1.36.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from actors.engine.informer.contents import Contents
 from actors.engine.informer.delivery import Delivery
 from actors.engine.informer.list_watch import InformerLimits, ListWatch
+from protocols.list_bodies import ListReader, is_list
 from protocols.messages.lifecycle import Wake
 from protocols.messages.watching import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
 from protocols.objects import Key, Object, decode_object
@@ -46,7 +48,7 @@ class State(Enum):
 
     WAITING = "waiting"  # for its backoff to pass
     LISTING = "listing"  # pages
-    STREAMING_LIST = "streaming list"  # a watch that begins with all there is
+    STREAMING_LIST = "streaming list"  # as it is written, or as the beginning of a watch
     WATCHING = "watching"
 
 
@@ -83,6 +85,7 @@ class Informer(Actor):
         self._contents: Contents
         self._delivery: Delivery
         self._state = State.WAITING
+        self._list_reader: ListReader | None = None  # while what comes is a list's JSON
         self._consistent = False  # list from the store itself, not from a cache: after 410
         self._streaming_lists = limits.streaming_lists  # until the server turns one down, or completes none
         self._incomplete = 0
@@ -112,7 +115,7 @@ class Informer(Actor):
             case Streamed(stream=stream, lines=lines):
                 if self._server.is_current(stream):
                     self._writer.touch(self.clock.monotonic())
-                    self._take_lines(lines)
+                    self._take_streamed(lines)
             case Listed(stream=stream):
                 if self._server.is_current(stream):
                     self._take_page(message)
@@ -140,11 +143,9 @@ class Informer(Actor):
     def _list(self) -> None:
         """Begin again from nothing: by a streaming list if the server has them."""
         self._contents.begin_list()
+        self._list_reader = None
         if self._streaming_lists:
-            query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-            if not self._consistent and self._table.synced:
-                query["resourceVersion"] = str(self._table.version)
-            self._server.open(query)
+            self._server.stream_list(None if self._consistent or not self._table.synced else self._table.version)
             self._wait_for_answer(State.STREAMING_LIST)
         else:
             # At first whatever the server has at hand.
@@ -203,6 +204,32 @@ class Informer(Actor):
         self._consistent = False
         self._failures = self._incomplete = 0
 
+    def _take_streamed(self, lines: bytes) -> None:
+        if self._state is State.STREAMING_LIST and not self._server.events:
+            if self._list_reader is None and is_list(lines):
+                self._list_reader = ListReader()
+            if self._list_reader is not None:
+                for obj in self._list_reader.feed(lines):
+                    self._contents.gather(obj)
+                return
+        self._take_lines(lines)
+
+    def _end_streamed_list(self, reader: ListReader) -> None:
+        """All of its JSON is there."""
+        try:
+            page = reader.end()
+            version = parse_version(page.resource_version)
+            if version is None or page.next:
+                raise MalformedError(f"a list without a resourceVersion or an end: {page.resource_version!r:.80}")
+        except MalformedError as err:
+            self._count_incomplete()
+            self._back_off(str(err))
+            return
+        for obj in page.items:
+            self._contents.gather(obj)
+        self._end_list(version)
+        self._watch()
+
     def _take_lines(self, lines: bytes) -> None:
         for raw in lines.split(b"\n"):
             if not raw:
@@ -248,8 +275,11 @@ class Informer(Actor):
             self._back_off(f"watch error {code}: {status.get('message') or reason}")
 
     def _take_end(self, end: StreamEnded) -> None:
+        reader, self._list_reader = self._list_reader, None
         if end.status == 410:
             self._gone(end.error or "watch answered 410")
+        elif end.status == 200 and reader is not None and not end.error:
+            self._end_streamed_list(reader)
         elif end.status == 200:
             now = self.clock.monotonic()
             short = now - self._server.began < SHORT_WATCH and self._server.events == 0
@@ -267,9 +297,11 @@ class Informer(Actor):
             self._streaming_lists = False
             self._list()
         else:
+            if reader is not None:
+                self._count_incomplete()
             if b"Too large resource version" in end.body:  # a server that was set back, or lags behind another
                 self._consistent = True
-            self._back_off(_refusal("watch", end), end.retry_after)
+            self._back_off(_refusal("watch" if reader is None else "list", end), end.retry_after)
 
     def _gone(self, why: str) -> None:
         self._consistent = True

@@ -27,9 +27,11 @@ from tests.support.scripted import Probe, ScriptedTransport
 class InformerRig:
     """One informer of pods, its table, the server's end, and a subscriber."""
 
-    def __init__(self, log: FilteringBoundLogger, limits: InformerLimits) -> None:
+    def __init__(
+        self, log: FilteringBoundLogger, limits: InformerLimits, transport: ScriptedTransport | None = None
+    ) -> None:
         self.world = World(log=log)
-        self.transport = ScriptedTransport()
+        self.transport = transport or ScriptedTransport()
         self.table = Table(PODS)
         self.system = self.world.system()
         self._received: list[Any] = []

@@ -1,0 +1,78 @@
+"""A list's JSON, read as it comes: items are there while the server still writes the rest."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+
+from protocols.watch_lines import ListPage, parse_list_page
+
+BEGINS_LIST = re.compile(rb'\s*\{\s*"(?:kind|apiVersion|metadata|items)"').match  # an event has "type" and "object"
+ITEMS = b'"items":['
+FIRST_KEY = re.compile(rb'\{"[A-Za-z]+":').match
+TRIES = 8  # places to cut that are tried, before more is waited for
+
+
+def is_list(body: bytes) -> bool:
+    """Whether this begins a list, and no watch event."""
+    return BEGINS_LIST(body) is not None
+
+
+class ListReader:
+    """Takes the body piece by piece, however it is cut.
+
+    Items begin alike, so a text is cut where one ends and the next begins. The same may stand within an item (two
+    volumeClaimTemplates); then what comes before it is no whole value, and an earlier place is tried. A body that is
+    written otherwise is read at its end.
+    """
+
+    def __init__(self) -> None:
+        self._head = b""  # up to the first item, once there is one
+        self._between = b""  # what ends an item and begins the next
+        self._rest: list[bytes] = []  # what is in no item that was handed out
+        self._size = 0  # of it, in bytes
+        self._wait_for = 0  # bytes, before a cut is tried again
+
+    def feed(self, piece: bytes) -> list[Any]:
+        """Items that are whole with this piece."""
+        self._rest.append(piece)
+        self._size += len(piece)
+        if self._size < self._wait_for:
+            return []
+        text = b"".join(self._rest)
+        if not self._head:
+            text = self._find_first(text)
+        items, text = self._cut(text)
+        self._rest, self._size = [text], len(text)
+        return items
+
+    def end(self) -> ListPage:
+        """The body is over: the items that are left, and what the list says of itself. Raises MalformedError."""
+        return parse_list_page(self._head + b"".join(self._rest))
+
+    def _find_first(self, text: bytes) -> bytes:
+        start = text.find(ITEMS) + len(ITEMS)
+        if start < len(ITEMS):
+            return text
+        first = FIRST_KEY(text, start)
+        if first is None:
+            return text
+        self._head, self._between = text[:start], b"}," + first[0]
+        return text[start:]
+
+    def _cut(self, text: bytes) -> tuple[list[Any], bytes]:
+        end = len(text)
+        for _ in range(TRIES if self._head else 0):
+            end = text.rfind(self._between, 0, end)
+            if end < 0:
+                break
+            try:
+                items: list[Any] = orjson.loads(b"[%b]" % text[: end + 1])
+            except orjson.JSONDecodeError:
+                continue
+            self._wait_for = 0
+            return items, text[end + 2 :]
+        self._wait_for = 2 * len(text)
+        return [], text
