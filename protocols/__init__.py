@@ -11,6 +11,7 @@ pods.py, nodes.py, services.py, budgets.py
                              what is asked of pods, nodes, Services and PodDisruptionBudgets
 pod_resources.py, quality_of_service.py
                              what a pod as a whole requests, and what class that makes it
+discovery/                   what discovery documents say, and how they are asked for
 quota/                       what objects use of what a ResourceQuota limits
 blanks.py                    instances of frozen dataclasses in less time
 late_methods.py              dataclasses in less time

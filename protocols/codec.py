@@ -38,6 +38,7 @@ TAGS: tuple[tuple[int, type], ...] = (
     (6, commands.Get),
     (7, commands.List),
     (8, commands.Submit),
+    (9, commands.Fetch),
     (20, outcomes.Done),
     (21, outcomes.NotFound),
     (22, outcomes.AlreadyExists),

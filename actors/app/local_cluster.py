@@ -49,6 +49,7 @@ class LocalCluster:
         port: int = 0,
         quiet: bool = True,
         collect_garbage: bool = True,
+        empty_namespaces: bool = True,
         log: FilteringBoundLogger | None = None,
     ) -> Self:
         """A cluster in this directory, which is made if it is not there; what it held before, it holds again.
@@ -57,7 +58,8 @@ class LocalCluster:
         come; zones: over how many zones they are dealt. port: 0 is that of the last time if it is free, else any.
         quiet: the processes log to standard error only what goes wrong. log: as ControllerSystem has it.
         collect_garbage: the API server deletes what has lost its owners itself; False where a garbage collector runs,
-        as among BUILT_IN, and for a cluster where nobody does.
+        as among BUILT_IN, and for a cluster where nobody does. empty_namespaces: likewise, it empties a namespace that
+        is deleted; False where a namespace controller runs.
 
         The processes end with this one, however it ends; nodes that end by themselves are started again.
         Raises LaunchError, as for a directory that another process uses, or that others own or can write.
@@ -66,7 +68,13 @@ class LocalCluster:
             raise ValueError(f"nodes is 0 or more, zones 1 or more, port 0 to {MOST_PORT}: {nodes}, {zones}, {port}")
         place = Path(directory).expanduser().resolve()
         one = start_local_cluster(
-            place, port=port, nodes=nodes, zones=zones, quiet=quiet, collect_garbage=collect_garbage
+            place,
+            port=port,
+            nodes=nodes,
+            zones=zones,
+            quiet=quiet,
+            collect_garbage=collect_garbage,
+            empty_namespaces=empty_namespaces,
         )
         if one.nodes is None:
             return cls(one.server, None)
@@ -143,11 +151,12 @@ def start_local_cluster(
     quiet: bool = False,
     patience: float = 0.0,
     collect_garbage: bool = True,
+    empty_namespaces: bool = True,
 ) -> LocalCluster:
     """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
 
     log_format: "text" or "json"; quiet: no information. patience: seconds for another server to leave the directory.
-    collect_garbage: see LocalCluster.start.
+    collect_garbage, empty_namespaces: see LocalCluster.start.
     """
     server = launch(
         directory,
@@ -156,6 +165,7 @@ def start_local_cluster(
         quiet=quiet,
         patience=patience,
         collect_garbage=collect_garbage,
+        empty_namespaces=empty_namespaces,
     )
     fleet = None
     if nodes > 0:

@@ -282,7 +282,9 @@ class ControllerSystem:
         checks["calls"] = calls_check(self._calls, clock=self.clock)
         if self._assembly.listeners:
             checks["sources"] = sources_check(self._assembly.listeners)
-        discovering = [spec.name for spec in self.controllers if spec.discovers is not None]
+        discovering = [
+            spec.name for spec in self.controllers if spec.discovers is not None and not spec.discovers.only_shared
+        ]
         if discovering:
             checks["discovery"] = discovery_check(
                 vitals=self.vitals,

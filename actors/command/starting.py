@@ -14,7 +14,7 @@ from actors.app.local_cluster import LocalCluster, start_local_cluster
 from actors.app.system import ControllerSystem
 from actors.command.greeting import LiveLine
 from actors.controllers.built_in import BUILT_IN
-from actors.controllers.objects import garbage_collector
+from actors.controllers.objects import garbage_collector, namespace
 from actors.engine.elector import Election
 from actors.options import Options
 from actors.reconciliation.specs import ControllerSpec, runs
@@ -111,6 +111,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         quiet=launch.quiet,
         patience=ORPHANED,
         collect_garbage=not runs(garbage_collector.SPEC.name, BUILT_IN, options),
+        empty_namespaces=not runs(namespace.SPEC.name, BUILT_IN, options),
     )
     closing.callback(local.stop)
     return local

@@ -24,7 +24,7 @@ from actors.controllers.identity import (
 )
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.controllers.objects import garbage_collector
+from actors.controllers.objects import garbage_collector, namespace
 from actors.controllers.workloads import deployment, disruption, replicaset, replicationcontroller
 from actors.reconciliation.specs import ControllerSpec
 
@@ -35,6 +35,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     endpointslice_mirroring.SPEC,
     replicationcontroller.SPEC,
     pod_garbage_collector.SPEC,
+    namespace.SPEC,
     service_accounts.SPEC,
     garbage_collector.SPEC,
     deployment.SPEC,

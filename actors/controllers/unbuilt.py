@@ -236,22 +236,6 @@ class JobOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceOptions(ControllerOptions):
-    configz_block = "NamespaceController"
-
-    concurrent_syncs: int = flag(
-        10, "Namespaces synced at once.", name="concurrent-namespace-syncs", config="ConcurrentNamespaceSyncs"
-    )
-    sync_period: float = flag(
-        300.0,
-        "Every namespace is looked at again after this.",
-        name="namespace-sync-period",
-        kind=DURATION,
-        config="NamespaceSyncPeriod",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentVolumeBinderOptions(ControllerOptions):
     configz_block = "PersistentVolumeBinderController"
 
@@ -417,7 +401,6 @@ def _resource_claim_workers(options: Options) -> Iterator[str]:
 # In upstream's start order.
 UNBUILT: tuple[UnbuiltController, ...] = (
     UnbuiltController(name="resourcequota-controller", aliases=("resourcequota",), options=ResourceQuotaOptions),
-    UnbuiltController(name="namespace-controller", aliases=("namespace",), options=NamespaceOptions),
     UnbuiltController(
         name="daemonset-controller",
         aliases=("daemonset",),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from protocols.messages.commands import Create, Delete, Get, List, Patch, PatchType, Update
+from protocols.messages.commands import Create, Delete, DeleteCollection, Get, List, Patch, PatchType, Update
 from protocols.messages.recording import RECORD_TYPES, Record, RecordType
 from protocols.models import as_object
 from protocols.objects import (
@@ -156,8 +156,22 @@ def get_live(resource: Resource, key: Key) -> Get:
     return Get(resource.id, check_key(resource, key))
 
 
-def list_live(resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = "") -> List:
-    return List(resource.id, namespace, label_selector, field_selector)
+def list_live(
+    resource: Resource,
+    namespace: str = "",
+    *,
+    label_selector: str = "",
+    field_selector: str = "",
+    metadata_only: bool = False,
+    limit: int = 0,
+) -> List:
+    """metadata_only: of each object its metadata. limit: so many at most; 0 is all."""
+    return List(resource.id, namespace, label_selector, field_selector, metadata_only, limit)
+
+
+def delete_all(resource: Resource, namespace: str, *, propagation: str | None = None) -> DeleteCollection:
+    """All objects of this namespace. It rests on no table."""
+    return DeleteCollection(resource.id, namespace, propagation=propagation, depends_on=())
 
 
 def record(

@@ -20,7 +20,8 @@ class Discovered(Generic[K_co]):
 
     to, interest: as in Watch, but `to` is first given the resource; of several interests a change meets one.
     queue: the name of the queue that the keys go to; "": the first. metadata_only: tables hold metadata alone, unless a
-    controller needs whole objects.
+    controller needs whole objects. only_shared: of the selected resources there are those of which another controller
+    has a discovered table; none is made for this one alone.
 
     A resource that the spec names otherwise, as one that it watches or reads, is not among these.
 
@@ -35,6 +36,7 @@ class Discovered(Generic[K_co]):
     interest: Interest | tuple[Interest, ...] = EVERYTHING
     queue: str = ""
     metadata_only: bool = True
+    only_shared: bool = False
 
     def watches(self, resource: Resource) -> tuple[Watch[K_co], ...]:
         """One for each interest."""
@@ -46,7 +48,7 @@ def wanted_tables(
     served: Iterable[ServedResource], discovers: Iterable[Discovered[Any]]
 ) -> Mapping[str, tuple[ServedResource, bool]]:
     """By Resource.id: the resources that at least one selects, and whether metadata is enough for all who do."""
-    wanted = tuple(discovers)
+    wanted = tuple(one for one in discovers if not one.only_shared)
     tables: dict[str, tuple[ServedResource, bool]] = {}
     for one in served:
         selecting = [each for each in wanted if each.select(one)]

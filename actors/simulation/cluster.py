@@ -19,7 +19,7 @@ import orjson
 
 from actors.app.system import ControllerSystem
 from actors.controllers.built_in import BUILT_IN
-from actors.controllers.objects import garbage_collector
+from actors.controllers.objects import garbage_collector, namespace
 from actors.engine.elector import Election
 from actors.hollow.nodes import LEASE_INTERVAL
 from actors.hollow.specs import hollow_specs
@@ -58,7 +58,8 @@ class SimulatedCluster:
     log: as ControllerSystem has it. faults: what goes wrong, see runtime/faults/vocabulary.py. traced: keep a trace of
     what happens. cloud: what managers with --cloud-provider find. Calls of what is outside take
     `self.calls.latency` virtual seconds. collect_garbage: until a manager has a garbage collector, the server stands in
-    for it. outside: where a setting puts what stands in for it; see Setting.
+    for it. empty_namespaces: likewise, until one has a namespace controller. outside: where a setting puts what stands
+    in for it; see Setting.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class SimulatedCluster:
         traced: bool = False,
         cloud: CloudProvider | None = None,
         collect_garbage: bool = True,
+        empty_namespaces: bool = True,
     ) -> None:
         log = log if log is not None else standard_log("kcm")
         self.world = World(log=log, seed=seed)
@@ -79,6 +81,7 @@ class SimulatedCluster:
         self.trace = Trace() if traced else None
         self._ids = random.Random(seed)
         self._collect_garbage = collect_garbage
+        self._empty_namespaces = empty_namespaces
         self.network = SimulatedNetwork(
             self._new_server(), clock=self.clock, random=random.Random(seed), latency=latency
         )
@@ -126,7 +129,8 @@ class SimulatedCluster:
     ) -> ControllerSystem:
         """Start a manager; a second one of the same cluster needs an election, as in life.
 
-        One that has the garbage collector is left what there is to collect, from now on.
+        One that has the garbage collector is left what there is to collect, from now on; one that has the namespace
+        controller is left the namespaces that are deleted.
         Its process is called "manager", the next one "manager-2". keep: when it ends by itself, as after a lost lease
         or by its watchdog, it is started again, as a kubelet would; `processes` then has the new one.
         """
@@ -134,6 +138,9 @@ class SimulatedCluster:
         if self._collect_garbage and runs(garbage_collector.SPEC.name, specs, options or Options()):
             self._collect_garbage = False
             self.server.leave_garbage()
+        if self._empty_namespaces and runs(namespace.SPEC.name, specs, options or Options()):
+            self._empty_namespaces = False
+            self.server.leave_namespaces()
         return self._processes.start("manager", specs, options=options, election=election, seed=self._seed, keep=keep)
 
     def hollow_nodes(self, *, nodes: int = 3, zones: int = 2, heartbeats: bool = True) -> ControllerSystem:
@@ -187,6 +194,7 @@ class SimulatedCluster:
             store=self.disk,
             clock=self.clock,
             collect_garbage=self._collect_garbage,
+            empty_namespaces=self._empty_namespaces,
             uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
         )

@@ -8,7 +8,7 @@ object or the patch. None means "not given"; a grace period of 0 means now.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from protocols.late_methods import dataclass
 from protocols.messages.awaiting import Awaited
@@ -107,16 +107,44 @@ class Get(Awaited["Outcome"]):
 
 @dataclass(frozen=True, slots=True)
 class List(Awaited["Outcome"]):
-    """A live LIST of a namespace ("" = all). Done.body is the list object."""
+    """A live LIST of a namespace ("" = all). Done.body is the list object.
+
+    metadata_only: of each object its metadata, where the server can do that. limit: so many objects at most; 0 is all.
+    """
 
     resource: str
     namespace: str = ""
     label_selector: str = ""
     field_selector: str = ""
+    metadata_only: bool = False
+    limit: int = 0
 
 
-Command = Create | Update | Patch | Delete | DeleteCollection | Get | List | Call | CloudCall
-COMMANDS: tuple[type[Command], ...] = (Create, Update, Patch, Delete, DeleteCollection, Get, List, Call, *CLOUD_CALLS)
+@dataclass(frozen=True, slots=True)
+class Fetch(Awaited["Outcome"]):
+    """A live GET of a document that is no object: of discovery. Done.body is the document.
+
+    path: as in a URL. accept: the media types that its reader knows.
+    """
+
+    resource: ClassVar[str] = ""
+    path: str
+    accept: str = "application/json"
+
+
+Command = Create | Update | Patch | Delete | DeleteCollection | Get | List | Fetch | Call | CloudCall
+COMMANDS: tuple[type[Command], ...] = (
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Fetch,
+    Call,
+    *CLOUD_CALLS,
+)
 
 
 def in_words(command: Command) -> str:
@@ -125,6 +153,8 @@ def in_words(command: Command) -> str:
         return f"cloud call {type(command).__name__}"
     if isinstance(command, Call):
         return f"call {command.function} {command.key}".rstrip()
+    if isinstance(command, Fetch):
+        return f"get {command.path}"
     verb = "delete all" if isinstance(command, DeleteCollection) else type(command).__name__.lower()
     about = [verb, name_of_resource(command.resource), _object_of(command), getattr(command, "subresource", "")]
     return " ".join(part for part in about if part)

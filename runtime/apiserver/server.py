@@ -110,6 +110,10 @@ class ApiServer:
         """A garbage collector runs from now on: the stand-in steps back."""
         self._reactions = [one for one in self._reactions if not isinstance(one, GarbageCollector)]
 
+    def leave_namespaces(self) -> None:
+        """A namespace controller runs from now on: the stand-in steps back."""
+        self._reactions = [one for one in self._reactions if not isinstance(one, NamespaceCleanup)]
+
     def reached_at(self, host: str, port: int) -> None:
         """Publish this address as Service default/kubernetes, from now on. host: an IPv4 address."""
         self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)

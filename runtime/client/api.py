@@ -14,6 +14,8 @@ from protocols.late_methods import dataclass
 from runtime.scheduling.permits import ALWAYS, Permit
 
 JSON = "application/json"
+METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
+METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

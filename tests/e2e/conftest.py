@@ -70,7 +70,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 @pytest.fixture(scope="module")
 def on_real(real: RealServer) -> Iterator[Site]:
     """The real kube-apiserver, managed by us through --kubeconfig."""
-    controllers = ",".join((*CONTROLLERS, *OF_SERVICES, "garbage-collector-controller", "disruption-controller"))
+    more = ("garbage-collector-controller", "disruption-controller", "namespace-controller")
+    controllers = ",".join((*CONTROLLERS, *OF_SERVICES, *more))
     flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}")
     with managing(real.directory / "kcm.log", *flags) as manager:
         yield Site(real.kubeconfig, manager)

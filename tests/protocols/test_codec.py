@@ -38,6 +38,7 @@ EXPECTED_TAGS = {
     6: "Get",
     7: "List",
     8: "Submit",
+    9: "Fetch",
     20: "Done",
     21: "NotFound",
     22: "AlreadyExists",
@@ -274,7 +275,7 @@ def test_too_many_and_too_few_fields_are_refused(message_type: type) -> None:
 
 @pytest.mark.parametrize(
     "wire",
-    [0, 9, 59, 999, 2**40, -1, "Create", None, 1.0, b"\x01", [1], {}],
+    [0, 10, 59, 999, 2**40, -1, "Create", None, 1.0, b"\x01", [1], {}],
 )
 def test_an_unknown_tag_is_refused(wire: object) -> None:
     with pytest.raises(DecodeError, match="unknown message tag"):

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.engine.discovery.documents import ACCEPT
-from actors.engine.discovery.survey import ROOTS, Knowledge, Survey
 from actors.engine.vitals import DiscoveryVitals, StalledDiscovery
+from protocols.discovery.documents import ACCEPT
+from protocols.discovery.survey import ROOTS, Knowledge, Survey
 from protocols.messages.discovery import Discover, DiscoveryAnswer, ResourcesDiscovered
 from protocols.messages.lifecycle import Restarted, Wake
 from runtime.client.api import Request, Response, Transport

@@ -11,6 +11,7 @@ from protocols.messages.commands import (
     Create,
     Delete,
     DeleteCollection,
+    Fetch,
     Get,
     List,
     Patch,
@@ -33,7 +34,7 @@ from protocols.messages.outcomes import (
 )
 from protocols.objects import Key, split_key
 from protocols.resources import resource_path
-from runtime.client.api import Request, Response
+from runtime.client.api import JSON, METADATA_LIST, Request, Response
 from runtime.scheduling.permits import ALWAYS, Permit
 
 
@@ -76,9 +77,14 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
             )
         case Get(resource, key, subresource):
             return Request(method="GET", path=_object_path(resource, key, subresource), permit=permit)
-        case List(resource, namespace, labels, fields):
-            path = resource_path(resource, namespace)
-            return Request(method="GET", path=path, query=_selectors(labels, fields), permit=permit)
+        case List(resource, namespace, labels, fields, metadata_only, limit):
+            path, query = resource_path(resource, namespace), _selectors(labels, fields)
+            if limit:
+                query["limit"] = str(limit)
+            accept = METADATA_LIST if metadata_only else JSON
+            return Request(method="GET", path=path, query=query, accept=accept, permit=permit)
+        case Fetch(path, accept):
+            return Request(method="GET", path=path, accept=accept, permit=permit)
         case _:
             raise TypeError(f"no request carries {command!r} out")
 

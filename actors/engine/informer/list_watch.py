@@ -9,14 +9,12 @@ from functools import partial
 from protocols.late_methods import dataclass
 from protocols.messages.watching import Listed, Streamed, StreamEnded
 from protocols.resources import Resource, resource_path
-from runtime.client.api import JSON, ReadsAsItComes, Request, Response, Stream, Transport
+from runtime.client.api import JSON, METADATA, METADATA_LIST, ReadsAsItComes, Request, Response, Stream, Transport
 from runtime.scheduling.clock import Clock
 from runtime.tables.selection import Selection
 
 CLIENT = "shared-informers"
 PAGE = 500
-METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

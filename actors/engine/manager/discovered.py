@@ -22,6 +22,7 @@ class DiscoveredInformers:
         self._discovery: DiscoveryPlan = plan.discovery
         self._served: tuple[ServedResource, ...] | None = None  # None: not known yet
         self._everything: tuple[ServedResource, ...] = ()
+        self._shared: frozenset[str] = frozenset()  # Resource.ids of what some controller wants a table of
         self._sent: dict[str, TablesChanged] = {}  # by controller
 
     def take_over(self, now: float) -> None:
@@ -33,7 +34,7 @@ class DiscoveredInformers:
 
     def controllers_changed(self, now: float) -> None:
         """One was enabled or disabled. Discovery runs while a controller needs it."""
-        if not self._discovering():
+        if all(discovers.only_shared for discovers in self._discovering().values()):
             if self._discovery.actor.name in self._children:
                 self._children.forget(self._discovery.actor.name)
             self._served = ()
@@ -69,6 +70,7 @@ class DiscoveredInformers:
         if self._served is None:
             return
         wanted = wanted_tables(self._served, self._discovering().values())
+        self._shared = frozenset(wanted)
         static = self._plan.informers
         for resource_id, informer in list(self._discovery.informers.items()):
             if wanted.get(resource_id) != (informer.served, informer.metadata_only):
@@ -91,6 +93,8 @@ class DiscoveredInformers:
             return
         own = self._plan.controllers[controller].resources
         selected = tuple(one for one in self._served if discovers.select(one) and one.resource.id not in own)
+        if discovers.only_shared:
+            selected = tuple(one for one in selected if one.resource.id in self._shared)
         partial = {resource_id for resource_id, one in self._discovery.informers.items() if one.metadata_only}
         in_part = tuple(one.resource.id for one in selected if one.resource.id in partial)
         message = TablesChanged(selected, in_part, self._everything)

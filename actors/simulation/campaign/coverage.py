@@ -22,6 +22,7 @@ from protocols.messages.commands import (
     Create,
     Delete,
     DeleteCollection,
+    Fetch,
     Get,
     List,
     Patch,
@@ -46,6 +47,7 @@ VERBS: dict[type[Any], str] = {
     DeleteCollection: "delete all",
     Get: "get",
     List: "list",
+    Fetch: "get",
 }
 METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "WATCH": "watch"}
 AT_MESSAGES = frozenset(
@@ -184,6 +186,8 @@ def step_of(command: Command) -> str:
     verb = VERBS.get(type(command))
     if verb is None:
         return f"call {getattr(command, 'function', type(command).__name__)}"
+    if isinstance(command, Fetch):
+        return f"get {command.path}"
     plural, subresource = command.resource.rpartition("/")[2], getattr(command, "subresource", "")
     return f"{verb} {plural}/{subresource}" if subresource else f"{verb} {plural}"
 

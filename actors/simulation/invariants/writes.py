@@ -24,7 +24,7 @@ from actors.simulation.invariants.observing import (
 )
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CloudCall
-from protocols.messages.commands import Get, List, in_words
+from protocols.messages.commands import Fetch, Get, List, in_words
 from protocols.objects import decode_object, make_key
 from runtime.client.api import Request
 
@@ -48,7 +48,7 @@ class NoWriteByTheReplaced:
                 self._asked = {one: who for one, who in self._asked.items() if one[0] != process}
             case Submitted(process, _, submit):
                 for command in submit.commands:
-                    if not isinstance(command, Get | List | Call | CloudCall):
+                    if not isinstance(command, Get | List | Fetch | Call | CloudCall):
                         request = request_for(command)
                         asked = (process, request.method, request.path, request.body)
                         self._asked[asked] = (submit.sender, submit.incarnation)

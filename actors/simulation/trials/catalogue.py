@@ -16,7 +16,7 @@ from actors.simulation.trials.identity import (
 )
 from actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.simulation.trials.objects import garbage_collector
+from actors.simulation.trials.objects import garbage_collector, namespace
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads import deployment, disruption, replicaset, replicationcontroller
 
@@ -45,6 +45,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             legacy_token_cleaner,
             trust_bundle_publisher,
             disruption,
+            namespace,
             nodes,
             kubelet,
             scheduler,

@@ -47,18 +47,21 @@ def launch(
     quiet: bool = False,
     patience: float = 0.0,
     collect_garbage: bool = True,
+    empty_namespaces: bool = True,
     ready_within: float = READY_WITHIN,
 ) -> EmbeddedServer:
     """Starts a server on a directory and waits until it serves. Raises LaunchError.
 
     port 0: the one of the last time if it is free, else any. log_format: "text" or "json"; quiet: no information.
-    patience: seconds for another server to leave the directory. collect_garbage: as ApiServer has it.
+    patience: seconds for another server to leave the directory. collect_garbage, empty_namespaces: as in ApiServer.
     """
     arguments = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}", f"--patience={patience}"]
     if quiet:
         arguments.append("--quiet")
     if not collect_garbage:
         arguments.append("--leave-garbage")
+    if not empty_namespaces:
+        arguments.append("--leave-namespaces")
     child = start_module(MODULE, ["--until-stdin-closes", *arguments], read=True)
     words = _first_line(child, ready_within)
     if "url" in words:

@@ -78,6 +78,7 @@ class Arguments:
     quiet: bool
     patience: float
     collect_garbage: bool
+    empty_namespaces: bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,6 +108,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
     parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input does")
     parser.add_argument("--patience", type=float, default=0.0, help="seconds for another to leave the directory")
     parser.add_argument("--leave-garbage", action="store_true", help="to a garbage collector that runs as a controller")
+    parser.add_argument("--leave-namespaces", action="store_true", help="to a namespace controller, likewise")
     parsed = parser.parse_args(argv)
     return Arguments(
         directory=parsed.dir,
@@ -116,6 +118,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
         quiet=parsed.quiet,
         patience=parsed.patience,
         collect_garbage=not parsed.leave_garbage,
+        empty_namespaces=not parsed.leave_namespaces,
     )
 
 
@@ -141,7 +144,12 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     lost: asyncio.Future[StoreLostError] = asyncio.get_running_loop().create_future()
     store = _open_store(directory / STORE, ending, lost)
     try:
-        api = ApiServer(store=store, clock=clock, collect_garbage=arguments.collect_garbage)
+        api = ApiServer(
+            store=store,
+            clock=clock,
+            collect_garbage=arguments.collect_garbage,
+            empty_namespaces=arguments.empty_namespaces,
+        )
         front = _front(api, token, clock=clock, log=log)
         connections = BoundedConnections(_bounds(raise_limit()), log=log)
         server, tls = front.server(connections), _tls(certificates)

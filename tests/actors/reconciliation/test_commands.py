@@ -20,10 +20,11 @@ from actors.reconciliation import (
     record,
     update,
 )
+from actors.reconciliation.commands import delete_all
 from actors.reconciliation.specs import ControllerSpec, Queue
 from actors.simulation import SimulatedCluster
 from protocols.messages.cloud import ListRoutes
-from protocols.messages.commands import Command, Create, Delete, DeleteCollection, List, Patch, PatchType
+from protocols.messages.commands import Command, Create, Delete, Fetch, List, Patch, PatchType
 from protocols.messages.outcomes import CommandFailed, Conflict, Forbidden, Unknown
 from protocols.objects import Key, Object, decode_object, name_of
 from protocols.resources import DEPLOYMENTS, NODES, PODS, Resource
@@ -224,7 +225,8 @@ def test_an_event_is_normal_or_a_warning() -> None:
         (get_live(PODS, "d/a"), "get pods d/a"),
         (List("v1/pods", "d"), "list pods in d"),
         (List("v1/pods"), "list pods"),
-        (DeleteCollection("v1/pods", "d"), "delete all pods in d"),
+        (delete_all(PODS, "d"), "delete all pods in d"),
+        (Fetch("/apis"), "get /apis"),
         (ListRoutes("kubernetes"), "cloud call ListRoutes"),
     ],
 )

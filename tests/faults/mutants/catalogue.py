@@ -5,10 +5,11 @@ from __future__ import annotations
 from tests.faults.mutants.budgets import BUDGETS
 from tests.faults.mutants.clients import CLIENTS
 from tests.faults.mutants.garbage import GARBAGE
+from tests.faults.mutants.namespaces import NAMESPACES
 from tests.faults.mutants.nodes import NODES
 from tests.faults.mutants.processes import PROCESSES
 from tests.faults.mutants.services import SERVICES
 from tests.faults.mutants.tenants import TENANTS
 from tests.faults.mutants.workloads import WORKLOADS
 
-MUTANTS = (*CLIENTS, *PROCESSES, *WORKLOADS, *NODES, *SERVICES, *TENANTS, *GARBAGE, *BUDGETS)
+MUTANTS = (*CLIENTS, *PROCESSES, *WORKLOADS, *NODES, *SERVICES, *TENANTS, *GARBAGE, *BUDGETS, *NAMESPACES)

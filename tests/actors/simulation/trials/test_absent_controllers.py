@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.controllers.built_in import BUILT_IN
-from actors.controllers.objects import garbage_collector
+from actors.controllers.objects import garbage_collector, namespace
 from actors.reconciliation.specs import ControllerSpec
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.catalogue import TRIALS
@@ -19,8 +19,12 @@ MOST = 12  # scenarios
 
 
 def unsettled_without(spec: ControllerSpec, number: int) -> list[str]:
-    stands_in = spec.name != garbage_collector.SPEC.name
-    cluster = SimulatedCluster(log=quiet_log(), cloud=FakeCloud(), collect_garbage=stands_in)
+    cluster = SimulatedCluster(
+        log=quiet_log(),
+        cloud=FakeCloud(),
+        collect_garbage=spec.name != garbage_collector.SPEC.name,
+        empty_namespaces=spec.name != namespace.SPEC.name,
+    )
     setting = setting_with(spec)
     scenario = setting.scenario(number)
     cluster.hollow_nodes(nodes=scenario.fleet.nodes, zones=scenario.fleet.zones)

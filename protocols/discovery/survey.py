@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from actors.engine.discovery.documents import (
+from protocols.discovery.documents import (
     Document,
     GroupVersion,
     UnreadableError,

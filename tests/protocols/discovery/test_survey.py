@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.engine.discovery.documents import GroupVersion, UnreadableError, read_group_version, read_root
-from actors.engine.discovery.survey import Knowledge, Survey
+from protocols.discovery.documents import GroupVersion, UnreadableError, read_group_version, read_root
+from protocols.discovery.survey import Knowledge, Survey
 from protocols.messages.discovery import ServedResource
 
 V1, APPS, APPS_BETA, BROKEN = (

@@ -1,0 +1,92 @@
+"""What the status of a namespace says of its deletion. Pure.
+
+Source: kubernetes v1.36 pkg/controller/namespace/deletion/status_condition_utils.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from protocols.conditions import set_condition
+from protocols.objects import Object
+
+
+@dataclass(slots=True)
+class Findings:
+    """What one pass over a namespace found.
+
+    discovery, parsing: why not all resources could be discovered, or their group versions read; "": all could.
+    failures: what became of deletions that failed. remaining: how many objects are left, by "plural.group"; finalizers:
+    how many of these have each.
+    """
+
+    discovery: str = ""
+    parsing: str = ""
+    failures: list[str] = field(default_factory=list)
+    remaining: Counter[str] = field(default_factory=Counter)
+    finalizers: Counter[str] = field(default_factory=Counter)
+
+
+class _Form(NamedTuple):
+    type: str
+    good: tuple[str, str]  # reason and message while its status is False
+    bad: str  # the reason while it is True
+
+
+_DISCOVERY = _Form(
+    "NamespaceDeletionDiscoveryFailure",
+    ("ResourcesDiscovered", "All resources successfully discovered"),
+    "DiscoveryFailed",
+)
+_PARSING = _Form(
+    "NamespaceDeletionGroupVersionParsingFailure",
+    ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    "GroupVersionParsingFailed",
+)
+_CONTENT = _Form(
+    "NamespaceDeletionContentFailure",
+    ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+    "ContentDeletionFailed",
+)
+_REMAINING = _Form(
+    "NamespaceContentRemaining",
+    ("ContentRemoved", "All content successfully removed"),
+    "SomeResourcesRemain",
+)
+_FINALIZERS = _Form(
+    "NamespaceFinalizersRemaining",
+    ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+    "SomeFinalizersRemain",
+)
+
+
+def with_findings(status: Mapping[str, Any], found: Findings, *, now: float) -> Object:
+    """The status of a namespace with all five conditions; equal to the former one where nothing is new."""
+    conditions = status.get("conditions") or []
+    for form, message in _messages(found):
+        reason, text = (form.bad, message) if message else form.good
+        conditions = set_condition(conditions, form.type, bool(message), reason, text, now=now)
+    return {**status, "conditions": conditions}
+
+
+def _messages(found: Findings) -> Iterator[tuple[_Form, str]]:
+    """In the order in which they are added; "": there is nothing wrong."""
+    yield _DISCOVERY, found.discovery
+    yield _PARSING, found.parsing
+    failures = found.failures
+    yield (
+        _CONTENT,
+        f"Failed to delete all resource types, {len(failures)} remaining: {', '.join(sorted(failures))}"
+        if failures
+        else "",
+    )
+    remaining = sorted(f"{which} has {number} resource instances" for which, number in found.remaining.items())
+    yield _REMAINING, f"Some resources are remaining: {', '.join(remaining)}" if remaining else ""
+    finalizers = sorted(f"{which} in {number} resource instances" for which, number in found.finalizers.items())
+    yield (
+        _FINALIZERS,
+        f"Some content in the namespace has finalizers remaining: {', '.join(finalizers)}" if finalizers else "",
+    )

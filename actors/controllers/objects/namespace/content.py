@@ -1,0 +1,153 @@
+"""How all objects of some resources in a namespace are deleted, and what is left of them.
+
+A resource that has none is asked for once, and nothing is deleted. Else its collection is deleted, or each object where
+the server does not do that; then what is left is listed. Many resources are dealt with at once, and one that fails
+keeps no other back.
+
+Source: kubernetes v1.36 pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
+deleteAllContentForGroupVersionResource. It deletes every collection, empty or not, and one after the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.reconciliation import Step, delete, in_batches, list_live, step
+from actors.reconciliation.commands import delete_all
+from protocols.messages.commands import Command, DeleteCollection
+from protocols.messages.discovery import ServedResource
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Invalid, NotFound, Outcome
+from protocols.objects import Object, decode_object, make_key, metadata, name_of, uid_of
+from protocols.resources import Resource
+
+AT_ONCE = 32  # requests under way for one namespace
+METHOD_NOT_ALLOWED = 405
+BACKGROUND = "Background"
+
+
+@dataclass(slots=True)
+class Content:
+    """What is left. numbers: of objects that are left, by resource. finalizers: how many of these have each, likewise.
+
+    failures: the first of each resource that could not be emptied.
+    """
+
+    numbers: dict[Resource, int] = field(default_factory=dict)
+    finalizers: dict[Resource, Counter[str]] = field(default_factory=dict)
+    failures: list[CommandFailed] = field(default_factory=list)
+
+
+@step
+def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[list[ServedResource]]:
+    """Those that have objects there, or may have: the server does not list them, or failed to."""
+    listed = [one for one in served if "list" in one.verbs]
+    commands = [list_live(one.resource, namespace, metadata_only=True, limit=1) for one in listed]
+    outcomes = yield from in_batches(commands, AT_ONCE)
+    empty = {
+        one
+        for one, outcome in zip(listed, outcomes, strict=True)
+        if is_unsupported(outcome) or (isinstance(outcome, Done) and not items_of(outcome))
+    }
+    return [one for one in served if one not in empty]
+
+
+@step
+def delete_content(namespace: str, served: Sequence[ServedResource]) -> Step[Content]:
+    """Deletes all objects of these, in the background."""
+    content = Content()
+    failed: set[ServedResource] = set()
+
+    def keep(one: ServedResource, command: Command, outcome: Failure) -> None:
+        if one not in failed:
+            failed.add(one)
+            content.failures.append(CommandFailed(command, outcome))
+
+    whole = [one for one in served if "deletecollection" in one.verbs]
+    commands: list[DeleteCollection] = [delete_all(one.resource, namespace, propagation=BACKGROUND) for one in whole]
+    outcomes = yield from in_batches(commands, AT_ONCE)
+    single = {one for one in served if one not in whole}
+    for one, command, outcome in zip(whole, commands, outcomes, strict=True):
+        if is_unsupported(outcome):
+            single.add(one)
+        elif not isinstance(outcome, Done):
+            keep(one, command, outcome)
+    if single:
+        yield from _delete_each(namespace, [one for one in served if one in single], keep)
+    yield from _count(namespace, [one for one in served if one not in failed], content, keep)
+    return content
+
+
+@step
+def _delete_each(namespace: str, served: Iterable[ServedResource], keep: Any) -> Step[None]:
+    """One object after the other, of resources whose collections cannot be deleted."""
+    listed = [one for one in served if "list" in one.verbs]
+    lists = [list_live(one.resource, namespace, metadata_only=True) for one in listed]
+    outcomes = yield from in_batches(lists, AT_ONCE)
+    doomed: list[tuple[ServedResource, Object]] = []
+    for one, command, outcome in zip(listed, lists, outcomes, strict=True):
+        if isinstance(outcome, Done):
+            doomed += [(one, obj) for obj in items_of(outcome) if name_of(obj)]
+        elif not is_unsupported(outcome):
+            keep(one, command, outcome)
+    deletions = [
+        delete(
+            one.resource,
+            make_key(namespace, name_of(obj)),
+            uid=uid_of(obj) or None,
+            propagation=BACKGROUND,
+            depends_on=(),
+        )
+        for one, obj in doomed
+    ]
+    outcomes = yield from in_batches(deletions, AT_ONCE)
+    for (one, _), deletion, outcome in zip(doomed, deletions, outcomes, strict=True):
+        if not isinstance(outcome, Done | Conflict) and not is_unsupported(outcome):  # Conflict: it is another one now
+            keep(one, deletion, outcome)
+
+
+@step
+def _count(namespace: str, served: Iterable[ServedResource], content: Content, keep: Any) -> Step[None]:
+    listed = [one for one in served if "list" in one.verbs]
+    lists = [list_live(one.resource, namespace, metadata_only=True) for one in listed]
+    outcomes = yield from in_batches(lists, AT_ONCE)
+    for one, command, outcome in zip(listed, lists, outcomes, strict=True):
+        if isinstance(outcome, Done):
+            left = items_of(outcome)
+            if left:
+                content.numbers[one.resource] = len(left)
+                content.finalizers[one.resource] = Counter(each for obj in left for each in _finalizers(obj))
+        elif not is_unsupported(outcome):
+            keep(one, command, outcome)
+
+
+def is_unsupported(outcome: Outcome) -> bool:
+    """Of a collection: the server does not do that with it, or does not serve it any more."""
+    return isinstance(outcome, NotFound) or (isinstance(outcome, Invalid) and outcome.code == METHOD_NOT_ALLOWED)
+
+
+def _finalizers(obj: Object) -> list[str]:
+    """What are none in a malformed object is left out."""
+    given = obj["metadata"].get("finalizers")
+    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+
+
+def items_of(outcome: Done) -> list[Object]:
+    """Of a list. What has no metadata counts as an object without a name."""
+    items = decode_object(outcome.body).get("items") or ()
+    return [{**one, "metadata": metadata(one)} for one in items if isinstance(one, dict)]
+
+
+def grace_left(pods: Collection[Object], *, since_deletion: float) -> int:
+    """Seconds that the pods may take to terminate, by the longest of their grace periods; 0 once that is over.
+
+    since_deletion: of the namespace, in seconds. Source: estimateGracefulTermination.
+    """
+    grace = 0
+    for pod in pods:
+        if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            given = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
+            grace = max(grace, given if isinstance(given, int) else 0)
+    return 0 if since_deletion >= grace else grace

@@ -1,0 +1,25 @@
+"""Flags of the namespace controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.options import ControllerOptions
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceOptions(ControllerOptions):
+    configz_block = "NamespaceController"
+
+    concurrent_syncs: int = flag(
+        10, "Namespaces emptied at once.", name="concurrent-namespace-syncs", config="ConcurrentNamespaceSyncs"
+    )
+    sync_period: float = flag(
+        300.0,
+        "Every namespace is looked at again after this.",
+        name="namespace-sync-period",
+        kind=DURATION,
+        config="NamespaceSyncPeriod",
+    )

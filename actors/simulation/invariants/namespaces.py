@@ -1,0 +1,72 @@
+"""What the namespace controller may do to a namespace and its content, by what the server holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Fail, Handled, Observation
+from protocols.objects import Object, decode_object, finalizers_of, is_deleting
+from protocols.resources import NAMESPACES, PODS, Resource
+from runtime.client.api import Request
+
+CLIENT = "namespace-controller"
+FINALIZER = "kubernetes"
+
+
+class EmptiedInOrder:
+    """The namespace controller deletes in namespaces that are being deleted, pods before all else; it removes its own
+    finalizer from none that holds anything, and no other finalizer at all.
+    """
+
+    name = "namespaces are emptied in order"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Handled(_, client, request, response, changes) if client == CLIENT and response.status < 300:
+                if request.method == "DELETE":
+                    self._deleted(request, fail)
+                elif request.path.endswith("/finalize"):
+                    for change in changes[:1]:
+                        self._finalized(decode_object(change.previous), decode_object(change.raw), fail)
+                elif request.method not in ("GET", "PUT") or not request.path.startswith("/api/v1/namespaces/"):
+                    if request.method != "GET":
+                        fail(f"it sends {request.method} {request.path}")
+
+    def _deleted(self, request: Request, fail: Fail) -> None:
+        _, _, after = request.path.partition("/namespaces/")
+        name, _, what = after.partition("/")
+        namespace = self._cluster.get(NAMESPACES, name)
+        if namespace is not None and not is_deleting(namespace):
+            fail(f"{request.path} is deleted, and the namespace stays")
+        if what.split("/")[0] != "pods" and self._cluster.list(PODS, name):
+            fail(f"{request.path} is deleted while there are pods")
+
+    def _finalized(self, before: Object, after: Object, fail: Fail) -> None:
+        name = before["metadata"]["name"]
+        was, is_now = (set((one.get("spec") or {}).get("finalizers") or ()) for one in (before, after))
+        if was - is_now != {FINALIZER} or is_now - was:
+            fail(f"namespace {name} had the finalizers {sorted(was)}, and has {sorted(is_now)}")
+        if finalizers_of(before) != finalizers_of(after):
+            fail(f"namespace {name} loses finalizers of others")
+        for resource, objects in content_of(self._cluster, name):
+            fail(f"namespace {name} is finalized and holds {len(objects)} {resource}")
+
+
+def content_of(cluster: SimulatedCluster, namespace: str) -> Iterator[tuple[Resource, list[Object]]]:
+    """By resource, those of which there are objects."""
+    for served in cluster.server.registry:
+        if served.namespaced and served.from_storage is None and "list" in served.verbs:
+            resource = Resource(group=served.group, version=served.version, plural=served.plural, kind=served.kind)
+            objects = cluster.list(resource, namespace)
+            if objects:
+                yield resource, objects
+
+
+def held_by(cluster: SimulatedCluster, namespace: str) -> list[str]:
+    """The finalizers of what is in there."""
+    there = (one for _, objects in content_of(cluster, namespace) for one in objects)
+    return sorted({each for one in there for each in finalizers_of(one)})

@@ -1,0 +1,106 @@
+"""The trial of the namespace controller: namespaces that are filled, deleted, and now and then made again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.namespaces import EmptiedInOrder, held_by
+from actors.simulation.trials.actions import create, delete
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Key, Object, finalizers_of, is_deleting, make_key, name_of
+from protocols.resources import NAMESPACES, PODS, Resource
+
+CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
+TEAM = "team-"  # begins the names of what this trial makes
+HOLD = "example.com/hold"
+OURS = ("held", "kept")  # and c0, c1, …
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """One to three namespaces are filled and deleted; some objects, and some namespaces, have finalizers of others."""
+    chance = scenario.chance("namespace actions")
+    for number in range(chance.choice((1, 1, 2, 3))):
+        yield from _team(scenario, chance, f"{TEAM}{number}")
+
+
+def _team(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
+    born, gone, later = sorted(scenario.times(chance, 3))
+    more: Object = {"finalizers": [HOLD]} if chance.random() < 0.2 else {}
+    yield create(born, NAMESPACES, {"metadata": {"name": name, **more}})
+    for number in range(chance.randint(0, 3)):
+        yield create(born, CONFIGMAPS, _in(name, f"c{number}"))
+    held = chance.random() < 0.4
+    if held:
+        yield create(born, CONFIGMAPS, _in(name, "held", finalizers=[HOLD]))
+    for number in range(chance.choice((0, 0, 1, 2))):
+        spec = {
+            "containers": [{"name": "c", "image": "i"}],
+            "terminationGracePeriodSeconds": chance.choice((0, 5, 30)),
+        }
+        if scenario.steady:  # else its node may be silent for good, and the pod stays
+            yield create(born, PODS, {**_in(name, f"p{number}"), "spec": spec})
+    yield delete(gone, NAMESPACES, name)
+    if held:
+        yield _released(later, CONFIGMAPS, make_key(name, "held"))
+    if more:
+        yield _released(later, NAMESPACES, name)
+    if chance.random() < 0.5:  # another one of its name, whose content is nobody's to delete
+        yield create(later, NAMESPACES, {"metadata": {"name": name}})
+        yield create(later, CONFIGMAPS, _in(name, "kept"))
+
+
+def _released(at: float, resource: Resource, key: Key) -> Action:
+    """Whoever has the finalizer is done."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        there = cluster.get(resource, key)
+        if there is not None and HOLD in finalizers_of(there):
+            cluster.merge(resource, key, {"metadata": {"finalizers": None}})
+        return True
+
+    return Action(at, f"{resource.kind} {key} is held no more", do)
+
+
+def _in(namespace: str, name: str, **meta: Any) -> Object:
+    return {"metadata": {"name": name, "namespace": namespace, **meta}}
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for namespace in cluster.shown(NAMESPACES):
+        name = name_of(namespace)
+        if not is_deleting(namespace):
+            continue
+        if held_by(cluster, name):
+            continue
+        if not finalizers_of(namespace):
+            yield f"namespace {name} is being deleted, and nothing holds it"
+        elif namespace["spec"].get("finalizers"):
+            yield f"namespace {name} is not finalized, and nothing in it holds it"
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """Which namespaces there are, and what was put into them."""
+    return {
+        f"namespace {name_of(one)}": sorted(_own(cluster, name_of(one)))
+        for one in cluster.list(NAMESPACES)
+        if name_of(one).startswith(TEAM)
+    }
+
+
+def _own(cluster: SimulatedCluster, namespace: str) -> Iterator[str]:
+    """The names of ConfigMaps that users put there; other controllers have some of theirs."""
+    return (name for name in map(name_of, cluster.list(CONFIGMAPS, namespace)) if name in OURS or name[:1] == "c")
+
+
+TRIAL = Trial(
+    controller="namespace-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (EmptiedInOrder(cluster),),
+    deletes_any=True,
+)

@@ -1,0 +1,162 @@
+"""How collections are emptied where the server supports less than all, and what counts as left.
+
+Source of the cases: kubernetes v1.36 pkg/controller/namespace/deletion/namespaced_resources_deleter_test.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.controllers.objects.namespace.content import Content, delete_content, find_any, grace_left
+from actors.simulation.driving import drive_steps
+from protocols.messages.commands import Command, Delete, DeleteCollection, List, in_words
+from protocols.messages.discovery import ServedResource
+from protocols.messages.outcomes import Conflict, Done, Forbidden, Invalid, NotFound, Outcome, ServerFailure
+from protocols.objects import Object, encode_object
+from runtime.tables.overlay import Tables
+
+ALL = ("delete", "deletecollection", "list")
+UNSUPPORTED = Invalid("the server does not allow this method on the requested resource", b"", 405)
+SUCCESS = Done(b'{"kind":"Status","status":"Success"}')
+
+
+def served(plural: str = "flakes", *verbs: str) -> ServedResource:
+    return ServedResource(
+        group="example.com", version="v1", plural=plural, kind="Flake", namespaced=True, verbs=verbs or ALL
+    )
+
+
+def items(*names: str, **meta: Any) -> Done:
+    objects: list[Object] = [{"metadata": {"name": name, "uid": f"uid-{name}", **meta}} for name in names]
+    return Done(encode_object({"kind": "List", "items": objects}))
+
+
+class Server:
+    """Answers by the kind of the command, each answer once, the last one for ever."""
+
+    def __init__(self, *, lists: list[Outcome], all: Outcome = SUCCESS, each: Outcome = SUCCESS) -> None:
+        self._lists, self._all, self._each = lists, all, each
+        self.asked: list[str] = []
+
+    def __call__(self, command: Command) -> Outcome:
+        self.asked.append(in_words(command))
+        match command:
+            case List():
+                return self._lists.pop(0) if len(self._lists) > 1 else self._lists[0]
+            case DeleteCollection(propagation="Background"):
+                return self._all
+            case Delete(propagation="Background"):
+                return self._each
+        raise AssertionError(command)
+
+
+def deleted(server: Callable[[Command], Outcome], *resources: ServedResource) -> Content:
+    content = drive_steps(delete_content("team", resources), server, tables=Tables({})).result
+    assert isinstance(content, Content)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("answer", "there"),
+    [
+        (items(), False),
+        (items("a"), True),
+        (NotFound(), False),  # it is not served any more
+        (UNSUPPORTED, False),
+        (ServerFailure("broken"), True),  # nobody knows
+        (Forbidden("no"), True),
+    ],
+)
+def test_what_is_empty_is_not_deleted(answer: Outcome, there: bool) -> None:
+    assert bool(drive_steps(find_any("team", [served()]), Server(lists=[answer]), tables=Tables({})).result) == there
+
+
+def test_what_cannot_be_listed_may_be_there() -> None:
+    one = served("flakes", "delete", "deletecollection")
+    assert drive_steps(find_any("team", [one]), Server(lists=[]), tables=Tables({})).result == [one]
+
+
+def test_a_collection_is_deleted_and_listed() -> None:
+    server = Server(lists=[items()])
+    content = deleted(server, served())
+    assert server.asked == ["delete all flakes.example.com in team", "list flakes.example.com in team"]
+    assert (content.numbers, content.failures) == ({}, [])
+
+
+@pytest.mark.parametrize("refusal", [NotFound(), UNSUPPORTED])
+def test_where_collections_cannot_be_deleted_each_object_is(refusal: Outcome) -> None:
+    server = Server(lists=[items("a", "b"), items()], all=refusal)
+    content = deleted(server, served())
+    assert server.asked == [
+        "delete all flakes.example.com in team",
+        "list flakes.example.com in team",
+        "delete flakes.example.com team/a",
+        "delete flakes.example.com team/b",
+        "list flakes.example.com in team",
+    ]
+    assert (content.numbers, content.failures) == ({}, [])
+
+
+def test_where_discovery_says_that_they_cannot_nobody_tries() -> None:
+    server = Server(lists=[items("a"), items()])
+    deleted(server, served("flakes", "delete", "list"))
+    assert server.asked[0] == "list flakes.example.com in team"
+
+
+@pytest.mark.parametrize("outcome", [NotFound(), UNSUPPORTED, Conflict()])
+def test_an_object_that_is_gone_or_another_is_no_failure(outcome: Outcome) -> None:
+    server = Server(lists=[items("a"), items()], each=outcome)
+    assert deleted(server, served("flakes", "delete", "list")).failures == []
+
+
+def test_a_single_deletion_that_fails_is_one_failure_and_nothing_is_counted() -> None:
+    server = Server(lists=[items("a", "b")], each=Forbidden("a webhook says no"))
+    content = deleted(server, served("flakes", "delete", "list"))
+    assert [one.failure.message for one in content.failures] == ["a webhook says no"]
+    assert content.numbers == {}
+
+
+def test_one_that_fails_keeps_no_other_back() -> None:
+    def answer(command: Command) -> Outcome:
+        if "shards" in command.resource:
+            return ServerFailure("broken") if isinstance(command, DeleteCollection) else items("s")
+        return items("a", "b", finalizers=["f", "g"]) if isinstance(command, List) else SUCCESS
+
+    content = deleted(answer, served("shards"), served())
+    assert [str(one) for one in content.failures] == ["delete all shards.example.com in team: ServerFailure: broken"]
+    assert content.numbers == {served().resource: 2}
+    assert content.finalizers == {served().resource: Counter({"f": 2, "g": 2})}
+
+
+def test_a_list_that_fails_afterwards_is_a_failure() -> None:
+    assert len(deleted(Server(lists=[ServerFailure("broken")]), served()).failures) == 1
+
+
+def test_malformed_items_count_and_raise_nothing() -> None:
+    odd: Object = {"items": [{"metadata": None}, {}, {"metadata": {"name": "a", "finalizers": "x"}}, 3]}
+    server = Server(lists=[Done(encode_object(odd))], all=UNSUPPORTED)
+    assert deleted(server, served()).numbers == {served().resource: 3}
+
+
+def pod(grace: object = 30, phase: str = "Running") -> Object:
+    return {"spec": {"terminationGracePeriodSeconds": grace}, "status": {"phase": phase}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "since", "seconds"),
+    [
+        ([pod(5), pod(30)], 0.0, 30),
+        ([pod(30), pod(60, "Succeeded"), pod(90, "Failed")], 0.0, 30),
+        ([pod(None)], 0.0, 0),
+        ([pod("soon"), {}], 0.0, 0),
+        ([pod(30)], 29.9, 30),
+        ([pod(30)], 30.0, 0),
+        ([], 0.0, 0),
+    ],
+)
+def test_pods_have_their_longest_grace_period(pods: list[Object], since: float, seconds: int) -> None:
+    assert grace_left(pods, since_deletion=since) == seconds

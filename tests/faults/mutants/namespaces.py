@@ -1,0 +1,67 @@
+"""Mutants of the namespace controller."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
+
+import actors.controllers.objects.namespace.content as content
+import actors.controllers.objects.namespace.reconciler as reconciler
+import actors.controllers.objects.namespace.served as served
+from actors.controllers.objects.namespace.content import Content
+from actors.controllers.objects.namespace.reconciler import NamespaceController
+from actors.reconciliation import Step
+from actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
+from protocols.messages.outcomes import Done, Outcome
+from protocols.objects import Object
+from tests.faults.mutants.mutant import Mutant
+
+
+def failures_count_as_empty() -> Any:
+    """Whatever the server refuses, or does not answer, is taken for a resource that is not served."""
+
+    def anything(outcome: Outcome) -> bool:
+        return not isinstance(outcome, Done)
+
+    return patch.object(content, "is_unsupported", anything)
+
+
+def discovery_is_believed() -> Any:
+    """What could not be discovered is not there."""
+    return patch.object(served, "_failure", lambda _known: "")
+
+
+def pods_go_with_the_rest() -> Any:
+    """All is deleted at once, pods too."""
+
+    def nothing(_self: NamespaceController, _namespace: Object) -> Step[tuple[Content, int]]:
+        yield from ()
+        return Content(), 0
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(NamespaceController, "_delete_pods", nothing))
+    stack.enter_context(patch.object(reconciler, "PODS", reconciler.NAMESPACES))
+    return stack
+
+
+NAMESPACES = (
+    Mutant(
+        name="a resource that fails counts as empty",
+        source="kubernetes/kubernetes#93790",
+        mutation=failures_count_as_empty,
+        setting=NAMESPACES_TOO,
+    ),
+    Mutant(
+        name="what cannot be discovered is not there",
+        source="kubernetes-retired/service-catalog#2254",
+        mutation=discovery_is_believed,
+        setting=NAMESPACES_TOO,
+    ),
+    Mutant(
+        name="pods do not go first",
+        source="kubernetes/kubernetes#130035",
+        mutation=pods_go_with_the_rest,
+        setting=NAMESPACES_TOO,
+    ),
+)
