@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,12 +31,22 @@ class ServerUnavailableError(Exception):
     """The API server does not answer, or does not let us in; the text is one line for the operator."""
 
 
-def connect(config: ClientConfig, *, clock: Clock, metrics: Metrics, log: FilteringBoundLogger) -> HttpTransport:
-    """A started transport; to be closed by the caller. Raises ConfigError when the TLS files are no good."""
+def connect(
+    config: ClientConfig,
+    *,
+    clock: Clock,
+    metrics: Metrics,
+    log: FilteringBoundLogger,
+    accounts: Iterable[str] = (),
+) -> HttpTransport:
+    """A started transport; to be closed by the caller. accounts: clients that act as service accounts of their name.
+
+    Raises ConfigError when the TLS files are no good.
+    """
     if not config.verify and config.server.startswith("https://"):
         log.warning("the server's certificate is not verified", server=config.server, config=config.origin)
     agent = base_user_agent(this_version().kcm, system=platform.system().lower(), machine=platform.machine())
-    transport = HttpTransport(config, user_agent_base=agent, metrics=metrics, clock=clock, log=log)
+    transport = HttpTransport(config, user_agent_base=agent, metrics=metrics, clock=clock, log=log, accounts=accounts)
     transport.start()
     return transport
 

@@ -32,6 +32,7 @@ from actors.command.starting import (
     local_cluster,
     serve_pages,
 )
+from actors.controllers.built_in import BUILT_IN
 from actors.engine.vitals import ElectorVitals
 from actors.options import Options
 from actors.reconciliation.actor_names import ELECTOR
@@ -154,7 +155,7 @@ def run(launch: Launch) -> int:
         authority = config.ca.data if config.ca is not None else b""  # in place, not in a file
         if not options.feature_gates["ClientsAllowCARotation"]:
             config = with_fixed_authority(config)
-        transport = connect(config, clock=launch.clock, metrics=metrics, log=log)
+        transport = connect(config, clock=launch.clock, metrics=metrics, log=log, accounts=accounts_of(launch))
         closing.callback(transport.close, timeout=2.0)
         wait_for_server(
             transport,
@@ -183,6 +184,14 @@ def run(launch: Launch) -> int:
         )
         go_on(launch)
         return work(system, launch, local, welcome)
+
+
+def accounts_of(launch: Launch) -> frozenset[str]:
+    """The service accounts that controllers act as, where --use-service-account-credentials wants it: their clients."""
+    if not launch.options.cloud.use_service_account_credentials:
+        return frozenset()
+    specs = (*BUILT_IN, *launch.installed.specs)
+    return frozenset(spec.client or spec.name for spec in specs if not spec.has_root_credentials)
 
 
 def go_on(launch: Launch) -> None:

@@ -114,9 +114,6 @@ class ClientLimits:
         config="contentType",
         retired=SERVED_BY_JSON,
     )
-    use_service_account_credentials: bool = flag(
-        False, "Let each controller act as a service account of its own.", pending=True
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +158,9 @@ class LeaderElection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
+    use_service_account_credentials: bool = flag(
+        False, "Let each controller act as a service account of its own.", config="UseServiceAccountCredentials"
+    )
     allocate_node_cidrs: bool = flag(False, "Give each node a range of pod addresses.", config="AllocateNodeCIDRs")
     cidr_allocator_type: str = flag("RangeAllocator", "How ranges are chosen.", config="CIDRAllocatorType")
     cloud_config: str = flag("", "File for the cloud provider.", config="CloudProvider.CloudConfigFile")

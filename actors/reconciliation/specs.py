@@ -245,6 +245,7 @@ class ControllerSpec:
     resync: seconds after which it enqueues everything again; None for --min-resync-period and up to twice that.
     client: the API client in whose name and rate limit it writes; component: the source of its events; each is the
     controller's name where left empty.
+    has_root_credentials: it writes as the manager itself, whatever --use-service-account-credentials says.
     qps, burst: the rate limit of its client, as numbers or functions of the options; None: those of --kube-api-qps and
     --kube-api-burst. Controllers of one client have one limit.
     calls: of functions outside (`call`) at a time; None: as many as the system makes, 16 in threads and 128 async ones.
@@ -268,6 +269,7 @@ class ControllerSpec:
     resync: float | Callable[[Options], float | None] = _by_default
     aliases: tuple[str, ...] = ()
     client: str = ""
+    has_root_credentials: bool = False
     qps: float | Callable[[Options], float] | None = None
     burst: int | Callable[[Options], int] | None = None
     component: str = ""

@@ -29,6 +29,7 @@ from runtime.scheduling.permits import Permit
 # 90 s, many balancers 60 s), so that we close first and a write seldom meets a connection that is about to be closed.
 KEEP_ALIVE = 30
 KEEP_NAMES = 10  # seconds for which a name's addresses are remembered
+MOST_FREE = 64  # handles
 MOST_KEPT = 256  # connections, those in use included
 LARGE = 1 << 16  # bytes: a body of more is not kept until the next one replaces it
 DISCARD = struct.pack("ii", 1, 0)  # SO_LINGER: what was not sent when the socket is closed never is
@@ -165,11 +166,9 @@ class Connections:
 
     def _handle_for(self, attempt: Attempt) -> Handle:
         streams = attempt.on_chunk is not None
-        while self._free and not streams:
-            handle = self._free.pop()
-            if handle.tls is attempt.tls:
-                return handle
-            handle.curl.close()  # its certificates are no longer ours
+        for number in () if streams else range(len(self._free) - 1, -1, -1):
+            if self._free[number].tls is attempt.tls:  # there are those of the manager, and those of accounts
+                return self._free.pop(number)
         return Handle(
             attempt.tls,
             proxy=self._proxy,
@@ -189,6 +188,8 @@ class Connections:
             handle.curl.close()
         else:
             self._free.append(handle)
+            if len(self._free) > MOST_FREE:
+                self._free.pop(0).curl.close()  # of certificates that are no longer ours, it may be
 
     def _watch_socket(self, what: int, descriptor: int, _multi: object, _data: object) -> None:
         """libcurl's: which descriptors it waits for, and for what."""

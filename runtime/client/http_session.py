@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from runtime.client.account_tokens import NAMESPACE
 from runtime.client.api import JSON, Request, Response
-from runtime.client.config import ClientConfig, ConfigError, Credential
+from runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource
 from runtime.client.connections import Attempt, Connections
 from runtime.client.credential_cache import CredentialCache
 from runtime.client.failures import TOO_LATE, describe, is_broken
@@ -24,6 +26,25 @@ from runtime.scheduling.permits import Permit
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """As whom requests are sent. named: in the user agent; "": the client's name."""
+
+    credentials: CredentialCache
+    tls: TlsFiles | None
+    form: RequestForm
+    named: str
+
+
+def username(account: str) -> str:
+    """As the API server knows a service account of the control plane."""
+    return f"system:serviceaccount:{NAMESPACE}:{account}"
+
+
+def _tls_files(config: ClientConfig, log: FilteringBoundLogger) -> TlsFiles | None:
+    return TlsFiles(config, log=log) if config.server.startswith("https://") else None
 
 
 class HttpSession:
@@ -41,23 +62,46 @@ class HttpSession:
         metrics: RequestMetrics,
         clock: Clock,
         log: FilteringBoundLogger,
+        accounts: Mapping[str, CredentialSource] | None = None,
     ) -> None:
-        """Raises ConfigError when the TLS files are no good."""
+        """accounts: by client, those that have credentials of their own. Raises ConfigError when the TLS files are no
+        good.
+        """
         self.server, self.proxy, self.metrics, self.clock, self.log = config.server, config.proxy, metrics, clock, log
-        self.credentials = CredentialCache(config.credentials, clock=clock, log=log)
-        self.tls: TlsFiles | None = None
-        if config.server.startswith("https://"):
-            self.tls = TlsFiles(config, log=log)
-            self.tls.material(Credential(), clock.monotonic())
-        self.form = RequestForm(config, user_agent_base=user_agent_base)
+        self._own = self._identity(config, config.credentials, user_agent_base, tls=_tls_files(config, log))
+        if self._own.tls is not None:
+            self._own.tls.material(Credential(), clock.monotonic())
+        self._accounts: dict[str, Identity] = {}
+        if accounts:
+            # Whoever shows a client certificate is known by that, whatever the token; and is not impersonated.
+            bare = replace(config, certificate=None, key=None, impersonation=())
+            tls = _tls_files(bare, log)
+            self._accounts = {
+                client: self._identity(bare, source, user_agent_base, tls=tls, named=username(client))
+                for client, source in accounts.items()
+            }
         self.connections = Connections(
             config.server,
             proxy=config.proxy,
-            tls_server_name=config.tls_server_name if self.tls is not None else "",
+            tls_server_name=config.tls_server_name if self._own.tls is not None else "",
             connect_timeout=connect_timeout,
             clock=clock,
         )
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def _identity(
+        self, config: ClientConfig, source: CredentialSource, base: str, *, tls: TlsFiles | None, named: str = ""
+    ) -> Identity:
+        log = self.log.bind(account=named) if named else self.log
+        return Identity(
+            credentials=CredentialCache(source, clock=self.clock, log=log),
+            tls=tls,
+            form=RequestForm(config, user_agent_base=base),
+            named=named,
+        )
+
+    def identity_of(self, client: str) -> Identity:
+        return self._accounts.get(client, self._own)
 
     def exchange(
         self, request: Request, *, client: str, permit: Permit, on_end: Callable[[Response], None]
@@ -119,6 +163,7 @@ class Exchange:
     __slots__ = (
         "_attempt",
         "_client",
+        "_identity",
         "_may_renew",
         "_may_repeat",
         "_on_end",
@@ -147,13 +192,14 @@ class Exchange:
         self._on_end, self._on_lines, self._patience = on_end, on_lines, patience
         self._splitter = splitter  # where there is on_lines
         self._may_repeat, self._may_renew = is_read(request.method), True
+        self._identity = session.identity_of(client)
         self._attempt: Attempt | None = None
         self._over = False
 
     def begin(self) -> None:
         now = self._session.clock.monotonic()
         try:
-            credential = self._session.credentials.held()
+            credential = self._identity.credentials.held()
         except ConfigError as err:
             self._end_soon(_unsent(f"no credentials: {err}"))
             return
@@ -169,16 +215,16 @@ class Exchange:
             self._session.connections.cut(attempt)
 
     def _try(self, credential: Credential, now: float, *, fresh: bool = False) -> None:
-        session, request = self._session, self._request
+        session, request, identity = self._session, self._request, self._identity
         if self._permit.is_over(now):
             self._end_soon(_unsent(TOO_LATE))
             return
         self._attempt = Attempt(
             request.method,
-            session.form.url(request),
-            headers=session.form.headers(request, client=self._client, credential=credential),
+            identity.form.url(request),
+            headers=identity.form.headers(request, client=identity.named or self._client, credential=credential),
             body=request.body,
-            tls=session.tls.material(credential, now) if session.tls is not None else None,
+            tls=identity.tls.material(credential, now) if identity.tls is not None else None,
             permit=self._permit,
             on_end=partial(self._tried, credential),
             may_repeat=self._may_repeat,
@@ -243,12 +289,12 @@ class Exchange:
                 self._try_again(credential)
 
     async def _renewed(self) -> Credential:
-        session = self._session
-        remaining = self._permit.until - session.clock.monotonic() if self._permit.until < math.inf else None
-        return await asyncio.wait_for(session.credentials.renewed(), remaining)
+        now = self._session.clock.monotonic()
+        remaining = self._permit.until - now if self._permit.until < math.inf else None
+        return await asyncio.wait_for(self._identity.credentials.renewed(), remaining)
 
     async def _replace(self, credential: Credential, attempt: Attempt) -> None:
-        if not await self._session.credentials.refused(credential):
+        if not await self._identity.credentials.refused(credential):
             self._end(self._response(attempt))
         elif not self._over:
             try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from runtime.client.account_tokens import AccountToken
 from runtime.client.api import Request, Response
 from runtime.client.config import ClientConfig
 from runtime.client.fair_queue import FairQueue
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 CLOSED = "the client is closed"
 MANY = 16  # requests under way from which on responses may be held a moment to be handed over together
+TOKENS, TOKEN_TIMEOUT = "service-account-tokens", 10.0  # the client that asks for others' tokens; seconds
 GRACE = 5.0  # seconds by which a response may be later than its timeout before request() gives it up
 
 
@@ -55,16 +58,24 @@ class HttpTransport:
         timeout: float = 60.0,
         connect_timeout: float = 10.0,
         connections: int = 64,
+        accounts: Iterable[str] = (),
     ) -> None:
         """user_agent_base: as base_user_agent() makes it. timeout, connect_timeout: seconds; timeout is for requests
         that name none. connections: the more there are, the more writes etcd commits at once, which saves the
-        server CPU; but each begins with a handshake: 128 cost a burst of a thousand writes more than they save."""
+        server CPU; but each begins with a handshake: 128 cost a burst of a thousand writes more than they save.
+        accounts: clients that act as the service account of their name, by tokens that are asked for with the
+        credentials of `config`; all others act with these."""
         self._config, self._user_agent_base = config, user_agent_base
         self._clock, self._log = clock, log
         self._timeout, self._connect_timeout = timeout, connect_timeout
         self._metrics = RequestMetrics(metrics, host=host_of(config.server))
         self._thread = LoopThread(name="http", log=log, broken=self._break)
         self._trouble: str | None = None
+        self._ending = Event()  # no more pauses
+        self._accounts = {
+            name: AccountToken(name, ask=self._ask_for_accounts, pause=self._ending.wait, now=clock.now)
+            for name in accounts
+        }
         # From here on: the loop's thread only.
         self._session: HttpSession | None = None
         self._queue: FairQueue[_Call] = FairQueue(connections)
@@ -84,6 +95,7 @@ class HttpTransport:
 
         Not to be called from a callback. A second call does nothing.
         """
+        self._ending.set()
         self._thread.stop(partial(self._close, timeout), timeout=timeout + 1.0)
 
     @property
@@ -145,7 +157,15 @@ class HttpTransport:
             metrics=self._metrics,
             clock=self._clock,
             log=self._log,
+            accounts=self._accounts,
         )
+
+    def _ask_for_accounts(self, request: Request) -> Response:
+        """On a thread of the credentials', while the loop goes on."""
+        try:
+            return self.request(request, client=TOKENS, timeout=TOKEN_TIMEOUT)
+        except RuntimeError:
+            return _refusal(self._closed_because)
 
     async def _close(self, timeout: float) -> None:
         session, self._session = self._session, None  # from here on whatever begins is refused
@@ -160,6 +180,7 @@ class HttpTransport:
 
     def _break(self, why: str) -> Coroutine[Any, Any, None] | None:
         self._trouble = f"the client of the API server is broken: {why}"
+        self._ending.set()
         session, self._session = self._session, None
         self._refuse_waiting()
         self._fail_running()

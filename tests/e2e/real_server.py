@@ -21,6 +21,7 @@ from tests.e2e.kubectl import Api
 from tests.e2e.running import CONTROLLERS, Program, ending, free_port, spawn, until
 
 TOKEN = "admin-token"
+MANAGER_TOKEN = "manager-token"  # of the user that the bootstrap roles know as the controller manager
 VALID = timedelta(days=2)
 # Nobody here makes service accounts, or takes away the taint that every new node gets.
 NOT_ADMITTING = ("ServiceAccount", "TaintNodesByCondition")
@@ -41,6 +42,11 @@ class RealServer:
     def kubeconfig(self) -> Path:
         return self.directory / "kubeconfig"
 
+    @property
+    def manager_kubeconfig(self) -> Path:
+        """Of the controller manager, with no more rights than the bootstrap roles give it."""
+        return self.directory / "manager.kubeconfig"
+
     def readyz(self) -> bool:
         try:
             with Api(self.kubeconfig).open("GET", "/readyz") as response:
@@ -59,8 +65,10 @@ def real_server(
     server = RealServer(directory, assets)
     port = free_port()
     write_keys(directory)
-    (directory / "tokens.csv").write_text(f'{TOKEN},admin,admin-uid,"system:masters"\n')
-    _write_kubeconfig(server, port)
+    users = [f'{TOKEN},admin,admin-uid,"system:masters"', f"{MANAGER_TOKEN},system:kube-controller-manager,manager-uid"]
+    (directory / "tokens.csv").write_text("".join(f"{user}\n" for user in users))
+    _write_kubeconfig(server.kubeconfig, directory, port, TOKEN)
+    _write_kubeconfig(server.manager_kubeconfig, directory, port, MANAGER_TOKEN)
     with _etcd(server) as client_url, ending(_apiserver(server, client_url, port, *flags)) as apiserver:
         until(server.readyz, "the kube-apiserver is ready", why=apiserver.text)
         yield server
@@ -123,17 +131,17 @@ def _apiserver(server: RealServer, etcd: str, port: int, *flags: str) -> Program
     return spawn(command, keys / "kube-apiserver.log")
 
 
-def _write_kubeconfig(server: RealServer, port: int) -> None:
-    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(server.directory / "apiserver.crt")}
+def _write_kubeconfig(path: Path, directory: Path, port: int, token: str) -> None:
+    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(directory / "apiserver.crt")}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "real", "cluster": cluster}],
-        "users": [{"name": "admin", "user": {"token": TOKEN}}],
+        "users": [{"name": "admin", "user": {"token": token}}],
         "contexts": [{"name": "real", "context": {"cluster": "real", "user": "admin"}}],
         "current-context": "real",
     }
-    server.kubeconfig.write_text(yaml.safe_dump(config))
+    path.write_text(yaml.safe_dump(config))
 
 
 def write_keys(directory: Path) -> None:

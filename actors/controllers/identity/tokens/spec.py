@@ -57,6 +57,7 @@ SPEC = ControllerSpec(
     aliases=("serviceaccount-token",),
     never_blocks=True,
     client="tokens-controller",
+    has_root_credentials=True,
     by_its_flags_alone=True,
     enabled_if=lambda options: bool(_key_file(options)),
     needs="--service-account-private-key-file",
