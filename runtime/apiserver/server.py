@@ -22,7 +22,9 @@ from functools import partial
 from typing import TypeVar
 
 from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
+from runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
+from runtime.apiserver.core.account_tokens import AccountTokens
 from runtime.apiserver.core.cluster import Call, Cluster, Now, Reaction
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
@@ -46,6 +48,7 @@ from runtime.apiserver.verbs.patch import patch
 from runtime.apiserver.verbs.placing import bind
 from runtime.apiserver.verbs.read import get, list_
 from runtime.apiserver.verbs.scale import get_scale, patch_scale, update_scale
+from runtime.apiserver.verbs.token import create_token
 from runtime.apiserver.verbs.update import update
 from runtime.apiserver.verbs.watch import watch
 from runtime.client.api import Request, Response
@@ -72,12 +75,14 @@ class ApiServer:
         collect_garbage: bool = True,
         empty_namespaces: bool = True,
         authorize: Authorize = allow_all,
+        tokens: AccountTokens | None = None,
     ) -> None:
         """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
         default.
 
         collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
         stand_ins/. authorize: what access reviews say and admission asks; requests themselves are not checked.
+        tokens: issues tokens of service accounts; None: none are.
         """
         self.registry = Registry(resources)
         self._cache = WatchCache(store.revision())
@@ -90,6 +95,7 @@ class ApiServer:
             uid=RandomUids() if uid is None else uid,
             suffix=suffix,
             authorize=authorize,
+            tokens=tokens,
         )
         self._watches = 0
         self._expiry = Expiry(self._cluster)
@@ -118,6 +124,16 @@ class ApiServer:
         """Publish this address as Service default/kubernetes, from now on. host: an IPv4 address."""
         self._kubernetes_service = KubernetesService(self._cluster, host=host, port=port)
         self._transact(self._kubernetes_service.reconcile)
+        self._transact(partial(note_tracking, self._cluster))
+
+    def user_of(self, token: str) -> User | None:
+        """The service account that a token is of. None for any other token, and one that is good no more."""
+        cluster = self._cluster
+        return (
+            None
+            if cluster.tokens is None
+            else cluster.tokens.user_of(token, state=cluster.state, now=cluster.clock.now())
+        )
 
     def handle(self, request: Request, *, user: User = ADMIN) -> Response:
         """Carry out any request except a watch. A refusal is a response too.
@@ -257,4 +273,6 @@ class ApiServer:
                 return bind(cluster, call)
             case "POST", True, "eviction":
                 return evict(cluster, call)
+            case "POST", True, "token":
+                return create_token(cluster, call)
         raise status_errors.method_not_allowed()

@@ -8,6 +8,7 @@ from typing import Protocol
 from protocols.late_methods import dataclass
 from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, make_key
 from protocols.times import format_time
+from runtime.apiserver.core.account_tokens import AccountTokens
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route
@@ -38,7 +39,9 @@ class Reaction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """suffix: five characters for a generateName. authorize: what users may do."""
+    """suffix: five characters for a generateName. authorize: what users may do. tokens: issues those of service
+    accounts; None: none are.
+    """
 
     state: State
     registry: Registry
@@ -47,6 +50,7 @@ class Cluster:
     uid: Callable[[], str]
     suffix: Callable[[], str]
     authorize: Authorize = allow_all
+    tokens: AccountTokens | None = None
 
     def timestamp(self) -> str:
         """Now, as objects carry it: RFC 3339, whole seconds."""

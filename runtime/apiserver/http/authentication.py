@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from runtime.apiserver.registry.users import AUTHENTICATED, User
 
 
+def _nobody(_token: str) -> User | None:
+    return None
+
+
 class Authenticator:
-    def __init__(self, tokens: Mapping[str, User]) -> None:
-        """tokens: token → user. Everyone who is known is in the group of those who are, too."""
+    def __init__(self, tokens: Mapping[str, User], *, account_of: Callable[[str], User | None] = _nobody) -> None:
+        """tokens: token → user. Everyone who is known is in the group of those who are, too. account_of: who any other
+        token is of, now.
+        """
+        self._account_of = account_of
         self._tokens = [(token.encode(), _known(user)) for token, user in tokens.items()]
 
     def user(self, authorization: str, peer_certificate: Mapping[str, Any] | None) -> User | None:
@@ -23,7 +30,8 @@ class Authenticator:
         if authorization:
             scheme, _, token = authorization.partition(" ")
             given = token.strip().encode(errors="replace") if scheme.lower() == "bearer" else b""
-            return next((user for known, user in self._tokens if hmac.compare_digest(given, known)), None)
+            known = next((user for known, user in self._tokens if hmac.compare_digest(given, known)), None)
+            return known if known is not None else self._account_of(given.decode(errors="replace"))
         return _subject((peer_certificate or {}).get("subject", ()))
 
 

@@ -22,6 +22,7 @@ from urllib.parse import parse_qsl, unquote
 import orjson
 
 from protocols.messages.commands import PatchType
+from runtime.apiserver.core.account_tokens import PREFIX
 from runtime.apiserver.core.cluster import Now
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
@@ -133,7 +134,8 @@ class ApiHttp:
             user = connection.known_as
         else:
             user = self._authenticator.user(authorization.decode(errors="replace"), None)
-            connection.authorization, connection.known_as = authorization, user
+            if user is None or not user.name.startswith(PREFIX):  # the token of an account is not good for ever
+                connection.authorization, connection.known_as = authorization, user
         if user is None:
             path = _target(request.target).path.rstrip("/")
             if authorization or path not in _WITHOUT_USER:

@@ -1,7 +1,8 @@
-"""The kinds that are no resources, only bodies of subresources: pods/binding, pods/eviction, …/scale."""
+"""The kinds that are no resources, only bodies of subresources: pods/binding and pods/eviction, …/token, …/scale."""
 
 from __future__ import annotations
 
+from runtime.apiserver.kinds.authentication import token_request
 from runtime.apiserver.kinds.autoscaling import scale
 from runtime.apiserver.kinds.core import binding
 from runtime.apiserver.kinds.policy import eviction
@@ -10,5 +11,5 @@ from runtime.apiserver.registry.subresources import GroupVersionKind
 
 BODIES: dict[GroupVersionKind, ResourceDefinition] = {
     GroupVersionKind(one.group, one.version, one.kind): one
-    for one in (binding.RESOURCE, eviction.RESOURCE, scale.RESOURCE)
+    for one in (binding.RESOURCE, eviction.RESOURCE, scale.RESOURCE, token_request.RESOURCE)
 }

@@ -18,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocols.late_methods import dataclass
 from runtime.process.files import write_private
+from runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
 
 AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=365)
@@ -65,6 +66,20 @@ def ensure_certificates(directory: Path, *, now: float) -> Certificates:
         if held is None or not _is_good(held, issuer=authority.certificate, at=at):
             _save(make(authority, at), pair)
     return found
+
+
+def ensure_account_key(path: Path) -> SigningKey:
+    """The key that signs tokens of service accounts; created on first use, or where the file holds none.
+
+    Tokens that another key has signed are good no more. Raises OSError when the file cannot be written.
+    """
+    try:
+        return read_signing_key(str(path))
+    except KeyUnusableError:
+        key = ec.generate_private_key(ec.SECP256R1())
+        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        write_private(path, key.private_bytes(pem, form, serialization.NoEncryption()))
+        return SigningKey(key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,17 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from protocols.late_methods import dataclass
+from runtime.apiserver.core.account_tokens import AccountTokens
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import KEEP_ALIVE, ApiHttp
-from runtime.apiserver.process.certificates import ADMIN, ADMIN_GROUP, Certificates, ensure_certificates
+from runtime.apiserver.process.certificates import (
+    ADMIN,
+    ADMIN_GROUP,
+    Certificates,
+    ensure_account_key,
+    ensure_certificates,
+)
 from runtime.apiserver.process.kubeconfig import KubeconfigUnreadableError, admin_token, last_port, update_kubeconfig
 from runtime.apiserver.process.launch import STORE
 from runtime.apiserver.registry.users import User
@@ -149,6 +156,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             clock=clock,
             collect_garbage=arguments.collect_garbage,
             empty_namespaces=arguments.empty_namespaces,
+            tokens=AccountTokens(ensure_account_key(certificates_in / "service-accounts.key")),
         )
         front = _front(api, token, clock=clock, log=log)
         connections = BoundedConnections(_bounds(raise_limit()), log=log)
@@ -220,7 +228,7 @@ def _open_store(path: Path, ending: asyncio.Future[None], lost: asyncio.Future[S
 def _front(api: ApiServer, token: str, *, clock: SystemClock, log: FilteringBoundLogger) -> ApiHttp:
     return ApiHttp(
         api,
-        authenticator=Authenticator({token: User(ADMIN, groups=(ADMIN_GROUP,))}),
+        authenticator=Authenticator({token: User(ADMIN, groups=(ADMIN_GROUP,))}, account_of=api.user_of),
         version=this_version(),
         clock=clock,
         log=log,

@@ -28,18 +28,16 @@ def test_what_has_no_effect_is_not_shown_as_if_it_counted() -> None:
     given = options(
         "--concurrent-job-syncs=9",
         "--enable-leader-migration",
-        "--use-service-account-credentials",
         "--v=2",
         "--feature-gates=HPAScaleToZero=true,PodDeletionCost=false",
     )
     text = str(configuration(given))
-    for word in ("ConcurrentJobSyncs", "LeaderMigration", "UseServiceAccountCredentials", "GCIgnoredResources"):
+    for word in ("ConcurrentJobSyncs", "LeaderMigration", "GCIgnoredResources"):
         assert word not in text
     own = own_configuration(given)
     assert own["flagsWithoutEffect"] == [
         "concurrent-job-syncs",
         "enable-leader-migration",
-        "use-service-account-credentials",
     ]
     assert own["featureGatesWithoutEffect"] == ["HPAScaleToZero=true"]
     assert own["featureGates"]["PodDeletionCost"] is False

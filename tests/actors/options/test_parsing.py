@@ -39,7 +39,7 @@ def test_the_static_pod_of_the_articles_starts() -> None:
     assert started.generic.controllers == ("*", "bootstrap-signer-controller", "token-cleaner-controller")
     assert started.client.kubeconfig == "/etc/kubernetes/controller-manager.conf"
     assert not started.embeds_cluster
-    assert "Flag --use-service-account-credentials has no effect yet" in started.warnings
+    assert [warning for warning in started.warnings if "account" in warning or "root-ca" in warning] == []
 
 
 def test_aliases_of_controllers_become_their_names() -> None:

@@ -25,6 +25,7 @@ PREFIXES = {
     "endpoints": "/api/v1",
     "secrets": "/api/v1",
     "configmaps": "/api/v1",
+    "serviceaccounts": "/api/v1",
     "persistentvolumeclaims": "/api/v1",
     "resourcequotas": "/api/v1",
     "limitranges": "/api/v1",

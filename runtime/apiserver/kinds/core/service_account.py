@@ -16,6 +16,7 @@ RESOURCE = ResourceDefinition(
     plural="serviceaccounts",
     kind="ServiceAccount",
     short_names=("sa",),
+    subresources=("token",),
     strategy=Strategy(
         validate_name=dns_subdomain,
         return_deleted_object=True,

@@ -1,0 +1,117 @@
+"""Tokens of service accounts: what is in one that is issued, and whom one that comes is of.
+
+A token is good until its time is over, its account has gone, or the object that it is bound to.
+
+Source: kubernetes pkg/serviceaccount/claims.go, staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go
+(v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from protocols.objects import Key, Object, decode_object, make_key, name_of, namespace_of, uid_of
+from runtime.apiserver.registry.users import AUTHENTICATED, User
+from runtime.apiserver.storage.state import State
+from runtime.signing.tokens import SigningKey
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+PREFIX = "system:serviceaccount:"  # begins the names of users that are accounts
+CLAIM = "kubernetes.io"
+EXTRA = "authentication.kubernetes.io/"
+BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}  # kinds that a token may be bound to, by their storage
+MOST_KNOWN = 1024  # tokens
+LEEWAY = 60.0  # seconds that clocks may differ
+
+
+class Bound(NamedTuple):
+    """An object that a token is bound to, or says more of. name: alone where it is not there."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+class AccountTokens:
+    def __init__(self, key: SigningKey) -> None:
+        self._key = key
+        self._claims_of = lru_cache(maxsize=MOST_KNOWN)(key.claims_of)  # a signature is looked at once
+
+    def issue(
+        self,
+        account: Object,
+        *,
+        audiences: list[str],
+        bound: list[Bound],
+        now: float,
+        seconds: int,
+        number: Callable[[], str],
+    ) -> str:
+        """now: unix seconds. number: draws the token's own."""
+        said: dict[str, Any] = {
+            "namespace": namespace_of(account),
+            "serviceaccount": {"name": name_of(account), "uid": uid_of(account)},
+        }
+        said |= {one.kind.lower(): {"name": one.name, **({"uid": one.uid} if one.uid else {})} for one in bound}
+        begins = int(now)
+        return self._key.sign(
+            {
+                "aud": audiences,
+                "exp": begins + seconds,
+                "iat": begins,
+                "iss": ISSUER,
+                "jti": number(),
+                CLAIM: said,
+                "nbf": begins,
+                "sub": f"{PREFIX}{namespace_of(account)}:{name_of(account)}",
+            }
+        )
+
+    def user_of(self, token: str, *, state: State, now: float) -> User | None:
+        """None for a token that is not ours, or is good no more. now: unix seconds."""
+        claims = self._claims_of(token)
+        if claims is None or claims.get("iss") != ISSUER or ISSUER not in claims["aud"]:
+            return None
+        if not claims["nbf"] - LEEWAY <= now < claims["exp"]:
+            return None
+        said = claims[CLAIM]
+        namespace, account = said["namespace"], said["serviceaccount"]
+        if not _is_there(state, "serviceaccounts", make_key(namespace, account["name"]), account["uid"]):
+            return None
+        for storage, key, uid in _bindings(said):
+            if not _is_there(state, storage, key, uid):
+                return None
+        return User(
+            claims["sub"],
+            uid=account["uid"],
+            groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
+            extra={f"{EXTRA}credential-id": (f"JTI={claims['jti']}",), **_extra(said)},
+        )
+
+
+def _bindings(said: Mapping[str, Any]) -> Iterator[tuple[str, Key, str]]:
+    """A node counts where the token is bound to nothing else."""
+    for kind in ("Pod", "Secret"):
+        one = said.get(kind.lower())
+        if one is not None:
+            yield BOUND[kind], make_key(said["namespace"], one["name"]), one["uid"]
+            return
+    node = said.get("node")
+    if node is not None:
+        yield BOUND["Node"], node["name"], node["uid"]
+
+
+def _extra(said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for kind in ("pod", "node"):
+        one = said.get(kind)
+        if one is not None:
+            found |= {f"{EXTRA}{kind}-{field}": (one[field],) for field in ("name", "uid") if field in one}
+    return found
+
+
+def _is_there(state: State, storage: str, key: Key, uid: str) -> bool:
+    record = state.get(storage, key)
+    return record is not None and uid_of(decode_object(record.raw)) == uid
