@@ -35,6 +35,9 @@ CONDITION_TAINTS: Mapping[tuple[str, str], str] = {
 NO_SCHEDULE_KEYS = frozenset(CONDITION_TAINTS.values()) | {UNSCHEDULABLE}
 NO_EXECUTE_KEYS = frozenset({NOT_READY, UNREACHABLE})
 EXCLUDE_DISRUPTION = "node.kubernetes.io/exclude-disruption"  # a label: the node is left out of its zone's state
+EXCLUDE_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"  # a label
+LEAVING = "ToBeDeletedByClusterAutoscaler"  # a taint, of any effect
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")  # Go's strconv.ParseBool; what is no boolean counts as true
 
 _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -49,7 +52,8 @@ class NodeFacts:
     lastHeartbeatTime and lastTransitionTime as text. no_schedule, no_execute: keys of its taints of that effect, as far
     as kcm manages them. wanted_no_schedule: keys of the taints that its conditions call for. no_execute_taints: all
     taints of that effect as JSON, for comparison. kubelet: the kubelet's version, "v1.36.0". topology_zone: its label
-    topology.kubernetes.io/zone alone.
+    topology.kubernetes.io/zone alone. provider_id: spec.providerID. balancer_excluded: its labels keep load balancers
+    from sending to it; balancer_leaving: it is being deleted, or about to be by the cluster autoscaler.
     """
 
     uid: str
@@ -64,6 +68,9 @@ class NodeFacts:
     no_execute_taints: bytes
     kubelet: str
     topology_zone: str = ""
+    provider_id: str = ""
+    balancer_excluded: bool = False
+    balancer_leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,9 @@ def node_facts(node: Object) -> NodeFacts:
         no_execute_taints=shared_json([taint for taint in taints if taint.get("effect") == NO_EXECUTE] or None),
         kubelet=sys.intern(_text(node_info.get("kubeletVersion"), "status.nodeInfo.kubeletVersion")),
         topology_zone=sys.intern(_text(labels.get(_ZONE_LABELS[1]), f"label {_ZONE_LABELS[1]}")),
+        provider_id=_text(spec.get("providerID"), "spec.providerID"),
+        balancer_excluded=labels.get(EXCLUDE_BALANCERS, "false") not in _FALSE,
+        balancer_leaving=bool(meta.get("deletionTimestamp")) or any(one.get("key") == LEAVING for one in taints),
     )
 
 

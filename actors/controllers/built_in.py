@@ -14,7 +14,7 @@ Reading flags imports all of this: so no controller may import the HTTP client, 
 
 from __future__ import annotations
 
-from actors.controllers.cloud import cloud_node_lifecycle, node_route
+from actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
 from actors.controllers.identity import (
     legacy_token_cleaner,
     root_ca_publisher,
@@ -45,6 +45,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     node_ipam.SPEC,
     node_lifecycle.SPEC,
     taint_eviction.SPEC,
+    service_lb.SPEC,
     node_route.SPEC,
     cloud_node_lifecycle.SPEC,
     root_ca_publisher.SPEC,

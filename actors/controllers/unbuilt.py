@@ -319,15 +319,6 @@ class ResourceQuotaOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceLoadBalancerOptions(ControllerOptions):
-    configz_block = "ServiceController"
-
-    concurrent_syncs: int = flag(
-        1, "Services synced at once.", name="concurrent-service-syncs", config="ConcurrentServiceSyncs"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulSetOptions(ControllerOptions):
     configz_block = "StatefulSetController"
 
@@ -454,7 +445,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
     UnbuiltController(
         name="device-taint-eviction-controller", options=DeviceTaintEvictionOptions, checks=(_device_taint_workers,)
     ),
-    UnbuiltController(name="service-lb-controller", aliases=("service",), options=ServiceLoadBalancerOptions),
     UnbuiltController(
         name="persistentvolume-binder-controller",
         aliases=("persistentvolume-binder",),

@@ -2,8 +2,9 @@
 
 Objects are Kubernetes objects as JSON bytes; a route is encoded as in protocols/routes.py. The result of a call is the
 JSON body of its Done. Other outcomes: NotFound, the cloud does not know the object; Invalid with code 501, it does not
-support the call; Conflict, a concurrent change; Throttled, retry after so long; ServerFailure, any other error that it
-raised; Unknown, it did not return in time; Refused, the call was not made.
+support the call, or with code 421, another controller does that; Conflict, a concurrent change; Throttled, retry after
+so long; ServerFailure, any other error that it raised; Unknown, it did not return in time; Refused, the call was not
+made.
 """
 
 from __future__ import annotations
@@ -116,4 +117,5 @@ CLOUD_CALLS: tuple[type[CloudCall], ...] = (
     UpdateLoadBalancer,
     DeleteLoadBalancer,
 )
-NOT_SUPPORTED = 501  # the code of an Invalid: the cloud does not support the call
+# Codes of an Invalid: the cloud does not support the call; another controller does what it is made for.
+NOT_SUPPORTED, ELSEWHERE = 501, 421

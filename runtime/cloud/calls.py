@@ -10,6 +10,7 @@ from functools import partial
 import orjson
 
 from protocols.messages.cloud import (
+    ELSEWHERE,
     NOT_SUPPORTED,
     CloudCall,
     CreateRoute,
@@ -37,6 +38,7 @@ from runtime.calls.calling import PreparedCall
 from runtime.cloud.provider import (
     CloudConflictError,
     CloudProvider,
+    ImplementedElsewhereError,
     InstanceNotFoundError,
     Instances,
     LoadBalancers,
@@ -96,6 +98,8 @@ def carry_out(provider: CloudProvider, call: CloudCall) -> Outcome:
         return NotFound(str(err) or "instance not found")
     except NotSupportedError as err:
         return Invalid(str(err) or "unimplemented", code=NOT_SUPPORTED)
+    except ImplementedElsewhereError as err:
+        return Invalid(str(err) or "implemented by alternate to cloud provider", code=ELSEWHERE)
     except CloudConflictError as err:
         return Conflict(str(err))
     except RetryAfterError as err:

@@ -93,7 +93,10 @@ class FakeRoutes:
 
 
 class FakeLoadBalancers:
-    """An address each, of those for documentation. nodes: by the service's uid, the names of those that it sends to."""
+    """An address each: spec.loadBalancerIP, that of the status (the fake may be new), else one for documentation.
+
+    nodes: by the service's uid, the names of those that it sends to.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -111,7 +114,10 @@ class FakeLoadBalancers:
         with self._lock:
             if key not in self._addresses:
                 taken = set(self._addresses.values())
-                free = next((str(one) for one in BALANCERS.hosts() if str(one) not in taken), None)
+                had = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+                wished = [str((service.get("spec") or {}).get("loadBalancerIP") or ""), *(one.get("ip") for one in had)]
+                ours = map(str, BALANCERS.hosts())
+                free = next((one for one in (*filter(None, wished), *ours) if one not in taken), None)
                 if free is None:
                     raise RuntimeError(f"all addresses of {BALANCERS} are taken")
                 self._addresses[key] = free

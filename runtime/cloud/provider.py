@@ -24,6 +24,10 @@ class NotSupportedError(Exception):
     """The cloud does not support this call."""
 
 
+class ImplementedElsewhereError(Exception):
+    """Another controller does what this call is made for: of a load balancer, the Service is left to it."""
+
+
 class CloudConflictError(Exception):
     """A concurrent change interfered; the same call may succeed later."""
 

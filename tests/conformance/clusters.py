@@ -22,7 +22,7 @@ from tests.e2e.real_server import RealServer, real_server
 from tests.e2e.running import Program, ending, free_port, managing, spawn, until
 
 NODES = 3
-NEEDS_A_CLOUD = ("node-route-controller", "cloud-node-lifecycle-controller")
+NEEDS_A_CLOUD = ("node-route-controller", "cloud-node-lifecycle-controller", "service-lb-controller")
 READY_WITHIN = 180.0  # seconds; kubemark's kubelet needs half a minute
 ADDRESS = "198.51.100.1"
 APISERVER_FLAGS = (

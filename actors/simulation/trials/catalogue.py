@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route
+from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
 from actors.simulation.trials.hollow import kubelet, nodes, scheduler
 from actors.simulation.trials.identity import (
     legacy_token_cleaner,
@@ -38,6 +38,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             taint_eviction,
             cloud_node_lifecycle,
             node_route,
+            service_lb,
             garbage_collector,
             service_accounts,
             root_ca_publisher,

@@ -34,6 +34,12 @@ def busy_cloud(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     )
 
 
+def slow_balancers(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
+    """The cloud takes its time with some load balancers, and less with others."""
+    chance, seconds = 0.3 + seed % 5 / 10, 5.0 + seed % 7 * 3
+    return (Fault(kind=FaultKind.CALL_DELAYED, rate=chance, until=100.0, seconds=seconds, resource="loadbalancers"),)
+
+
 def hangs(seed: int, **_arguments: Any) -> tuple[Fault, ...]:
     """The dispatcher hangs for so long that it is replaced, and comes to."""
     start = seed % 40 / 2

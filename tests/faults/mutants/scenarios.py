@@ -11,8 +11,9 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.trials.actions import create, merge
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.workloads.actions import pods_of, workload
+from protocols.nodes import EXCLUDE_BALANCERS
 from protocols.objects import Object, is_deleting, key_of, labels_of
-from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, resource_path
+from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, SERVICES, resource_path
 from tests.faults.drawn_together import SCENARIOS, drawn_together
 
 WEB, SET = f"{NAMESPACE}/web", f"{NAMESPACE}/set"
@@ -164,3 +165,24 @@ def rejected(scenario: Scenario) -> tuple[Action, ...]:
     first["spec"]["template"]["metadata"] = {**first["spec"]["template"]["metadata"], "annotations": {REJECT: "true"}}
     mended = {"spec": {"template": {"metadata": {"annotations": {REJECT: None}}}}}
     return create(1.0, DEPLOYMENTS, first), merge(25.0, DEPLOYMENTS, WEB, mended)
+
+
+def hosts_and_their_service_change(scenario: Scenario) -> tuple[Action, ...]:
+    """A Service with a load balancer changes at about the same time as the nodes that it may send to."""
+    chance = scenario.chance("hosts")
+    spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
+    actions = [create(1.0, SERVICES, {"metadata": {"name": "web", "namespace": NAMESPACE}, "spec": spec})]
+    for number in range(2):
+        at = 30.0 * number + chance.uniform(20.0, 24.0)
+        speed = {"metadata": {"annotations": {"example.com/speed": str(number)}}}
+        actions += [
+            merge(at, NODES, "hollow-node-0", excluded(number == 0)),
+            merge(at + chance.uniform(0.5, 2.0), NODES, "hollow-node-1", excluded(number == 0)),
+            merge(at + chance.uniform(2.0, 4.0), SERVICES, WEB, speed),
+        ]
+    return tuple(sorted(actions, key=lambda action: action.at))
+
+
+def excluded(there: bool) -> Object:
+    """From load balancers."""
+    return {"metadata": {"labels": {EXCLUDE_BALANCERS: "true" if there else None}}}

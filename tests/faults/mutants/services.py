@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
+from actors.controllers.cloud.service_lb import SPEC
+from actors.controllers.cloud.service_lb import reconciler as service_lb
+from actors.controllers.cloud.service_lb.reconciler import ServiceLoadBalancerReconciler
+from actors.controllers.network.endpoints import reconciler as endpoints
+from actors.controllers.network.endpoints.reconciler import EndpointsReconciler
 from actors.controllers.network.endpointslice.reconciler import EndpointSliceReconciler
+from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.service_setting import SERVICES_TOO
+from actors.simulation.trials.scenario import Fleet
+from protocols.objects import resource_version_of
 from protocols.resources import ENDPOINT_SLICES
 from runtime.simulation.plan import draw_stale_state
 from runtime.tables.overlay import Tables
 from tests.faults.mutants.mutant import Mutant
+from tests.faults.mutants.plans import slow_balancers
+from tests.faults.mutants.scenarios import hosts_and_their_service_change
 
 
 @contextmanager
@@ -38,11 +49,74 @@ def slices_are_read_from_a_late_cache() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def what_an_update_leaves_as_it_is_counts_as_stale() -> Iterator[None]:
+    """After an update the version before it counts as stale, also if the update changed nothing; and some do."""
+    write, stale = EndpointsReconciler._write, WeakKeyDictionary[EndpointsReconciler, dict[str, str]]()
+
+    def tracking(self: EndpointsReconciler, key: str, *arguments: Any, **more: Any) -> Any:
+        current = self._endpoints.get(key)
+        version = "" if current is None else resource_version_of(current)
+        if version and stale.setdefault(self, {}).get(key) == version:
+            return
+        yield from write(self, key, *arguments, **more)
+        if version:
+            stale[self][key] = version
+
+    with patch.object(EndpointsReconciler, "_write", tracking), patch.object(endpoints, "unversioned", lambda _: None):
+        yield
+
+
+@contextmanager
+def load_balancers_are_not_guarded() -> Iterator[None]:
+    """No finalizer keeps a Service until its load balancer is gone: whoever is away when it is deleted never knows."""
+    with patch.object(service_lb, "has_finalizer", lambda _service: True):
+        yield
+
+
+@contextmanager
+def hosts_are_updated_beside_the_queue() -> Iterator[None]:
+    """A change of nodes calls the cloud for each load balancer, whatever else is under way for its Service."""
+
+    def at_once(self: ServiceLoadBalancerReconciler, due: Sequence[str]) -> Any:
+        for key in due:
+            known = self._balancers.get(key)
+            if known is not None:
+                yield from self._update_hosts(known.service, known)
+
+    with patch.object(ServiceLoadBalancerReconciler, "_hand_over", at_once):
+        yield
+
+
 SERVICES = (
     Mutant(
         name="slices are made again while the watch is late",
         source="kubernetes/kubernetes#93374",
         mutation=slices_are_read_from_a_late_cache,
         setting=replace(SERVICES_TOO, draw=draw_stale_state),
+    ),
+    Mutant(
+        name="endpoints that an update leaves as they are count as stale",
+        source="kubernetes/kubernetes#127370",
+        mutation=what_an_update_leaves_as_it_is_counts_as_stale,
+        setting=SERVICES_TOO,
+    ),
+    Mutant(
+        name="a service goes before its load balancer",
+        source="kubernetes/kubernetes#53451",
+        mutation=load_balancers_are_not_guarded,
+        setting=NODES_TOO,
+    ),
+    Mutant(
+        name="hosts are updated while their service is in work",
+        source="kubernetes/kubernetes#53462",
+        mutation=hosts_are_updated_beside_the_queue,
+        setting=replace(
+            NODES_TOO,
+            controllers=(SPEC,),
+            actions=hosts_and_their_service_change,
+            fleet=lambda _scenario: Fleet(),
+            draw=slow_balancers,
+        ),
     ),
 )

@@ -35,6 +35,7 @@ from runtime.cloud.calls import carry_out
 from runtime.cloud.fake import FakeCloud, FakeRoutes
 from runtime.cloud.provider import (
     CloudConflictError,
+    ImplementedElsewhereError,
     InstanceNotFoundError,
     NotSupportedError,
     RetryAfterError,
@@ -101,6 +102,7 @@ def test_every_call_has_its_answer() -> None:
         (InstanceNotFoundError("who?"), NotFound("who?")),
         (InstanceNotFoundError(), NotFound("instance not found")),
         (NotSupportedError("not here"), Invalid("not here", code=501)),
+        (ImplementedElsewhereError("the ingress"), Invalid("the ingress", code=421)),
         (CloudConflictError("busy"), Conflict("busy")),
         (RetryAfterError("quota", 42.0), Throttled("quota", retry_after=42.0)),
         (RuntimeError("rain"), ServerFailure("rain")),

@@ -72,6 +72,18 @@ def test_a_destination_has_one_route_in_each_cluster() -> None:
     assert len(routes.list("d")) == 1
 
 
+def test_a_load_balancer_has_the_address_that_is_asked_for_or_was_there_before() -> None:
+    """A fake that was started anew knows none."""
+    first, again = FakeCloud().load_balancers, FakeCloud().load_balancers
+    wished = {**balanced("web"), "spec": {"loadBalancerIP": "198.51.100.7"}}
+    assert first.ensure("c", wished, [])["ingress"][0]["ip"] == "198.51.100.7"
+    first.ensure("c", balanced("a"), [])
+    status = first.ensure("c", balanced("b"), [])
+    assert again.ensure("c", {**balanced("b"), "status": {"loadBalancer": status}}, []) == status
+    taken = again.ensure("c", {**balanced("c"), "status": {"loadBalancer": status}}, [])
+    assert taken != status
+
+
 def test_a_load_balancer_keeps_its_address_until_it_is_deleted() -> None:
     balancers = FakeCloud().load_balancers
     first = balancers.ensure("c", balanced("web"), [instance("n1")])

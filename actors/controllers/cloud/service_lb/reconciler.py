@@ -1,0 +1,355 @@
+"""service-lb-controller: has the cloud put a load balancer before each Service of type LoadBalancer without a class.
+
+In: Services, nodes, the cloud. Out: calls of the cloud; the finalizer service.kubernetes.io/load-balancer-cleanup and
+status.loadBalancer of Services, both by patches of their status; events. Key of the queue "service": "namespace/name";
+the queue "node" has one key, and finds the load balancers that send to other nodes than they should.
+
+Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/service/controller.go. Differences:
+- All calls for a Service are made under its key, one after the other: no update of hosts overtakes an older one.
+- Finalizer and status go in one patch once the load balancer is deleted: no crash in between leaves the address there.
+- A Service whose finalizer somebody removed gets it back; if it is gone meanwhile, its load balancer is deleted.
+- A load balancer that is gone when its hosts are updated is made again; one that the cloud asks to wait for is left
+  alone until then. One of a Service on its way out that lacks the finalizer is not made.
+- A cloud without load balancers is found out by the first call, before a finalizer is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import orjson
+
+from actors.controllers.cloud.service_lb.wishes import (
+    FINALIZER,
+    Targets,
+    has_finalizer,
+    is_target,
+    loggable,
+    needs_cleanup,
+    needs_update,
+    targets_of,
+    wants_balancer,
+    wish_of,
+)
+from actors.reconciliation import Change, Enqueue, Reconciliation, Retry, Step, patch, perform, record
+from protocols.messages.cloud import (
+    ELSEWHERE,
+    NOT_SUPPORTED,
+    CloudCall,
+    DeleteLoadBalancer,
+    EnsureLoadBalancer,
+    GetLoadBalancer,
+    UpdateLoadBalancer,
+)
+from protocols.messages.commands import PatchType
+from protocols.messages.outcomes import CommandFailed, Done, Failure, Invalid, NotFound, Outcome, Refused, Throttled
+from protocols.messages.recording import Record, RecordType
+from protocols.objects import Key, Object, decode_object, encode_object, is_deleting, key_of, uid_of
+from protocols.resources import NODES, SERVICES
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+from runtime.tables.table import Entry
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+QUEUE = "service"
+ALL_NODES = "nodes"
+
+
+def services_concerned(change: Change, _tables: Tables) -> Iterable[Key]:
+    """What we write ourselves concerns none: a Service that failed waits for its time."""
+    return (change.key,) if _is_concerned(change.old, change.new, gone=change.deleted) else ()
+
+
+def _is_concerned(old: Object | None, new: Object, *, gone: bool) -> bool:
+    if gone:
+        return wants_balancer(new)
+    if old is None:
+        return wants_balancer(new) or needs_cleanup(new)
+    unguarded = wants_balancer(new) and has_finalizer(old) and not has_finalizer(new)
+    return unguarded or needs_update(old, new) or needs_cleanup(new)
+
+
+def all_nodes(_change: Change, _tables: Tables) -> Iterable[str]:
+    return (ALL_NODES,)
+
+
+@dataclass(slots=True)
+class _Balancer:
+    """What is known of one. service: as it was last synced. ensured: its wish_of once that was through, else None.
+
+    targets: to which nodes the cloud was last told to send, whether or not that succeeded.
+    """
+
+    service: Object
+    ensured: Any = None
+    targets: Targets = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Pass:
+    """Of the queue "node". began: monotonic. waiting: Services whose load balancer is not updated yet."""
+
+    began: float
+    waiting: set[Key]
+
+
+class ServiceMetrics:
+    """Where the controller writes its figures: see spec.py."""
+
+    def __init__(
+        self,
+        *,
+        synced: Callable[[], None],
+        failed: Callable[[], None],
+        observe_pass: Callable[[float], None],
+        observe_update: Callable[[float], None],
+    ) -> None:
+        self.synced, self.failed, self.observe_pass, self.observe_update = synced, failed, observe_pass, observe_update
+
+
+class ServiceLoadBalancerReconciler:
+    """cluster: --cluster-name."""
+
+    def __init__(
+        self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, cluster: str, metrics: ServiceMetrics
+    ) -> None:
+        self._services, self._nodes = tables[SERVICES], tables[NODES]
+        self._clock, self._log, self._cluster, self._metrics = clock, log, cluster, metrics
+        self._balancers: dict[Key, _Balancer] = {}
+        self._passes: list[_Pass] = []
+        self._supported: bool | None = None  # None: the cloud was not asked yet
+
+    # The queue of nodes.
+
+    def reconcile_nodes(self, _key: str) -> Reconciliation:
+        """Nodes have come, gone, or are to be sent to no more."""
+        targets = targets_of(self._nodes.entries())
+        due = [key for key, one in self._balancers.items() if one.targets != targets and wants_balancer(one.service)]
+        self._passes.append(_Pass(self._clock.monotonic(), set(due)))
+        yield from self._hand_over(due)
+        self._leave_passes(None)
+        return None
+
+    def _hand_over(self, due: Sequence[Key]) -> Step[None]:
+        for key in due:
+            yield Enqueue(QUEUE, key)
+
+    def _leave_passes(self, key: Key | None) -> None:
+        """This Service is looked after. A pass that waits for nobody any more is through."""
+        for one in list(self._passes):
+            if key is not None:
+                one.waiting.discard(key)
+            if not one.waiting:
+                self._passes.remove(one)
+                self._metrics.observe_pass(self._clock.monotonic() - one.began)
+
+    # The queue of Services.
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        if self._supported is False:
+            return None
+        service, known = self._services.get(key), self._balancers.get(key)
+        try:
+            if known is not None and (service is None or uid_of(service) != uid_of(known.service)):
+                yield from self._delete_of_gone(key, known.service)
+                known = None
+            if service is None:
+                return None
+            if wants_balancer(service) and not needs_cleanup(service):
+                yield from self._keep(key, service, known)
+            elif known is not None or needs_cleanup(service):
+                yield from self._clean_up(key, service)
+        finally:
+            self._leave_passes(key)
+        return None
+
+    def _keep(self, key: Key, service: Object, known: _Balancer | None) -> Step[None]:
+        """The Service has a load balancer that is as it should be."""
+        guarded = has_finalizer(service)
+        if is_deleting(service) and not guarded:  # no finalizer can be added any more
+            if known is not None:
+                yield from self._clean_up(key, service)
+            return
+        if not guarded and self._supported is None and not (yield from self._is_supported(service)):
+            return
+        if known is None:
+            known = self._balancers[key] = _Balancer(service)
+        known.service = service
+        if guarded and known.ensured == wish_of(service) and (yield from self._update_hosts(service, known)):
+            return
+        known.ensured = None
+        yield from self._ensure(service, known)
+        known.ensured = wish_of(service)
+
+    def _is_supported(self, service: Object) -> Step[bool]:
+        outcome = yield from perform(GetLoadBalancer(self._cluster, encode_object(service)))
+        if isinstance(outcome, Invalid) and outcome.code == NOT_SUPPORTED:
+            self._supported = False
+            self._log.error("services of type LoadBalancer will fail", error=outcome.message)
+            return False
+        if isinstance(outcome, Done):
+            self._supported = True
+        return True
+
+    def _ensure(self, service: Object, known: _Balancer) -> Step[None]:
+        key = key_of(service)
+        yield self._event(service, "Normal", "EnsuringLoadBalancer", "Ensuring load balancer")
+        if not has_finalizer(service):
+            body = {"metadata": {"uid": uid_of(service), "finalizers": [FINALIZER]}}
+            done = yield from self._write(service, body, "failed to add load balancer cleanup finalizer")
+            service = decode_object(done.body)
+        nodes = self._targets()
+        if not nodes:
+            yield self._unavailable(service)
+        known.targets = targets_of(nodes)
+        call = EnsureLoadBalancer(self._cluster, encode_object(service), encode_nodes(nodes))
+        outcome = yield from perform(call)
+        if is_elsewhere(outcome):
+            return
+        if not isinstance(outcome, Done):
+            yield from self._report(service, "failed to ensure load balancer", outcome)
+            raise_for(call, outcome)
+        status = orjson.loads(outcome.body)
+        if status is None:
+            message = "service status returned by EnsureLoadBalancer is nil"
+            yield self._event(service, "Warning", "SyncLoadBalancerFailed", f"Error syncing load balancer: {message}")
+            raise ValueError(message)
+        yield self._event(service, "Normal", "EnsuredLoadBalancer", "Ensured load balancer")
+        self._log.info("load balancer ensured", key=key, nodes=len(nodes))
+        ingress = status.get("ingress") or None
+        if ingress != ingress_of(service):
+            patched = {"metadata": {"uid": uid_of(service)}, "status": {"loadBalancer": {"ingress": ingress}}}
+            yield from self._write(service, patched, "failed to update load balancer status", but_gone=True)
+
+    def _update_hosts(self, service: Object, known: _Balancer) -> Step[bool]:
+        """Whether that is all that there was to do; else it is to be ensured."""
+        nodes = self._targets()
+        targets = targets_of(nodes)
+        if targets == known.targets:
+            return True
+        known.targets = targets
+        self._metrics.synced()
+        began = self._clock.monotonic()
+        call = UpdateLoadBalancer(self._cluster, encode_object(service), encode_nodes(nodes))
+        outcome = yield from perform(call)
+        self._metrics.observe_update(self._clock.monotonic() - began)
+        if isinstance(outcome, Done):
+            if nodes:
+                yield self._event(service, "Normal", "UpdatedLoadBalancer", "Updated load balancer with new hosts")
+            else:
+                yield self._unavailable(service)
+            self._log.info("load balancer updated", key=key_of(service), nodes=len(nodes))
+            return True
+        if is_elsewhere(outcome):
+            return True
+        known.ensured = None
+        if isinstance(outcome, Refused):
+            raise CommandFailed(call, outcome)
+        there = yield from perform(GetLoadBalancer(self._cluster, encode_object(service)))
+        if isinstance(there, Done) and orjson.loads(there.body) is None:
+            return False
+        self._metrics.failed()
+        message = (
+            f"Error updating load balancer with new hosts {loggable([node.key for node in nodes])} "
+            f"[node names limited, total number of nodes: {len(nodes)}], error: {outcome.message}"
+        )
+        yield self._event(service, "Warning", "UpdateLoadBalancerFailed", message)
+        if isinstance(outcome, Throttled):
+            raise_for(call, outcome)
+        return False
+
+    def _clean_up(self, key: Key, service: Object) -> Step[None]:
+        """The Service wants its load balancer no more, or is on its way out."""
+        call: CloudCall = GetLoadBalancer(self._cluster, encode_object(service))
+        outcome = yield from perform(call)
+        if not isinstance(outcome, Done):
+            what = "failed to check if load balancer exists before cleanup"
+            yield from self._report(service, what, outcome)
+            raise_for(call, outcome)
+        elif orjson.loads(outcome.body) is not None:
+            yield self._event(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
+            call = DeleteLoadBalancer(self._cluster, encode_object(service))
+            outcome = yield from perform(call)
+            if not (isinstance(outcome, Done) or is_elsewhere(outcome)):
+                yield from self._report(service, "failed to delete load balancer", outcome)
+                raise_for(call, outcome)
+            self._log.info("load balancer deleted", key=key)
+        body: dict[str, Any] = {"metadata": {"uid": uid_of(service)}}
+        if has_finalizer(service):
+            body["metadata"]["$deleteFromPrimitiveList/finalizers"] = [FINALIZER]
+        if ingress_of(service) is not None:
+            body["status"] = {"loadBalancer": {"ingress": None}}
+        if len(body["metadata"]) > 1 or "status" in body:
+            what = "failed to remove load balancer cleanup finalizer"
+            yield from self._write(service, body, what, but_gone=True)
+        yield self._event(service, "Normal", "DeletedLoadBalancer", "Deleted load balancer")
+        self._balancers.pop(key, None)
+
+    def _delete_of_gone(self, key: Key, service: Object) -> Step[None]:
+        """The Service is gone, though it had the finalizer: somebody removed that."""
+        if wants_balancer(service):
+            yield self._event(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
+            call = DeleteLoadBalancer(self._cluster, encode_object(service))
+            outcome = yield from perform(call)
+            if not (isinstance(outcome, Done) or is_elsewhere(outcome)):
+                message = f"Error deleting load balancer: {outcome.message}"
+                if not isinstance(outcome, Refused):
+                    yield self._event(service, "Warning", "DeleteLoadBalancerFailed", message)
+                raise_for(call, outcome)
+            yield self._event(service, "Normal", "DeletedLoadBalancer", "Deleted load balancer")
+            self._log.info("load balancer of a service that is gone deleted", key=key)
+        self._balancers.pop(key, None)
+
+    # Shared.
+
+    def _targets(self) -> list[Entry]:
+        nodes = [node for node in self._nodes.entries() if is_target(node.facts)]
+        return sorted(nodes, key=lambda node: node.key)
+
+    def _write(self, service: Object, body: Object, what: str, *, but_gone: bool = False) -> Step[Done]:
+        """but_gone: a Service that is gone is no failure."""
+        command = patch(SERVICES, key_of(service), body, patch_type=PatchType.STRATEGIC, subresource="status")
+        outcome = yield from perform(command)
+        if isinstance(outcome, Done):
+            return outcome
+        if isinstance(outcome, NotFound) and but_gone:
+            return Done(b"")
+        yield from self._report(service, what, outcome)
+        raise CommandFailed(command, outcome)
+
+    def _report(self, service: Object, what: str, outcome: Failure) -> Step[None]:
+        if not isinstance(outcome, Refused):
+            message = f"Error syncing load balancer: {what}: {outcome.message}"
+            yield self._event(service, "Warning", "SyncLoadBalancerFailed", message)
+
+    def _unavailable(self, service: Object) -> Record:
+        message = "There are no available nodes for LoadBalancer"
+        return self._event(service, "Warning", "UnAvailableLoadBalancer", message)
+
+    def _event(self, service: Object, type: RecordType, reason: str, message: str) -> Record:
+        return record(SERVICES, service, type, reason, message)
+
+
+def raise_for(call: CloudCall, outcome: Failure) -> NoReturn:
+    """A cloud that says when it may be called again is called then; else there is a backoff."""
+    if isinstance(outcome, Throttled) and outcome.retry_after:
+        raise Retry(outcome.message, after=outcome.retry_after)
+    raise CommandFailed(call, outcome)
+
+
+def is_elsewhere(outcome: Outcome) -> bool:
+    """Another controller does what the cloud was called for."""
+    return isinstance(outcome, Invalid) and outcome.code == ELSEWHERE
+
+
+def encode_nodes(nodes: Iterable[Entry]) -> bytes:
+    return b"[" + b",".join(node.raw for node in nodes) + b"]"
+
+
+def ingress_of(service: Object) -> Any:
+    """What its status says; None for nothing."""
+    return ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or None

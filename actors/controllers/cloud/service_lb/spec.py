@@ -1,0 +1,94 @@
+"""How the service load balancer controller presents itself to the system.
+
+Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/app/core.go, controllers/service/metrics.go.
+"""
+
+from __future__ import annotations
+
+from actors.controllers.cloud.service_lb.options import ServiceLoadBalancerOptions
+from actors.controllers.cloud.service_lb.reconciler import (
+    QUEUE,
+    ServiceLoadBalancerReconciler,
+    ServiceMetrics,
+    all_nodes,
+    services_concerned,
+)
+from actors.reconciliation import Interest, Watch
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.resources import NODES, SERVICES
+from runtime.cloud.loading import has_provider
+from runtime.metrics.registry import Family
+from runtime.scheduling.backoff import Backoff
+
+BUCKETS = tuple(2.0**exponent for exponent in range(15))  # seconds
+SYNCS = Family(
+    name="service_controller_loadbalancer_sync_total",
+    kind="counter",
+    help="How often the hosts of a load balancer were updated.",
+)
+ERRORS = Family(
+    name="service_controller_nodesync_error_total",
+    kind="counter",
+    help="How often an update of the hosts of a load balancer failed.",
+)
+PASSES = Family(
+    name="service_controller_nodesync_latency_seconds",
+    kind="histogram",
+    help="From a change of nodes until all load balancers send to the nodes of then.",
+    buckets=BUCKETS,
+)
+UPDATES = Family(
+    name="service_controller_update_loadbalancer_host_latency_seconds",
+    kind="histogram",
+    help="How long the cloud took to update the hosts of a load balancer.",
+    buckets=BUCKETS,
+)
+BACKOFF = Backoff(first=5.0, most=300.0)
+
+
+def _build(context: ControllerContext) -> ServiceLoadBalancerReconciler:
+    metrics = context.metrics
+    return ServiceLoadBalancerReconciler(
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        cluster=context.options.cloud.cluster_name,
+        metrics=ServiceMetrics(
+            synced=metrics.counter(SYNCS).inc,
+            failed=metrics.counter(ERRORS).inc,
+            observe_pass=metrics.histogram(PASSES).observe,
+            observe_update=metrics.histogram(UPDATES).observe,
+        ),
+    )
+
+
+SPEC = ControllerSpec(
+    name="service-lb-controller",
+    aliases=("service",),
+    never_blocks=True,
+    client="service-controller",
+    component="service-controller",
+    queues=(
+        Queue(
+            QUEUE,
+            watches=(Watch(SERVICES, to=services_concerned),),
+            concurrency=lambda options: options[ServiceLoadBalancerOptions].concurrent_syncs,
+            terminal=(),
+            backoff=BACKOFF,
+            retry_qps=-1.0,
+        ),
+        Queue(
+            "node",
+            watches=(Watch(NODES, to=all_nodes, interest=Interest(changed=("balancer_excluded", "provider_id"))),),
+            reconcile=ServiceLoadBalancerReconciler.reconcile_nodes,
+            concurrency=1,
+            terminal=(),
+            backoff=BACKOFF,
+            retry_qps=-1.0,
+        ),
+    ),
+    build=_build,
+    options=ServiceLoadBalancerOptions,
+    enabled_if=lambda options: has_provider(options.cloud.cloud_provider),
+    needs="--cloud-provider, other than 'external'",
+)

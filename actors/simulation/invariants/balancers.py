@@ -1,0 +1,31 @@
+"""What holds for load balancers in a cloud at every moment."""
+
+from __future__ import annotations
+
+from actors.controllers.cloud.service_lb.wishes import has_finalizer
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Committed, Fail, Observation
+from actors.simulation.invariants.ownership import storage_of
+from protocols.objects import decode_object, uid_of
+from protocols.resources import SERVICES
+from runtime.apiserver.storage.store import DELETED
+from runtime.cloud.fake import FakeCloud
+
+
+class BalancersAreGuarded:
+    """No Service loses the finalizer, nor goes, while the cloud has a load balancer for it."""
+
+    name = "load balancers are cleaned up first"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cloud = cluster.cloud
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Committed) or not isinstance(self._cloud, FakeCloud):
+            return
+        for change in observation.changes:
+            if change.storage == storage_of(SERVICES):
+                service = decode_object(change.raw)
+                unguarded = change.type == DELETED or not has_finalizer(service)
+                if unguarded and uid_of(service) in self._cloud.load_balancers.nodes:
+                    fail(f"service {change.key} is not guarded, and has a load balancer")

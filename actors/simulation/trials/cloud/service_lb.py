@@ -1,0 +1,115 @@
+"""The trial of the service load balancer controller."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from actors.controllers.cloud.service_lb.reconciler import ingress_of
+from actors.controllers.cloud.service_lb.wishes import FINALIZER, has_finalizer, is_target, wants_balancer
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.balancers import BalancersAreGuarded
+from actors.simulation.trials.actions import create, delete, merge, unless_gone
+from actors.simulation.trials.nodes.actions import draw_spell
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.settings import fake_cloud, options_of
+from actors.simulation.trials.trial import Trial
+from protocols.nodes import EXCLUDE_BALANCERS, node_facts
+from protocols.objects import Object, is_deleting, make_key, name_of, uid_of
+from protocols.resources import NODES, SERVICES
+
+NAME = "balanced"
+TYPES = ("LoadBalancer", "LoadBalancer", "ClusterIP", "NodePort")
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """One to three Services that want a load balancer now and then, and nodes that are kept out of them for a while."""
+    chance = scenario.chance("service load balancer actions")
+    for name in scenario.names(chance, NAME, 3):
+        one = _User(chance, name)
+        changes = (one.change_type, one.change_type, one.annotate, one.change_policy)
+        yield from scenario.life(chance, make=one.make, changes=changes, remove=one.remove, at=1.0, most=4)
+    machines = sorted(scenario.nodes.machines)
+    for name in chance.sample(machines, min(len(machines), chance.choice((0, 1, 2)))):
+        spell = draw_spell(scenario, chance)
+        yield _exclude(spell.at, name, "true", "is kept out of load balancers")
+        if spell.ends:
+            yield _exclude(spell.end, name, None, "is kept out of load balancers no more")
+
+
+def _exclude(at: float, node: str, value: str | None, text: str) -> Action:
+    return unless_gone(merge(at, NODES, node, {"metadata": {"labels": {EXCLUDE_BALANCERS: value}}}, text), NODES, node)
+
+
+class _User:
+    """Of one Service."""
+
+    def __init__(self, chance: random.Random, name: str) -> None:
+        self._chance, self._name, self._key = chance, name, make_key(NAMESPACE, name)
+
+    def make(self, at: float) -> Iterator[Action]:
+        spec: Object = {"type": self._chance.choice(TYPES), "ports": [{"port": 80}]}
+        if self._chance.random() < 0.2:
+            spec |= {"type": "LoadBalancer", "loadBalancerClass": "example.com/other"}
+        yield create(at, SERVICES, {"metadata": {"name": self._name, "namespace": NAMESPACE}, "spec": spec})
+
+    def remove(self, at: float) -> Iterator[Action]:
+        yield delete(at, SERVICES, self._key)
+
+    def change_type(self, at: float) -> Iterator[Action]:
+        kind = self._chance.choice(TYPES)
+        changes: Object = {"type": kind, "externalTrafficPolicy": None}
+        if kind != "LoadBalancer":
+            changes["loadBalancerClass"] = None
+        yield merge(at, SERVICES, self._key, {"spec": changes}, f"is of type {kind}")
+
+    def annotate(self, at: float) -> Iterator[Action]:
+        speed = self._chance.choice(("slow", "fast"))
+        yield merge(at, SERVICES, self._key, {"metadata": {"annotations": {"example.com/speed": speed}}})
+
+    def change_policy(self, at: float) -> Iterator[Action]:
+        """Where there is one to change."""
+        policy = self._chance.choice(("Local", "Cluster"))
+
+        def do(cluster: SimulatedCluster) -> bool:
+            service = cluster.get(SERVICES, self._key)
+            if service is not None and service["spec"]["type"] != "ClusterIP":
+                cluster.merge(SERVICES, self._key, {"spec": {"externalTrafficPolicy": policy}})
+            return True
+
+        yield Action(at, f"Service {self._key}: external traffic policy {policy}", do)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    balancers, name = fake_cloud(cluster).load_balancers, options_of(cluster).cloud.cluster_name
+    hosts = tuple(sorted(name_of(node) for node in cluster.shown(NODES) if is_target(node_facts(node))))
+    wanted = set()
+    for service in cluster.shown(SERVICES, NAMESPACE):
+        if wants_balancer(service) and not is_deleting(service):
+            wanted.add(uid_of(service))
+            status = balancers.get(name, service) or {}
+            if not has_finalizer(service) or ingress_of(service) != (status.get("ingress") or None):
+                yield f"{name_of(service)} has {service['metadata'].get('finalizers')} and {ingress_of(service)}"
+            elif balancers.nodes.get(uid_of(service)) != hosts:
+                yield f"{name_of(service)} is sent to {balancers.nodes.get(uid_of(service))}, nodes are {hosts}"
+        elif has_finalizer(service) or ingress_of(service):
+            yield f"{name_of(service)} still has {FINALIZER} or {ingress_of(service)}"
+    if set(balancers.nodes) - wanted:
+        yield f"load balancers are left: {sorted(set(balancers.nodes) - wanted)}"
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    return {
+        f"{name_of(service)} is balanced": ingress_of(service) is not None
+        for service in cluster.shown(SERVICES, NAMESPACE)
+    }
+
+
+TRIAL = Trial(
+    controller="service-lb-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (BalancersAreGuarded(cluster),),
+)
