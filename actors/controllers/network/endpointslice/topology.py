@@ -1,7 +1,8 @@
 """Hints in topology mode "Auto": endpoints are dealt to zones in proportion to the CPUs of their nodes.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/topologycache/{topologycache,sliceinfo,utils,event}.go.
-Difference: where upstream takes the first of a Go map, here it is the first by name.
+Differences: where upstream takes the first of a Go map, here it is the first by name; and where hints cannot be given,
+upstream writes slices anew that have none.
 """
 
 from __future__ import annotations
@@ -200,14 +201,16 @@ class Topology:
         zones = allocations(self.ratios, ready)
         if isinstance(zones, str):
             return self._without(plan, service, address_type, zones)
-        allocated = _allocated_by(plan, zones)
-        written = (*plan.create, *plan.update)
-        for slice_ in written:
-            for one in slice_["endpoints"]:
+        allocated, wrong = _allocated_by(plan, zones)
+        # Before any slice becomes an update: without hints it may be as it should be.
+        for slice_ in (*plan.create, *plan.update, *wrong):
+            for one in slice_.get("endpoints") or ():
                 if is_ready(one):
                     if not one.get("zone"):
                         return self._without(plan, service, address_type, NO_ZONE)
                     allocated[one["zone"]] = allocated.get(one["zone"], 0) + 1
+        move_to_update(plan, lambda slice_: any(slice_ is one for one in wrong))
+        written = (*plan.create, *plan.update)
         given, received = exchanges(zones, allocated)
         for slice_ in written:
             slice_["endpoints"] = [
@@ -262,23 +265,21 @@ def _dealt(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str
     return to
 
 
-def _allocated_by(plan: Plan, zones: Mapping[str, Allocation]) -> ByZone:
-    """By the slices that may stay as they are; the others become updates."""
+def _allocated_by(plan: Plan, zones: Mapping[str, Allocation]) -> tuple[ByZone, list[Object]]:
+    """By the slices that may stay as they are; and those of the unchanged ones whose hints may not."""
     allocated: ByZone = {}
-
-    def is_wrong(slice_: Object) -> bool:
+    wrong: list[Object] = []
+    for slice_ in plan.unchanged:
         counts = _hints_of(slice_.get("endpoints") or ())
         if counts is None or any(
             zone not in zones or number + allocated.get(zone, 0) > zones[zone].maximum
             for zone, number in counts.items()
         ):
-            return True
+            wrong.append(slice_)
+            continue
         for zone, number in counts.items():
             allocated[zone] = allocated.get(zone, 0) + number
-        return False
-
-    move_to_update(plan, is_wrong)
-    return allocated
+    return allocated, wrong
 
 
 def _hints_of(endpoints: Iterable[Endpoint]) -> ByZone | None:

@@ -108,6 +108,14 @@ def test_slices_whose_hints_are_right_are_not_written() -> None:
     assert "hints" not in wrong["endpoints"][0]
 
 
+def test_where_an_endpoint_has_no_zone_slices_without_hints_are_not_written() -> None:
+    topology = Topology(three_zones().tables[NODES])
+    right = {"endpoints": [endpoint("a"), endpoint("b"), endpoint(None)]}
+    plan = Plan(unchanged=[right])
+    topology.add_hints(plan, "default/web", "IPv4")
+    assert (plan.unchanged, plan.update) == ([right], [])
+
+
 @pytest.mark.parametrize(
     ("desired", "allocated", "gives", "receives"),
     [
