@@ -60,8 +60,7 @@ def embedded(directory: Path, _assets: Path) -> Iterator[Cluster]:
     kubeconfig = directory / "kcm" / "kubeconfig"
     with managing(directory / "kcm.log", *flags):
         _wait_for_nodes(kubeconfig, why=(directory / "kcm.log").read_text)
-        # Nobody makes service accounts: upstream's controller of them is not built yet.
-        yield Cluster(kubeconfig, ("--e2e-verify-service-account=false",))
+        yield Cluster(kubeconfig)
 
 
 @contextmanager
