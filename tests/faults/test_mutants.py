@@ -29,6 +29,7 @@ FIRST = {
     "a node that is not shown is gone": 5,
     "an eviction outlives its taint": 6,
     "an owner that the cache does not show counts as gone": 3,
+    "an account that the cache does not show counts as gone": 1,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 

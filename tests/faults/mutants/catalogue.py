@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.faults.mutants.accounts import ACCOUNTS
 from tests.faults.mutants.budgets import BUDGETS
 from tests.faults.mutants.clients import CLIENTS
 from tests.faults.mutants.garbage import GARBAGE
@@ -12,4 +13,4 @@ from tests.faults.mutants.services import SERVICES
 from tests.faults.mutants.tenants import TENANTS
 from tests.faults.mutants.workloads import WORKLOADS
 
-MUTANTS = (*CLIENTS, *PROCESSES, *WORKLOADS, *NODES, *SERVICES, *TENANTS, *GARBAGE, *BUDGETS, *NAMESPACES)
+MUTANTS = (*CLIENTS, *PROCESSES, *WORKLOADS, *NODES, *SERVICES, *TENANTS, *GARBAGE, *BUDGETS, *NAMESPACES, *ACCOUNTS)

@@ -81,7 +81,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 class TokensOfAccountsStay:
-    """No token is deleted while the server has the very account that it was filled for."""
+    """No token is deleted while the server has the very account that it was filled for, or is to be filled for."""
 
     name = "tokens go with their account"
 
@@ -99,8 +99,16 @@ class TokensOfAccountsStay:
 
     def _look(self, key: Key, secret: Object, fail: Fail) -> None:
         account = self._cluster.get(SERVICE_ACCOUNTS, make_key(split_key(key)[0], account_name(secret)))
-        if account is not None and uid_of(account) == account_uid(secret):
+        if account is None:
+            return
+        # One that was not filled yet is of any account of its name; of one that is older it always was.
+        is_older = _created(account) < _created(secret)
+        if uid_of(account) == account_uid(secret) or (is_older and not account_uid(secret)):
             fail(f"secret {key} is deleted, and its account {name_of(account)} is there")
+
+
+def _created(obj: Object) -> str:
+    return str(obj["metadata"]["creationTimestamp"])
 
 
 def _invariants(cluster: SimulatedCluster, _options: Options) -> Iterable[TokensOfAccountsStay]:
