@@ -11,7 +11,6 @@ import asyncio
 import math
 import os
 import socket
-import ssl
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 import pycurl
 
 from runtime.client.failures import Breakdown
+from runtime.client.handle_tls import set_tls
 from runtime.client.readiness import new_readiness
 from runtime.client.tls import TlsMaterial
 from runtime.scheduling.clock import Clock
@@ -324,7 +324,7 @@ class Handle:
             curl.setopt(pycurl.WRITEFUNCTION, self._stream)
             curl.setopt(pycurl.HEADERFUNCTION, self._see_head)
         if tls is not None:
-            _set_tls(curl, tls, proxied=bool(proxy))
+            set_tls(curl, tls, proxied=bool(proxy))
 
     def load(self, attempt: Attempt, *, remaining: float, connect_timeout: float) -> None:
         self.attempt, curl = attempt, self.curl
@@ -450,39 +450,6 @@ def _socket_of(descriptor: int) -> Iterator[socket.socket]:
         yield made
     finally:
         made.detach()
-
-
-def _set_tls(curl: pycurl.Curl, tls: TlsMaterial, *, proxied: bool) -> None:
-    """The same towards a proxy, as Go has it."""
-    _set_side(curl, tls, "")
-    if proxied:
-        _set_side(curl, tls, "PROXY_")
-
-
-def _set_side(curl: pycurl.Curl, tls: TlsMaterial, prefix: str) -> None:
-    """prefix: of the names of libcurl's options; "" for those of the server's side."""
-
-    def option(name: str) -> int:
-        found: int = getattr(pycurl, prefix + name)
-        return found
-
-    curl.setopt(option("SSLVERSION"), pycurl.SSLVERSION_TLSv1_2)
-    curl.setopt(option("SSL_VERIFYPEER"), tls.verify)
-    curl.setopt(option("SSL_VERIFYHOST"), 2 if tls.verify else 0)
-    # libcurl trusts a directory of authorities that it found by itself, in addition to what it is given.
-    curl.unsetopt(option("CAPATH"))
-    curl.unsetopt(option("CAINFO"))
-    if tls.authority:
-        curl.setopt(option("CAINFO_BLOB"), tls.authority)
-    else:
-        found = ssl.get_default_verify_paths()
-        if found.cafile:
-            curl.setopt(option("CAINFO"), found.cafile)
-        if found.capath:
-            curl.setopt(option("CAPATH"), found.capath)
-    if tls.certificate:
-        curl.setopt(option("SSLCERT_BLOB"), tls.certificate)
-        curl.setopt(option("SSLKEY_BLOB"), tls.key)
 
 
 def _with_port(proxy: str) -> str:

@@ -32,7 +32,9 @@ PARTS = 12
     [pytest.param(one, SEEDS if one is USUAL else SEEDS // 10, id=one.name) for one in SETTINGS.values()],
 )
 def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: int, part: int) -> None:
-    run_campaign(setting, range(part, seeds, PARTS)).must_hold()
+    campaign = run_campaign(setting, range(part, seeds, PARTS))
+    campaign.must_hold()
+    assert campaign.runs == len(range(part, seeds, PARTS))
 
 
 @pytest.mark.parametrize("kind", FaultKind)

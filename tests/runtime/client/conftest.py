@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -277,3 +278,11 @@ def service_account(tmp_path: Path) -> Path:
     (tmp_path / "token").write_text("pod-token")
     (tmp_path / "ca.crt").write_text("pod-ca")
     return tmp_path
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    """The URL of a port that nobody listens on."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{unused.getsockname()[1]}"

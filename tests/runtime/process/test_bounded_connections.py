@@ -256,6 +256,7 @@ def test_no_descriptor_is_left_behind(run: Any, tls: ssl.SSLContext | None) -> N
             await rig.hang_up()
             await until(lambda: len(rig.connections) == 0)
             await until(lambda: open_descriptors() <= before)
+            assert len(rig.connections) == 0
 
     run(test())
 

@@ -1,21 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import socket
-import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
-from structlog.testing import LogCapture
 
-from runtime.apiserver.process.certificates import Certificates
-from runtime.client.api import Request, Response
-from runtime.client.config import Credential, Pem
+from runtime.client.api import Response
+from runtime.client.config import Credential
 from runtime.client.credential_cache import HOLD_OFF
 from runtime.client.credentials import TokenFile
 from runtime.client.exec_plugin import ExecPlugin, ExecSpec
@@ -26,14 +22,6 @@ PATIENCE = 10.0
 CLOSED = "the client is closed"
 WRITES = ["POST", "PUT", "PATCH", "DELETE"]
 Connect = Callable[..., Any]
-
-
-@pytest.fixture
-def refusing() -> Iterator[str]:
-    """The URL of a port that nobody listens on."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{unused.getsockname()[1]}"
 
 
 class Script:
@@ -298,225 +286,6 @@ def test_credentials_that_do_not_come_in_time_are_said(connect: Connect, loopbac
     released.set()
 
 
-def test_close_lets_requests_under_way_finish(connect: Connect, loopback: Any, gate: Any) -> None:
-    client = connect(loopback.serve(gate))
-    client.send("POST")
-    gate.arrived.get(timeout=PATIENCE)
-    closing = threading.Thread(target=client.transport.close, args=(PATIENCE,))
-    closing.start()
-    gate.open()
-    assert client.answer().status == 200
-    closing.join(PATIENCE)
-    assert not closing.is_alive()
-
-
-def test_a_request_throttled_while_the_client_closes_is_not_tried_again(
-    connect: Connect, loopback: Any, gate: Any, hand_clock: Any
-) -> None:
-    async def serve(request: web.BaseRequest) -> web.Response:
-        await gate(request)
-        return web.Response(status=429, headers={"Retry-After": "1"})
-
-    client = connect(loopback.serve(serve), clock=hand_clock)
-    client.send("POST")
-    # Closing ends the watch, and its end lets the server answer: so the answer comes while the client closes.
-    watch = Request(method="GET", path="/watched")
-    client.transport.watch(watch, client="tester", on_lines=lambda _: None, on_end=lambda _: gate.open())
-    for _ in range(2):
-        gate.arrived.get(timeout=PATIENCE)
-    client.transport.close(PATIENCE)
-    assert client.answers.get_nowait() == Response(status=429, retry_after=1.0)
-    assert hand_clock.alarms.empty()
-
-
-def test_close_answers_everything(connect: Connect, loopback: Any, gate: Any, hand_clock: Any) -> None:
-    script = Script(throttled(5))
-    client = connect(loopback.serve(gate), connections=1)
-    other = connect(loopback.serve_raw(script), clock=hand_clock)
-    client.send("POST", "/under-way")
-    gate.arrived.get(timeout=PATIENCE)
-    client.send("POST", "/waits")
-    other.send("POST", "/throttled")
-    hand_clock.alarms.get(timeout=PATIENCE)
-    for one in (client, other):
-        one.transport.close(0.01)
-        one.transport.close(0.01)
-    assert [client.answers.get_nowait() for _ in range(2)] == [
-        Response(status=0, error=CLOSED, sent=False),
-        Response(status=0, error=CLOSED, sent=True),
-    ]
-    assert other.answers.get_nowait() == Response(status=429, body=b"busy", retry_after=5.0)
-    assert hand_clock.next_alarm() is None
-
-
-def test_after_close_requests_are_refused_at_once(connect: Connect, loopback: Any) -> None:
-    server = Script(OK)
-    client = connect(loopback.serve_raw(server))
-    client.transport.close(PATIENCE)
-    client.send("POST")
-    assert client.answers.get_nowait() == Response(status=0, error=CLOSED, sent=False)
-    assert server.seen == []
-
-
-def exits(_response: Response) -> None:
-    raise SystemExit("a callback's")
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # connections whose loop is gone
-def test_a_loop_that_ends_by_itself_answers_everything_and_says_why(
-    connect: Connect, loopback: Any, gate: Any, hand_clock: Any, logs: LogCapture
-) -> None:
-    """A callback ends its thread: that is the loop's."""
-    script, ended = Script(throttled(5)), queue.Queue[Response]()
-    watched = Request(method="GET", path="/watched")
-    client = connect(loopback.serve(gate), connections=1)
-    other = connect(loopback.serve_raw(script), clock=hand_clock)
-    client.transport.watch(watched, client="watcher", on_lines=lambda _lines: None, on_end=ended.put)
-    client.send("POST", "/under-way")
-    for _ in range(2):
-        gate.arrived.get(timeout=PATIENCE)
-    client.send("POST", "/waits")
-    other.send("POST", "/throttled")
-    hand_clock.alarms.get(timeout=PATIENCE)
-    assert (client.transport.trouble, other.transport.trouble) == (None, None)
-
-    why = "the client of the API server is broken: SystemExit: a callback's"
-    for one in (client, other):
-        one.transport.send(Request(method="GET", path="/exit", timeout=0.0), client="exiting", on_response=exits)
-    assert [client.answer() for _ in range(2)] == [
-        Response(status=0, error=why, sent=False),
-        Response(status=0, error=why, sent=True),
-    ]
-    assert ended.get(timeout=PATIENCE) == Response(status=0, error=why)
-    assert other.answer() == Response(status=429, body=b"busy", retry_after=5.0)
-    assert (client.transport.trouble, other.transport.trouble) == (why, why)
-    assert client.ask("POST", "/later") == Response(status=0, error=why, sent=False)
-    assert client.transport.request(watched, client="kcm", timeout=PATIENCE).error == why
-    client.transport.watch(watched, client="watcher", on_lines=lambda _lines: None, on_end=ended.put)
-    assert ended.get(timeout=PATIENCE) == Response(status=0, error=why, sent=False)
-    assert [entry["log_level"] for entry in logs.entries if entry["event"] == "event loop ended"] == ["error"] * 2
-
-
-def test_a_client_that_was_closed_has_no_trouble(connect: Connect, loopback: Any, gate: Any) -> None:
-    client = connect(loopback.serve(gate))
-    client.transport.close(PATIENCE)
-    assert client.transport.trouble is None
-
-
-def test_closing_what_never_started_refuses_what_was_sent(connect: Connect, refusing: str) -> None:
-    client = connect(refusing, started=False)
-    client.send("POST")
-    client.transport.close(PATIENCE)
-    assert client.answers.get_nowait() == Response(status=0, error=CLOSED, sent=False)
-
-
-def test_requests_pass_through_a_proxy(connect: Connect, loopback: Any) -> None:
-    targets: queue.Queue[str] = queue.Queue()
-
-    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        targets.put(head.partition(b"\r\n")[0].decode())
-        writer.write(OK)
-        await reader.read()
-
-    client = connect("http://api.invalid:8080", config={"proxy": loopback.serve_raw(proxy)})
-    assert client.ask("GET", "/version").status == 200
-    assert targets.get_nowait() == "GET http://api.invalid:8080/version HTTP/1.1"
-
-
-def test_a_forwarding_proxy_receives_the_user_that_its_url_names(connect: Connect, loopback: Any) -> None:
-    heads: queue.Queue[bytes] = queue.Queue()
-
-    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heads.put(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(OK)
-        await reader.read()
-
-    url = loopback.serve_raw(proxy).replace("http://", "http://us%40er:p%3Aw@")
-    assert connect("http://api.invalid:8080/k8s", config={"proxy": url}).ask("GET", "/x").status == 200
-    head = heads.get_nowait()
-    assert head.startswith(b"GET http://api.invalid:8080/k8s/x HTTP/1.1\r\n")
-    assert b"\r\nHost: api.invalid:8080\r\n" in head
-    assert b"\r\nProxy-Authorization: Basic dXNAZXI6cDp3\r\n" in head
-
-
-class Tunnel:
-    """A proxy that lets through to this port. asked: with which heads."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self.asked: list[bytes] = []
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.asked.append(await reader.readuntil(b"\r\n\r\n"))
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
-        writer.write(b"HTTP/1.1 200 Go On\r\n\r\n")
-        await asyncio.gather(self._pass(reader, there_writer), self._pass(there_reader, writer))
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while chunk := await reader.read(1 << 16):
-                writer.write(chunk)
-        except ConnectionError:
-            pass
-        writer.close()
-
-
-def test_through_a_proxys_tunnel_the_server_sees_no_trace_of_it(
-    connect: Connect, loopback: Any, server_tls: ssl.SSLContext, certificates: Certificates
-) -> None:
-    heads: queue.Queue[list[str]] = queue.Queue()
-
-    async def serve(request: web.BaseRequest) -> web.Response:
-        heads.put([request.raw_path, request.headers["Host"], *request.headers])
-        return web.Response()
-
-    tunnel = Tunnel(int(loopback.serve(serve, tls=server_tls).rpartition(":")[2]))
-    config = {
-        "proxy": loopback.serve_raw(tunnel).replace("http://", "http://user:pw@"),
-        "ca": Pem(origin="ca", path=str(certificates.authority.certificate)),
-        "tls_server_name": "kubernetes",
-    }
-    client = connect("https://api.invalid:6443", config=config)
-    assert client.ask("POST", "/x", body=b"{}").status == 200
-    assert client.ask("GET", "/x").status == 200
-    path, host, *names = heads.get_nowait()
-    assert (path, host) == ("/x", "api.invalid:6443")
-    assert not [name for name in names if name.lower().startswith("proxy")]
-    (head,) = tunnel.asked
-    assert head.startswith(b"CONNECT api.invalid:6443 HTTP/1.1\r\n")
-    assert b"\r\nProxy-Authorization: Basic dXNlcjpwdw==\r\n" in head
-    assert b"kcm" not in head
-
-
-def test_a_proxy_of_the_environment_is_nothing_to_the_client(
-    connect: Connect, loopback: Any, refusing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.setenv(name, refusing)
-        monkeypatch.setenv(name.upper(), refusing)
-    assert connect(loopback.serve_raw(Script(OK))).ask("GET").status == 200
-
-
-def test_close_ends_every_connection(connect: Connect, loopback: Any) -> None:
-    ended: queue.Queue[str] = queue.Queue()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(OK)
-        except (asyncio.IncompleteReadError, ConnectionError) as err:
-            ended.put(type(err).__name__)
-
-    client = connect(loopback.serve_raw(serve))
-    for _ in range(3):
-        client.send("GET")
-    assert [client.answer().status for _ in range(3)] == [200] * 3
-    client.transport.close(PATIENCE)
-    ended.get(timeout=PATIENCE)
-
-
 @pytest.mark.parametrize("method", WRITES)
 def test_a_write_is_not_repeated_though_a_new_connection_would_carry_it(
     connect: Connect, loopback: Any, method: str
@@ -530,25 +299,6 @@ def test_a_write_is_not_repeated_though_a_new_connection_would_carry_it(
     assert response == Response(status=0, error=f"{url} closed the connection before it responded", sent=True)
     assert client.ask(method, body=b"{}").status == 200
     assert server.seen == ["GET", method, method]
-
-
-def test_a_proxy_that_is_not_there_is_named(connect: Connect, refusing: str) -> None:
-    response = connect("http://api.invalid:8080", config={"proxy": refusing}).ask("GET")
-    address = refusing.removeprefix("http://")
-    assert response == Response(
-        status=0, error=f"cannot connect to the proxy {address}: connection refused", sent=False
-    )
-
-
-def test_a_proxy_that_refuses_the_way_to_a_tls_server_is_quoted(connect: Connect, loopback: Any) -> None:
-    refusal = b"HTTP/1.1 407 Who Are You\r\nContent-Length: 0\r\n\r\n"
-    client = connect("https://api.invalid", config={"proxy": loopback.serve_raw(Script(refusal))})
-    response = client.ask("GET")
-    assert response == Response(
-        status=0,
-        error="cannot connect to https://api.invalid: the proxy returned 407 Proxy Authentication Required",
-        sent=False,
-    )
 
 
 def test_a_bug_in_here_is_an_answer_too(connect: Connect, loopback: Any) -> None:
