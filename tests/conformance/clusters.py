@@ -68,7 +68,8 @@ def real(directory: Path, assets: Path) -> Iterator[Cluster]:
     """Ours, and the real manager for what we do not have."""
     ours = [spec.name for spec in BUILT_IN if spec.name not in NEEDS_A_CLOUD]
     with _control_plane(directory, assets) as server:
-        flags = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", f"--controllers={','.join(ours)}")
+        names = f"--controllers={','.join(ours)}"
+        flags = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", names, *_keys(server))
         others = ["*", *(f"-{spec.name}" for spec in BUILT_IN)]
         with (
             managing(directory / "kcm.log", *flags),
@@ -160,14 +161,22 @@ def _real_manager(server: RealServer, controllers: Sequence[str]) -> Iterator[Pr
         "--bind-address=127.0.0.1",
         f"--secure-port={free_port()}",
         f"--flex-volume-plugin-dir={keys / 'flex'}",
-        f"--service-account-private-key-file={keys / 'sa.key'}",
-        f"--root-ca-file={keys / 'apiserver.crt'}",
-        f"--cluster-signing-cert-file={keys / 'apiserver.crt'}",
-        f"--cluster-signing-key-file={keys / 'apiserver.key'}",
+        *_keys(server),
         f"--controllers={','.join(controllers)}",
     ]
     with ending(spawn(command, keys / "kube-controller-manager.log")) as program:
         yield program
+
+
+def _keys(server: RealServer) -> tuple[str, ...]:
+    """Flags of either manager: for the controllers of accounts and certificates."""
+    keys = server.directory
+    return (
+        f"--service-account-private-key-file={keys / 'sa.key'}",
+        f"--root-ca-file={keys / 'apiserver.crt'}",
+        f"--cluster-signing-cert-file={keys / 'apiserver.crt'}",
+        f"--cluster-signing-key-file={keys / 'apiserver.key'}",
+    )
 
 
 def _wait_for_nodes(kubeconfig: Path, *, why: Callable[[], str]) -> None:
