@@ -1,8 +1,8 @@
 """Seeded runs with every fault there is: over ReplicationControllers, ReplicaSets and Deployments, and over more.
 
-KCM_SEEDS (bin/run-tests --seeds N) says how many of the first, and a tenth of it is how many of each other; they are
-dealt to a few tests, so that several workers share them. The seeds are the same in every run of the suite: what fails
-is replayed by the line that it prints.
+KCM_SEEDS (bin/run-tests --seeds N) says how many of the first, a tenth of it is how many of each other, and a
+twentieth how many of all together; they are dealt to a few tests, so that several workers share them. The seeds are the
+same in every run of the suite: what fails is replayed by the line that it prints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from actors.simulation.campaign.checking import check
 from actors.simulation.campaign.many import run_campaign
-from actors.simulation.campaign.named import SETTINGS
+from actors.simulation.campaign.named import EVERYTHING, SETTINGS
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 from runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
@@ -23,13 +23,14 @@ from runtime.simulation.plan import draw_fault
 
 SEEDS = int(os.environ.get("KCM_SEEDS", "160"))
 PARTS = 12
+SHARES = {USUAL.name: 1, EVERYTHING.name: 20}  # by setting: one in so many seeds; 10 of all others
 
 
 @pytest.mark.timeout(60 + SEEDS * 5)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
     ("setting", "seeds"),
-    [pytest.param(one, SEEDS if one is USUAL else SEEDS // 10, id=one.name) for one in SETTINGS.values()],
+    [pytest.param(one, SEEDS // SHARES.get(one.name, 10), id=one.name) for one in SETTINGS.values()],
 )
 def test_nothing_that_goes_wrong_violates_an_invariant(setting: Setting, seeds: int, part: int) -> None:
     campaign = run_campaign(setting, range(part, seeds, PARTS))
