@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from protocols.messages.watching import EVERYTHING, Interest
+from tests.bench import deletions
 from tests.bench.custom_resources import custom_resources
 from tests.bench.defaults import LIVED, MADE, SERVED, Load
 from tests.bench.defaults import measure as measure_defaults
@@ -226,6 +227,12 @@ def all_defaults(load: Load, bench: Bench, _who: str, start: Start) -> None:
         bench.report.add(what, f"{who} on {bench.cluster.name}", **figures)
 
 
+def all_deletions(bench: Bench, who: str, start: Start) -> None:
+    """A namespace with all that is in it, and what a Deployment owns."""
+    for what, figures in deletions.measure(bench.cluster, bench.hand, start, bench.namespace):
+        bench.report.add(f"deletion: {what}", f"{who} on {bench.cluster.name}", **figures)
+
+
 BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "one-large": one_large,
     "many-small": many_small,
@@ -239,4 +246,5 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "defaults": partial(all_defaults, MADE),
     "defaults-life": partial(all_defaults, LIVED),
     "defaults-services": partial(all_defaults, SERVED),
+    "deletions": all_deletions,
 }

@@ -166,9 +166,9 @@ def scratch() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def embedded_cluster() -> Iterator[Cluster]:
-    """Ours, on disk, without nodes."""
+    """Ours, on disk, without nodes; nothing stands in for controllers."""
     with scratch() as directory:
-        server = launch(directory)
+        server = launch(directory, collect_garbage=False, empty_namespaces=False)
         try:
             yield Cluster("embedded", server.kubeconfig)
         finally:
