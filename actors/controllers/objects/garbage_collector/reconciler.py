@@ -105,6 +105,7 @@ class GarbageCollector:
         self._kinds: dict[tuple[str, str], Resource] = {}  # all that is served, by apiVersion and kind
         self._resources: dict[str, Resource] = {}  # the same, by Resource.id
         self._announced: dict[str, float] = {}  # by Resource.id: since when there is a table to wait for
+        self._told_of: set[Item] = set()  # whose owners cannot be theirs, and were looked for a second time
         self._merged: set[str] = set()  # Resource.ids of what takes no strategic patches: custom resources
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
@@ -132,6 +133,7 @@ class GarbageCollector:
     def attempt_to_delete(self, item: Item) -> Reconciliation:
         shown = self._shown(item)
         if shown is None:
+            self._told_of.discard(item)
             return (yield from self._look_for(item))
         lister, entry = shown
         self._unshown.pop(item, None)
@@ -148,8 +150,11 @@ class GarbageCollector:
         obj = lister.object_of(entry)
         ownership = Ownership(references_of(obj), lambda reference: self._owner_of(entry.key, reference))
         yield from self._report_misplaced(lister, obj, ownership)
-        if ownership.has(State.MISPLACED):
-            return None  # trying again would change nothing
+        if ownership.has(State.MISPLACED):  # trying again would change nothing, but who is told of it
+            if item in self._told_of or all(self._is_elsewhere(one) for _, one in ownership.items(State.MISPLACED)):
+                return None
+            self._told_of.add(item)
+            return RequeueAfter(UNSHOWN_CHECK)  # once: the table of its owner may be late
         if ownership.has(State.UNKNOWN_KIND):
             self._log.debug("owner of a kind that is not served", key=str(item))
             return RequeueAfter(KIND_CHECK)

@@ -8,6 +8,7 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from actors.app.arguments import read_options
+from actors.controllers.built_in import BUILT_IN
 from actors.controllers.objects.garbage_collector import SPEC
 from actors.controllers.objects.garbage_collector.spec import SYNC_ERRORS
 from actors.engine.elector import Election
@@ -359,8 +360,11 @@ def test_a_finalizer_of_somebody_else_is_kept(family: Family) -> None:
 
 def test_switched_off_it_collects_nothing(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
-    system = cluster.manager(options=read_options(["--enable-garbage-collector=false"]))
+    others = ",".join(f"-{one.name}" for one in BUILT_IN if one.discovers is not None and not one.discovers.only_shared)
+    flags = ["--enable-garbage-collector=false", f"--controllers=*,{others.replace(f'-{NAME},', '')}"]
+    system = cluster.manager(options=read_options(flags))
     assert NAME not in system.enabled
+    assert "namespace-controller" in system.enabled  # which discovers nothing that nobody else does
     cluster.run_for(1.0)
     assert not system.actors.is_alive("discovery")
 
