@@ -30,6 +30,8 @@ FIRST = {
     "an eviction outlives its taint": 6,
     "an owner that the cache does not show counts as gone": 3,
     "an account that the cache does not show counts as gone": 1,
+    "a resource that fails counts as empty": 3,
+    "pods do not go first": 2,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 

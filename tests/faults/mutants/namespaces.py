@@ -8,7 +8,6 @@ from unittest.mock import patch
 
 import actors.controllers.objects.namespace.content as content
 import actors.controllers.objects.namespace.reconciler as reconciler
-import actors.controllers.objects.namespace.served as served
 from actors.controllers.objects.namespace.content import Content
 from actors.controllers.objects.namespace.reconciler import NamespaceController
 from actors.reconciliation import Step
@@ -25,11 +24,6 @@ def failures_count_as_empty() -> Any:
         return not isinstance(outcome, Done)
 
     return patch.object(content, "is_unsupported", anything)
-
-
-def discovery_is_believed() -> Any:
-    """What could not be discovered is not there."""
-    return patch.object(served, "_failure", lambda _known: "")
 
 
 def pods_go_with_the_rest() -> Any:
@@ -50,12 +44,6 @@ NAMESPACES = (
         name="a resource that fails counts as empty",
         source="kubernetes/kubernetes#93790",
         mutation=failures_count_as_empty,
-        setting=NAMESPACES_TOO,
-    ),
-    Mutant(
-        name="what cannot be discovered is not there",
-        source="kubernetes-retired/service-catalog#2254",
-        mutation=discovery_is_believed,
         setting=NAMESPACES_TOO,
     ),
     Mutant(

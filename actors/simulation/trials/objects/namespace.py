@@ -12,7 +12,7 @@ from actors.simulation.trials.actions import create, delete
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.trial import Trial
 from protocols.objects import Key, Object, finalizers_of, is_deleting, make_key, name_of
-from protocols.resources import LEASES, NAMESPACES, PODS, Resource
+from protocols.resources import NAMESPACES, PODS, Resource
 
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 TEAM = "team-"  # begins the names of what this trial makes
@@ -33,8 +33,6 @@ def _team(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
     yield create(born, NAMESPACES, {"metadata": {"name": name, **more}})
     for number in range(chance.randint(0, 3)):
         yield create(born, CONFIGMAPS, _in(name, f"c{number}"))
-    for number in range(chance.randint(0, 2)):  # of another group, which may not be discovered
-        yield create(born, LEASES, _in(name, f"l{number}"))
     held = chance.random() < 0.4
     if held:
         yield create(born, CONFIGMAPS, _in(name, "held", finalizers=[HOLD]))
