@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from actors.controllers.network.endpointslice.packing import Group
 from actors.controllers.network.shared.ports import Ports
+from actors.controllers.network.shared.slice_totals import SliceTotals, slice_families
 from protocols.objects import Key
 from runtime.metrics.registry import Family, Metrics, Reading
 
@@ -28,16 +29,8 @@ REMOVED = Family(
     help="Number of endpoints removed on each Service sync",
     buckets=_BUCKETS,
 )
-DESIRED = Family(name=f"{_SUBSYSTEM}endpoints_desired", kind="gauge", help="Number of endpoints desired")
-SLICES = Family(name=f"{_SUBSYSTEM}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices")
-DESIRED_SLICES = Family(
-    name=f"{_SUBSYSTEM}desired_endpoint_slices",
-    kind="gauge",
-    help="Number of EndpointSlices that would exist with perfect endpoint allocation",
-)
-CHANGES = Family(
-    name=f"{_SUBSYSTEM}changes", kind="counter", help="Number of EndpointSlice changes", labels=("operation",)
-)
+FAMILIES = slice_families(_SUBSYSTEM)
+DESIRED, SLICES, DESIRED_SLICES, CHANGES = FAMILIES
 CHANGED = Family(
     name=f"{_SUBSYSTEM}endpointslices_changed_per_sync",
     kind="histogram",
@@ -61,20 +54,14 @@ class SliceMetrics:
         """most: endpoints in one slice."""
         self._metrics, self._most = metrics, most
         self._added, self._removed = metrics.histogram(ADDED), metrics.histogram(REMOVED)
-        self._operations = {one: metrics.counter(CHANGES, one) for one in ("create", "update", "delete")}
+        self._totals = SliceTotals(metrics, FAMILIES)
+        self.changed = self._totals.changed
         self._results = {one: metrics.counter(SYNCS, one) for one in ("success", "stale", "error")}
-        self._totals = {one: metrics.gauge(one) for one in (DESIRED, SLICES, DESIRED_SLICES)}
-        self._by_service: dict[Key, dict[Family, int]] = {}
         self._distributions: dict[Key, str] = {}
-        for gauge in self._totals.values():
-            gauge.set(0)
         metrics.add_source(self._read_distributions)
 
     def synced(self, result: str) -> None:
         self._results[result].inc()
-
-    def changed(self, operation: str) -> None:
-        self._operations[operation].inc()
 
     def planned(self, service: Key, groups: Mapping[Ports, Group], *, added: int, removed: int) -> None:
         """As upstream, of a Service with two families the one that was planned last counts."""
@@ -86,7 +73,7 @@ class SliceMetrics:
             SLICES: sum(group.slices for group in groups.values()),
             DESIRED_SLICES: sum(-(-group.endpoints // per_slice) for group in groups.values()) or 1,
         }
-        self._replace(service, now)
+        self._totals.replace(service, now)
 
     def written(self, slices: int, *, auto: bool, distribution: str) -> None:
         topology = "Auto" if auto else "Disabled"
@@ -101,16 +88,7 @@ class SliceMetrics:
 
     def forget(self, service: Key) -> None:
         self._distributions.pop(service, None)
-        self._replace(service, None)
-
-    def _replace(self, service: Key, now: dict[Family, int] | None) -> None:
-        before = self._by_service.pop(service, {})
-        if now is not None:
-            self._by_service[service] = now
-        for family, gauge in self._totals.items():
-            more = (now or {}).get(family, 0) - before.get(family, 0)
-            if more:
-                gauge.inc(more)
+        self._totals.replace(service, None)
 
     def _read_distributions(self) -> Iterable[Reading]:
         counts: dict[str, float] = {}

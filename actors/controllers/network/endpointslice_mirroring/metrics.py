@@ -6,6 +6,7 @@ Source: kubernetes v1.36 pkg/controller/endpointslicemirroring/metrics/{metrics,
 from __future__ import annotations
 
 from actors.controllers.network.endpointslice_mirroring.mirrors import MirrorPlan
+from actors.controllers.network.shared.slice_totals import SliceTotals, slice_families
 from protocols.objects import Key
 from runtime.metrics.registry import Family, Metrics
 
@@ -36,16 +37,8 @@ DURATION = Family(
     help="Duration of syncEndpoints() in seconds",
     buckets=_SECONDS,
 )
-DESIRED = Family(name=f"{_SUBSYSTEM}endpoints_desired", kind="gauge", help="Number of endpoints desired")
-SLICES = Family(name=f"{_SUBSYSTEM}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices")
-DESIRED_SLICES = Family(
-    name=f"{_SUBSYSTEM}desired_endpoint_slices",
-    kind="gauge",
-    help="Number of EndpointSlices that would exist with perfect endpoint allocation",
-)
-CHANGES = Family(
-    name=f"{_SUBSYSTEM}changes", kind="counter", help="Number of EndpointSlice changes", labels=("operation",)
-)
+FAMILIES = slice_families(_SUBSYSTEM)
+DESIRED, SLICES, DESIRED_SLICES, CHANGES = FAMILIES
 
 
 class MirrorMetrics:
@@ -54,14 +47,8 @@ class MirrorMetrics:
     def __init__(self, metrics: Metrics) -> None:
         self._histograms = {one: metrics.histogram(one) for one in (ADDED, UPDATED, REMOVED, SKIPPED)}
         self._duration = metrics.histogram(DURATION)
-        self._operations = {one: metrics.counter(CHANGES, one) for one in ("create", "update", "delete")}
-        self._gauges = {one: metrics.gauge(one) for one in (DESIRED, SLICES, DESIRED_SLICES)}
-        self._known: dict[Key, dict[Family, int]] = {}
-        for gauge in self._gauges.values():
-            gauge.set(0)
-
-    def changed(self, operation: str) -> None:
-        self._operations[operation].inc()
+        self._totals = SliceTotals(metrics, FAMILIES)
+        self.changed = self._totals.changed
 
     def took(self, seconds: float) -> None:
         self._duration.observe(seconds)
@@ -74,16 +61,7 @@ class MirrorMetrics:
             (SKIPPED, skipped),
         ):
             self._histograms[family].observe(count)
-        self._replace(key, {DESIRED: plan.endpoints, SLICES: plan.slices, DESIRED_SLICES: plan.slices})
+        self._totals.replace(key, {DESIRED: plan.endpoints, SLICES: plan.slices, DESIRED_SLICES: plan.slices})
 
     def forget(self, key: Key) -> None:
-        self._replace(key, None)
-
-    def _replace(self, key: Key, now: dict[Family, int] | None) -> None:
-        before = self._known.pop(key, {})
-        if now is not None:
-            self._known[key] = now
-        for family, gauge in self._gauges.items():
-            more = (now or {}).get(family, 0) - before.get(family, 0)
-            if more:
-                gauge.inc(more)
+        self._totals.replace(key, None)

@@ -1,0 +1,61 @@
+"""What the controllers of EndpointSlices count alike, each under a name of its own.
+
+Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/metrics, pkg/controller/endpointslicemirroring/metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from protocols.objects import Key
+from runtime.metrics.registry import Family, Metrics
+
+
+class SliceFamilies(NamedTuple):
+    desired: Family
+    slices: Family
+    desired_slices: Family
+    changes: Family
+
+
+def slice_families(subsystem: str) -> SliceFamilies:
+    """subsystem: what their names begin with."""
+    return SliceFamilies(
+        Family(name=f"{subsystem}endpoints_desired", kind="gauge", help="Number of endpoints desired"),
+        Family(name=f"{subsystem}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices"),
+        Family(
+            name=f"{subsystem}desired_endpoint_slices",
+            kind="gauge",
+            help="Number of EndpointSlices that would exist with perfect endpoint allocation",
+        ),
+        Family(
+            name=f"{subsystem}changes", kind="counter", help="Number of EndpointSlice changes", labels=("operation",)
+        ),
+    )
+
+
+class SliceTotals:
+    """Of all keys together; each is replaced by what its last sync found."""
+
+    def __init__(self, metrics: Metrics, families: SliceFamilies) -> None:
+        self._operations = {one: metrics.counter(families.changes, one) for one in ("create", "update", "delete")}
+        gauges = (families.desired, families.slices, families.desired_slices)
+        self._totals = {family: metrics.gauge(family) for family in gauges}
+        self._by_key: dict[Key, Mapping[Family, int]] = {}
+        for gauge in self._totals.values():
+            gauge.set(0)
+
+    def changed(self, operation: str) -> None:
+        """operation: "create", "update" or "delete" of a slice."""
+        self._operations[operation].inc()
+
+    def replace(self, key: Key, now: Mapping[Family, int] | None) -> None:
+        """None: the key is gone."""
+        before = self._by_key.pop(key, {})
+        if now is not None:
+            self._by_key[key] = now
+        for family, gauge in self._totals.items():
+            more = (now or {}).get(family, 0) - before.get(family, 0)
+            if more:
+                gauge.inc(more)
