@@ -251,6 +251,7 @@ NO_OWN: tuple[float | None, int | None] = (None, None)
 
 
 def _bucket(own: tuple[float | None, int | None], limits: DispatchLimits, now: float) -> TokenBucket:
+    """A rate of 0 is none said, as in client-go (rest.Config): the client has that of all. Below 0 is no limit."""
     qps, burst = own
     return TokenBucket(qps=qps or limits.qps, burst=burst or limits.burst, now=now)
 

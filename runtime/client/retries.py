@@ -17,12 +17,6 @@ def is_read(method: str) -> bool:
     return method in READS
 
 
-def retry_after_seconds(header: str | None) -> float:
-    """Seconds in a Retry-After header; 0 where there is none, or a date, which no API server sends."""
-    text = header.strip() if header else ""
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0.0
-
-
 def retry_delay(*, method: str, status: int, retry_after: float, retries: int, remaining: float) -> float | None:
     """Seconds to wait before this request goes out again; None: it does not, and the response stands.
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.client.retries import MAX_RETRIES, is_read, retry_after_seconds, retry_delay
+from runtime.client.retries import MAX_RETRIES, is_read, retry_delay
 
 
 @pytest.mark.parametrize(
@@ -47,26 +47,6 @@ def test_a_write_is_only_repeated_after_an_answer_that_it_was_not_carried_out(
 ) -> None:
     delay = retry_delay(method="POST", status=status, retry_after=retry_after, retries=retries, remaining=remaining)
     assert delay is None or (status in (429, 503) and 0 < delay < remaining and retries < MAX_RETRIES)
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, 0.0),
-        ("", 0.0),
-        ("0", 0.0),
-        ("1", 1.0),
-        (" 30 ", 30.0),
-        ("-1", 0.0),
-        ("1.5", 0.0),
-        ("soon", 0.0),
-        ("²", 0.0),
-        ("9" * 400, 0.0),
-        ("Sat, 21 Nov 2026 04:00:00 GMT", 0.0),
-    ],
-)
-def test_retry_after_is_whole_seconds_or_nothing(header: str | None, seconds: float) -> None:
-    assert retry_after_seconds(header) == seconds
 
 
 @pytest.mark.parametrize(
