@@ -23,6 +23,8 @@ FIRST = {
     "an owner that is being deleted makes pods": 5,
     "availability is not looked at again": 3,
     "slices are made again while the watch is late": 24,
+    "endpoints that an update leaves as they are count as stale": 1,
+    "a service goes before its load balancer": 1,
     "surge counted for each ReplicaSet": 1,
     "old pods go before new ones are available": 1,
     "ReplicaSets with pods are cleaned up as history": 4,

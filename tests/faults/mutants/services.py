@@ -88,6 +88,7 @@ def hosts_are_updated_beside_the_queue() -> Iterator[None]:
         yield
 
 
+BALANCERS = replace(NODES_TOO, controllers=(SPEC,), fleet=lambda _scenario: Fleet())
 SERVICES = (
     Mutant(
         name="slices are made again while the watch is late",
@@ -105,18 +106,12 @@ SERVICES = (
         name="a service goes before its load balancer",
         source="kubernetes/kubernetes#53451",
         mutation=load_balancers_are_not_guarded,
-        setting=NODES_TOO,
+        setting=BALANCERS,
     ),
     Mutant(
         name="hosts are updated while their service is in work",
         source="kubernetes/kubernetes#53462",
         mutation=hosts_are_updated_beside_the_queue,
-        setting=replace(
-            NODES_TOO,
-            controllers=(SPEC,),
-            actions=hosts_and_their_service_change,
-            fleet=lambda _scenario: Fleet(),
-            draw=slow_balancers,
-        ),
+        setting=replace(BALANCERS, actions=hosts_and_their_service_change, draw=slow_balancers),
     ),
 )
