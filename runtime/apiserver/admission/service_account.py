@@ -1,6 +1,7 @@
 """ServiceAccount: a pod without a service account gets the default one.
 
-Upstream also mounts the account's token; nothing here issues tokens yet.
+Upstream also mounts the account's token, and refuses a pod whose account is not there: here pods need none, so that
+clusters without a controller of accounts, as in tests, run pods too.
 
 Source: kubernetes plugin/pkg/admission/serviceaccount/admission.go (v1.36).
 """
