@@ -120,6 +120,7 @@ ENDPOINTS = Resource(version="v1", plural="endpoints", kind="Endpoints")
 REPLICATION_CONTROLLERS = Resource(version="v1", plural="replicationcontrollers", kind="ReplicationController")
 REPLICASETS = Resource(group="apps", version="v1", plural="replicasets", kind="ReplicaSet")
 DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment")
+JOBS = Resource(group="batch", version="v1", plural="jobs", kind="Job")
 STATEFULSETS = Resource(group="apps", version="v1", plural="statefulsets", kind="StatefulSet")
 POD_DISRUPTION_BUDGETS = Resource(
     group="policy", version="v1", plural="poddisruptionbudgets", kind="PodDisruptionBudget"

@@ -25,7 +25,7 @@ from actors.controllers.identity import (
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.controllers.objects import garbage_collector, namespace
-from actors.controllers.workloads import deployment, disruption, replicaset, replicationcontroller
+from actors.controllers.workloads import deployment, disruption, replicaset, replicationcontroller, ttl_after_finished
 from actors.reconciliation.specs import ControllerSpec
 
 BUILT_IN: tuple[ControllerSpec, ...] = (
@@ -48,6 +48,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     service_lb.SPEC,
     node_route.SPEC,
     cloud_node_lifecycle.SPEC,
+    ttl_after_finished.SPEC,
     root_ca_publisher.SPEC,
     trust_bundle_publisher.SPEC,
     legacy_token_cleaner.SPEC,

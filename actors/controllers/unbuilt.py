@@ -328,15 +328,6 @@ class StatefulSetOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TtlAfterFinishedOptions(ControllerOptions):
-    configz_block = "TTLAfterFinishedController"
-
-    concurrent_syncs: int = flag(
-        5, "Jobs synced at once.", name="concurrent-ttl-after-finished-syncs", config="ConcurrentTTLSyncs"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ValidatingAdmissionPolicyStatusOptions(ControllerOptions):
     configz_block = "ValidatingAdmissionPolicyStatusController"
 
@@ -462,9 +453,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
     UnbuiltController(name="persistentvolume-protection-controller", aliases=("pv-protection",)),
     UnbuiltController(name="volumeattributesclass-protection-controller"),
     UnbuiltController(name="podgroup-protection-controller"),
-    UnbuiltController(
-        name="ttl-after-finished-controller", aliases=("ttl-after-finished",), options=TtlAfterFinishedOptions
-    ),
     UnbuiltController(
         name="ephemeral-volume-controller",
         aliases=("ephemeral-volume",),

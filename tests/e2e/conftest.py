@@ -16,6 +16,13 @@ from tests.e2e.running import CONTROLLERS, OF_SERVICES, Manager, hollow_nodes, m
 
 NEEDS_KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
+MORE = (
+    "garbage-collector-controller",
+    "disruption-controller",
+    "namespace-controller",
+    "ttl-after-finished-controller",
+)
+
 InNamespace = Callable[[str], Kubectl]
 
 
@@ -70,8 +77,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 @pytest.fixture(scope="module")
 def on_real(real: RealServer) -> Iterator[Site]:
     """The real kube-apiserver, managed by us through --kubeconfig."""
-    more = ("garbage-collector-controller", "disruption-controller", "namespace-controller")
-    controllers = ",".join((*CONTROLLERS, *OF_SERVICES, *more))
+    controllers = ",".join((*CONTROLLERS, *OF_SERVICES, *MORE))
     flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}")
     with managing(real.directory / "kcm.log", *flags) as manager:
         yield Site(real.kubeconfig, manager)

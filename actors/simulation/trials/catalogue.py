@@ -18,7 +18,13 @@ from actors.simulation.trials.network import endpoints, endpointslice, endpoints
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from actors.simulation.trials.objects import garbage_collector, namespace
 from actors.simulation.trials.trial import Trial
-from actors.simulation.trials.workloads import deployment, disruption, replicaset, replicationcontroller
+from actors.simulation.trials.workloads import (
+    deployment,
+    disruption,
+    replicaset,
+    replicationcontroller,
+    ttl_after_finished,
+)
 
 # In the order in which they draw what they do, and to which node.
 TRIALS: Mapping[str, Trial] = MappingProxyType(
@@ -47,6 +53,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             trust_bundle_publisher,
             disruption,
             namespace,
+            ttl_after_finished,
             nodes,
             kubelet,
             scheduler,

@@ -125,8 +125,7 @@ class Scenario:
 
     def names(self, chance: random.Random, base: str, most: int) -> list[str]:
         """One to `most` different names: the base, others that it is a prefix of, one that leaves no room for more."""
-        forms = [base, f"{base}-1", f"{base}-10", f"{base}0", base.ljust(LONGEST_NAME, "x")]
-        return chance.sample(forms, chance.randint(1, most))
+        return chance.sample(forms_of(base), chance.randint(1, most))
 
     def life(
         self,
@@ -153,6 +152,11 @@ class Scenario:
                 there = False
             else:
                 yield from chance.choice(changes)(when)
+
+
+def forms_of(base: str) -> list[str]:
+    """The names that are drawn for what is called so."""
+    return [base, f"{base}-1", f"{base}-10", f"{base}0", base.ljust(LONGEST_NAME, "x")]
 
 
 def do_in_order(cluster: SimulatedCluster, actions: Iterable[Action]) -> list[Action]:

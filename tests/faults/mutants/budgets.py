@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from actors.reconciliation import Step
 from actors.simulation.campaign.budget_setting import BUDGETS_TOO
 from protocols.objects import Key, Object
 from protocols.resources import POD_DISRUPTION_BUDGETS
-from runtime.simulation.plan import draw_stale_state
+from runtime.faults.vocabulary import Fault, FaultKind
 from tests.faults.mutants.mutant import Mutant
 
 
@@ -41,6 +42,13 @@ def evicted_pods_are_not_remembered() -> Iterator[None]:
         yield
 
 
+def pods_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
+    """The watch of pods, and it alone, shows everything later than it was."""
+    late = random.Random(f"late pods {seed}").choice((0.1, 0.5, 2.0, 5.0))
+    lagging = FaultKind.WATCH_LAGGING
+    return (Fault(kind=lagging, start=0.0, until=seconds, seconds=late, process=process, resource="pods"),)
+
+
 BUDGETS = (
     Mutant(
         name="counts are written over an eviction",
@@ -52,6 +60,6 @@ BUDGETS = (
         name="evicted pods are not remembered",
         source="kubernetes/kubernetes#36196",
         mutation=evicted_pods_are_not_remembered,
-        setting=replace(BUDGETS_TOO, draw=draw_stale_state),
+        setting=replace(BUDGETS_TOO, draw=pods_are_late),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.faults.mutants.accounts import ACCOUNTS
 from tests.faults.mutants.budgets import BUDGETS
 from tests.faults.mutants.clients import CLIENTS
+from tests.faults.mutants.finished import FINISHED
 from tests.faults.mutants.garbage import GARBAGE
 from tests.faults.mutants.namespaces import NAMESPACES
 from tests.faults.mutants.nodes import NODES
@@ -13,4 +14,16 @@ from tests.faults.mutants.services import SERVICES
 from tests.faults.mutants.tenants import TENANTS
 from tests.faults.mutants.workloads import WORKLOADS
 
-MUTANTS = (*CLIENTS, *PROCESSES, *WORKLOADS, *NODES, *SERVICES, *TENANTS, *GARBAGE, *BUDGETS, *NAMESPACES, *ACCOUNTS)
+MUTANTS = (
+    *CLIENTS,
+    *PROCESSES,
+    *WORKLOADS,
+    *NODES,
+    *SERVICES,
+    *TENANTS,
+    *GARBAGE,
+    *BUDGETS,
+    *NAMESPACES,
+    *ACCOUNTS,
+    *FINISHED,
+)

@@ -10,7 +10,7 @@ from actors.controllers.workloads.disruption.counting import CannotCountError
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.disruptions import CountsNoEvictedPod
 from actors.simulation.trials.actions import create, delete, merge, unless_gone
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario, forms_of
 from actors.simulation.trials.silence import nodes_are_well
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads.actions import NAMES, pods_of
@@ -27,7 +27,8 @@ from protocols.resources import (
 )
 from protocols.selectors import label_selector_of
 
-APPS = tuple(NAMES.values())
+BASES = tuple(NAMES.values())
+GAPS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.7)  # seconds between two evictions
 BOUNDS: tuple[Object, ...] = (
     {"minAvailable": 1},
     {"minAvailable": 3},
@@ -48,9 +49,10 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    app, key = chance.choice(APPS), make_key(NAMESPACE, name)
+    base, key = chance.choice(BASES), make_key(NAMESPACE, name)
     # One that selects the pods of all workloads overlaps with the others: those pods cannot be evicted.
-    selector: Object = {} if chance.random() < 0.15 else {"matchLabels": {"app": app}}
+    of_base: Object = {"matchExpressions": [{"key": "app", "operator": "In", "values": forms_of(base)}]}
+    selector: Object = {} if chance.random() < 0.15 else of_base
 
     def make(at: float) -> Iterator[Action]:
         spec = {"selector": selector, **chance.choice(BOUNDS)}
@@ -63,9 +65,10 @@ def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
         yield merge(at, POD_DISRUPTION_BUDGETS, key, {"spec": spec})
 
     def drained(at: float) -> Iterator[Action]:
-        """Several at once, as from several nodes; some again, as kubectl tries again."""
-        for number in range(chance.randint(2, 6)):
-            yield evict(round(at + number * chance.choice((0.0, 0.05, 0.7)), 2), app, chance.randrange(6))
+        """Several at once, as from several nodes, or while the last one is being counted."""
+        for _ in range(chance.randint(3, 8)):
+            yield evict(at, base, chance.randrange(6))
+            at = round(at + chance.choice(GAPS), 4)
 
     def remove(at: float) -> Iterator[Action]:
         yield unless_gone(delete(at, POD_DISRUPTION_BUDGETS, key), POD_DISRUPTION_BUDGETS, key)
@@ -75,11 +78,11 @@ def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
     )
 
 
-def evict(at: float, app: str, index: int) -> Action:
-    """A user evicts a pod, if there is one and its budget allows it."""
+def evict(at: float, base: str, index: int) -> Action:
+    """A user evicts a pod of a workload that has a form of this name, if there is one and its budget allows it."""
 
     def do(cluster: SimulatedCluster) -> bool:
-        pods = [pod for pod in pods_of(cluster, app) if not is_deleting(pod)]
+        pods = [pod for form in forms_of(base) for pod in pods_of(cluster, form) if not is_deleting(pod)]
         if pods:
             name = name_of(pods[index % len(pods)])
             body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": NAMESPACE}}
@@ -87,7 +90,7 @@ def evict(at: float, app: str, index: int) -> Action:
             assert response.status in (201, 429), response.body
         return True
 
-    return Action(at, f"evict a pod of {app}", do)
+    return Action(at, f"evict a pod of {base}", do)
 
 
 def counted(cluster: SimulatedCluster, budget: Object) -> dict[str, int]:

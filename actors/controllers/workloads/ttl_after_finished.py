@@ -1,0 +1,163 @@
+"""ttl-after-finished-controller: deletes Jobs some time after they have finished (spec.ttlSecondsAfterFinished).
+
+In: Jobs. Out: their deletion in the foreground, of the version that was read last. Key: "namespace/name".
+
+Source: kubernetes v1.36 pkg/controller/ttlafterfinished. Differences:
+- The version that was read live is a precondition of the deletion, there its uid alone: a time that is extended at the
+  last moment counts.
+- A Job that does not say when it finished waits for its next change, there it is tried again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from actors.options import ControllerOptions
+from actors.reconciliation import (
+    Interest,
+    Reconciliation,
+    RequeueAfter,
+    TerminalError,
+    Watch,
+    delete,
+    get_live,
+    itself,
+    must,
+)
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
+from protocols.messages.outcomes import Done, NotFound
+from protocols.objects import Key, Object, decode_object, is_deleting, key_of
+from protocols.resources import JOBS
+from protocols.times import parse_time
+from runtime.flags.declaration import flag
+from runtime.metrics.registry import Family
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+FINISHED = ("Complete", "Failed")  # conditions
+EXPIRES = "expires"
+YES = "true"
+
+DELETION_DURATION = Family(
+    name="ttl_after_finished_controller_job_deletion_duration_seconds",
+    kind="histogram",
+    help="The time it took to delete the job since it became eligible for deletion",
+    buckets=tuple(0.1 * 2**power for power in range(14)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TtlAfterFinishedOptions(ControllerOptions):
+    configz_block = "TTLAfterFinishedController"
+
+    concurrent_syncs: int = flag(
+        5, "Jobs synced at once.", name="concurrent-ttl-after-finished-syncs", config="ConcurrentTTLSyncs"
+    )
+
+
+class Times(NamedTuple):
+    """Of a finished Job, in Unix seconds."""
+
+    finished: float
+    expires: float
+
+
+def times_of(job: Object) -> Times | None:
+    """None if the Job stays: it has not finished, is being deleted, or has no time to live.
+
+    Raises ValueError on a Job that does not say when it finished.
+    """
+    seconds = (job.get("spec") or {}).get("ttlSecondsAfterFinished")
+    if seconds is None or is_deleting(job):
+        return None
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition.get("type") in FINISHED and condition.get("status") == "True":
+            at = condition.get("lastTransitionTime")
+            if not at:
+                raise ValueError(f"unable to find the time when the Job {key_of(job)} finished")
+            finished = parse_time(at)
+            return Times(finished, finished + float(seconds))
+    return None
+
+
+def expiring(job: Object) -> Iterable[str]:
+    """The index EXPIRES: Jobs that have finished and are to be deleted some time."""
+    try:
+        return () if times_of(job) is None else (YES,)
+    except ValueError:
+        return (YES,)
+
+
+class TtlAfterFinished:
+    def __init__(
+        self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, deleted: Callable[[float], None]
+    ) -> None:
+        """deleted: called for each deleted Job with how many seconds after its time it was deleted."""
+        self._jobs, self._clock, self._log, self._deleted = tables[JOBS], clock, log, deleted
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self._jobs.require(key)
+        job = self._jobs.get(key)
+        left = None if job is None else self._left(key, job)
+        if left is None or left > 0:
+            return None if left is None else RequeueAfter(left)
+        # Its time to live may have been extended, and the watch be late.
+        found = yield from must(get_live(JOBS, key), but=(NotFound,))
+        if not isinstance(found, Done):
+            return None
+        job = decode_object(found.body)
+        left = self._left(key, job)
+        if left is None or left > 0:
+            return None if left is None else RequeueAfter(left)
+        command = delete(JOBS, job, unchanged=True, propagation="Foreground", depends_on=())
+        outcome = yield from must(command, but=(NotFound,))
+        if isinstance(outcome, Done):
+            self._deleted(-left)
+            self._log.info("finished job deleted", key=key)
+        return None
+
+    def _left(self, key: Key, job: Object) -> float | None:
+        """Seconds until its time is up, negative after that; None if it stays."""
+        try:
+            times = times_of(job)
+        except (ValueError, TypeError) as err:
+            raise TerminalError(str(err)) from err
+        if times is None:
+            return None
+        now = self._clock.now()
+        if times.finished > now:
+            self._log.info(
+                "Warning: Found Job finished in the future. This is likely due to time skew in the cluster. "
+                "Job cleanup will be deferred.",
+                key=key,
+            )
+        return times.expires - now
+
+
+def _build(context: ControllerContext) -> TtlAfterFinished:
+    duration = context.metrics.histogram(DELETION_DURATION)
+    return TtlAfterFinished(tables=context.tables, clock=context.clock, log=context.log, deleted=duration.observe)
+
+
+SPEC = ControllerSpec(
+    name="ttl-after-finished-controller",
+    aliases=("ttl-after-finished",),
+    never_blocks=True,
+    component="ttl-after-finished-controller",
+    queues=(
+        Queue(
+            "ttl_jobs_to_delete",
+            watches=(Watch(JOBS, to=itself, interest=Interest(indexed=((EXPIRES, YES),))),),
+            concurrency=lambda options: options[TtlAfterFinishedOptions].concurrent_syncs,
+            terminal=(),
+        ),
+    ),
+    indexes=(Index(JOBS, EXPIRES, expiring),),
+    build=_build,
+    options=TtlAfterFinishedOptions,
+)

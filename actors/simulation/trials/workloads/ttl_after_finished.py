@@ -1,0 +1,99 @@
+"""The trial of the controller of finished Jobs: users make Jobs, somebody ends them, and users change their times."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.lifetimes import LivesAsLongAsItMay, expiry
+from actors.simulation.trials.actions import create, merge, unless_gone
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, annotations_of, make_key, name_of
+from protocols.resources import JOBS
+from protocols.times import format_time
+
+NAME = "finishing"
+ELSEWHERE = "example.com/elsewhere"  # who runs these Jobs: no controller of ours does
+LATE = "example.com/extended"  # an annotation
+SOON = 1000.0  # seconds: who lives longer outlives the run
+EXTENDED = 20  # so long a time is extended after the end, and surely before it is over
+SHORT, LONG = (0, 1, 8, EXTENDED, EXTENDED), (100_000, None)  # seconds to live: it goes within a run, or stays
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("ttl after finished actions")
+    for name in scenario.names(chance, NAME, 3):
+        yield from _life(scenario, chance, name)
+
+
+def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
+    """It is made, given other times while it runs, ended, and then another one, sooner or later."""
+    key = make_key(NAMESPACE, name)
+    born, *changed, ended, after = scenario.times(chance, chance.randint(3, 6))
+    yield create(born, JOBS, _job(name, chance.choice((*SHORT, *LONG))))
+    for at in changed:
+        yield _live_for(at, key, chance.choice((*SHORT, *LONG)))
+    last = chance.choice((*SHORT, *LONG))
+    yield _live_for(ended, key, last)
+    yield _end(ended, key, chance.choice(("Complete", "Failed")))
+    if last in LONG and chance.random() < 0.6:
+        yield _live_for(after, key, chance.choice(SHORT))
+    elif last == EXTENDED and chance.random() < 0.7:
+        at = round(ended + chance.uniform(0.5, 3.0), 2)
+        changes: Object = {"metadata": {"annotations": {LATE: "yes"}}}
+        changes["spec"] = {"ttlSecondsAfterFinished": chance.choice(LONG)}
+        yield unless_gone(merge(at, JOBS, key, changes), JOBS, key)
+
+
+def _job(name: str, ttl: int | None) -> Object:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "v1"}]}
+    spec: Object = {"managedBy": ELSEWHERE, "template": {"spec": pod}}
+    if ttl is not None:
+        spec["ttlSecondsAfterFinished"] = ttl
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+def _live_for(at: float, key: str, ttl: int | None) -> Action:
+    return unless_gone(merge(at, JOBS, key, {"spec": {"ttlSecondsAfterFinished": ttl}}), JOBS, key)
+
+
+def _end(at: float, key: str, by: str) -> Action:
+    def do(cluster: SimulatedCluster) -> bool:
+        if cluster.get(JOBS, key) is None:
+            return False
+        now = format_time(cluster.clock.now())
+        ended = {"type": by, "status": "True", "lastProbeTime": now, "lastTransitionTime": now}
+        cluster.merge(JOBS, key, {"status": {"conditions": [ended]}}, subresource="status")
+        return True
+
+    return Action(at, f"Job {key}: {by}", do)
+
+
+def _ours(cluster: SimulatedCluster) -> list[Object]:
+    return [job for job in cluster.shown(JOBS, NAMESPACE) if job["spec"].get("managedBy") == ELSEWHERE]
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for job in _ours(cluster):
+        expires = expiry(job)
+        if expires is not None and expires < cluster.clock.now() + SOON:
+            yield f"Job {name_of(job)} is still there {cluster.clock.now() - expires:.0f} s after its time"
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """Without those that were given more time: a manager whose clock is ahead deletes them before."""
+    kept = (job for job in _ours(cluster) if LATE not in annotations_of(job))
+    return {f"Job {name_of(job)}": job["spec"].get("ttlSecondsAfterFinished") for job in kept}
+
+
+TRIAL = Trial(
+    controller="ttl-after-finished-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (LivesAsLongAsItMay(cluster),),
+    deletes=(JOBS,),
+)

@@ -1,0 +1,176 @@
+"""Finished Jobs are deleted when their time is up: upstream's table, by hand, and in a simulated cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import structlog
+
+from actors.controllers.workloads.ttl_after_finished import SPEC, Times, TtlAfterFinished, times_of
+from actors.reconciliation import RequeueAfter, TerminalError
+from actors.simulation import SimulatedCluster
+from actors.simulation.driving import NOW, Answer, Bench, Driven, drive
+from protocols.messages.commands import Command, Delete, Get
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
+from protocols.objects import Object, encode_object
+from protocols.resources import JOBS
+from protocols.times import format_time
+from tests.support.objects import pod_template
+
+KEY = "default/job"
+
+
+def job(ttl: object = 10, *, finished: float | None = 0.0, by: str = "Complete", **meta: Any) -> Object:
+    """finished: so many seconds ago; None: not yet."""
+    conditions = [{"type": "Suspended", "status": "False", "lastTransitionTime": format_time(NOW - 500)}]
+    if finished is not None:
+        conditions.append({"type": by, "status": "True", "lastTransitionTime": format_time(NOW - finished)})
+    spec = {} if ttl is None else {"ttlSecondsAfterFinished": ttl}
+    return {
+        "metadata": {"name": "job", "namespace": "default", **meta},
+        "spec": spec,
+        "status": {"conditions": conditions},
+    }
+
+
+@pytest.mark.parametrize("by", ["Complete", "Failed"])
+@pytest.mark.parametrize(
+    ("ttl", "finished", "times"),
+    [
+        (100, None, None),
+        (None, 0.0, None),
+        (0, 0.0, Times(NOW, NOW)),
+        (10, 0.0, Times(NOW, NOW + 10)),
+        (15, 10.0, Times(NOW - 10, NOW + 5)),
+        (5, -20.0, Times(NOW + 20, NOW + 25)),
+    ],
+)
+def test_when_a_job_expires(ttl: int | None, finished: float | None, by: str, times: Times | None) -> None:
+    assert times_of(job(ttl, finished=finished, by=by)) == times
+
+
+def test_one_that_is_being_deleted_or_whose_condition_is_false_stays() -> None:
+    assert times_of(job(0, deletionTimestamp=format_time(NOW))) is None
+    undone = job(0)
+    undone["status"]["conditions"][-1]["status"] = "False"
+    assert times_of(undone) is None
+
+
+class Scene:
+    def __init__(self, shown: Object | None) -> None:
+        self.bench = Bench({JOBS: [] if shown is None else [shown]}, indexes=SPEC.indexes)
+        self.late: list[float] = []
+        self.reconciler = TtlAfterFinished(
+            tables=self.bench.tables,
+            clock=self.bench.clock,
+            log=structlog.wrap_logger(None, processors=[lambda _logger, _name, _event: ""]),
+            deleted=self.late.append,
+        )
+
+    def sync(self, answer: Answer | None = None, *, raises: type[Exception] | None = None) -> Driven:
+        return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.bench.tables, raises=raises)
+
+    def with_live(self, live: Object | None) -> Answer:
+        """The server has another version than the watch has shown."""
+
+        def answer(command: Command) -> Outcome:
+            if not isinstance(command, Get):
+                return self.bench.accept(command)
+            if live is None:
+                return NotFound()
+            meta = {"uid": "uid-of-job", "resourceVersion": "900", **live["metadata"]}
+            return Done(encode_object({**live, "metadata": meta}))
+
+        return answer
+
+
+def test_it_goes_in_the_foreground_with_uid_and_version_once_it_was_read_live() -> None:
+    scene = Scene(job(10, finished=12))
+    get, gone = scene.sync(scene.with_live(job(10, finished=12))).commands
+    assert isinstance(get, Get)
+    assert gone == Delete(
+        "batch/v1/jobs",
+        KEY,
+        uid="uid-of-job",
+        resource_version="900",
+        propagation="Foreground",
+        depends_on=(),
+    )
+    assert scene.late == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("shown", "result"),
+    [
+        (job(10, finished=4), RequeueAfter(6.0)),
+        (job(10, finished=-5), RequeueAfter(15.0)),
+        (job(None, finished=4), None),
+        (job(0, finished=None), None),
+        (None, None),
+    ],
+)
+def test_one_whose_time_is_not_up_is_left_alone(shown: Object | None, result: RequeueAfter | None) -> None:
+    driven = Scene(shown).sync()
+    assert (driven.commands, driven.result) == ([], result)
+
+
+@pytest.mark.parametrize(
+    ("live", "result"),
+    [
+        (job(100, finished=12), RequeueAfter(88.0)),
+        (job(None, finished=12), None),
+        (job(10, finished=12, deletionTimestamp=format_time(NOW)), None),
+        (job(10, finished=None, uid="another"), None),
+        (None, None),
+    ],
+)
+def test_what_the_server_says_at_the_end_counts(live: Object | None, result: RequeueAfter | None) -> None:
+    scene = Scene(job(10, finished=12))
+    driven = scene.sync(scene.with_live(live))
+    assert (driven.of(Delete), driven.result, scene.late) == ([], result, [])
+
+
+def test_one_that_changes_at_the_last_moment_is_looked_at_again() -> None:
+    scene = Scene(job(10, finished=12))
+
+    def answer(command: Command) -> Outcome:
+        return Conflict("it has changed") if isinstance(command, Delete) else scene.bench.accept(command)
+
+    scene.sync(answer, raises=CommandFailed)
+    assert scene.late == []
+
+
+def test_one_that_went_meanwhile_is_no_failure() -> None:
+    scene = Scene(job(10, finished=12))
+    driven = scene.sync(lambda command: NotFound() if isinstance(command, Delete) else scene.bench.accept(command))
+    assert (driven.result, scene.late) == (None, [])
+
+
+@pytest.mark.parametrize("time", [None, "", "yesterday"])
+def test_one_that_does_not_say_when_it_finished_waits_for_its_next_change(time: object) -> None:
+    wrong = job(0)
+    wrong["status"]["conditions"][-1]["lastTransitionTime"] = time
+    assert Scene(wrong).sync(raises=TerminalError).commands == []
+
+
+def test_a_job_goes_when_its_time_is_up_and_no_sooner(cluster: SimulatedCluster) -> None:
+    cluster.manager()
+    cluster.create(
+        JOBS, {"metadata": {"name": "job"}, "spec": {"template": _template(), "ttlSecondsAfterFinished": 30}}
+    )
+    cluster.run_for(5)
+    at = format_time(cluster.clock.now())
+    done = {"type": "Complete", "status": "True", "lastTransitionTime": at, "lastProbeTime": at}
+    cluster.merge(JOBS, KEY, {"status": {"conditions": [done]}}, subresource="status")
+    cluster.run_for(28)
+    assert cluster.get(JOBS, KEY) is not None
+    cluster.merge(JOBS, KEY, {"spec": {"ttlSecondsAfterFinished": 60}})
+    cluster.run_for(28)
+    assert cluster.get(JOBS, KEY) is not None
+    assert cluster.run_until(lambda: cluster.get(JOBS, KEY) is None, within=10)
+
+
+def _template() -> Object:
+    template = pod_template(labels={})
+    return {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}

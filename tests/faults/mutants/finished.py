@@ -1,0 +1,53 @@
+"""A mutant of the controller of finished Jobs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+from actors.controllers.workloads.ttl_after_finished import TtlAfterFinished
+from actors.reconciliation import Reconciliation, RequeueAfter, delete, must
+from actors.simulation.campaign.finished_setting import FINISHED_TOO
+from protocols.messages.outcomes import NotFound
+from protocols.objects import Key
+from protocols.resources import JOBS
+from runtime.faults.vocabulary import Fault, FaultKind
+from tests.faults.mutants.mutant import Mutant
+
+
+@contextmanager
+def deleted_as_the_cache_shows_it() -> Iterator[None]:
+    """The Job is not read again before its deletion, so that a time that was extended meanwhile does not count."""
+
+    def reconcile(self: TtlAfterFinished, key: Key) -> Reconciliation:
+        job = self._jobs.get(key)
+        left = None if job is None else self._left(key, job)
+        if job is None or left is None:
+            return None
+        if left > 0:
+            return RequeueAfter(left)
+        yield from must(delete(JOBS, job, propagation="Foreground", depends_on=()), but=(NotFound,))
+        return None
+
+    with patch.object(TtlAfterFinished, "reconcile", reconcile):
+        yield
+
+
+def jobs_are_late(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
+    """The watch shows everything later than it was, and at some time nothing for longer than a Job has."""
+    at = round(random.Random(f"late jobs {seed}").uniform(5.0, seconds * 0.7), 2)
+    stalled = Fault(kind=FaultKind.WATCH_STALLED, start=at, until=at + 30.0, process=process, resource="jobs")
+    return (stalled,)
+
+
+FINISHED = (
+    Mutant(
+        name="a finished Job is deleted as the cache shows it",
+        source="kubernetes/enhancements#592, which asks for the last look",
+        mutation=deleted_as_the_cache_shows_it,
+        setting=replace(FINISHED_TOO, draw=jobs_are_late),
+    ),
+)
