@@ -14,6 +14,7 @@ Reading flags imports all of this: so no controller may import the HTTP client, 
 
 from __future__ import annotations
 
+from actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
 from actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
 from actors.controllers.identity import (
     legacy_token_cleaner,
@@ -41,6 +42,10 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     deployment.SPEC,
     replicaset.SPEC,
     disruption.SPEC,
+    signing.SPEC,
+    approving.SPEC,
+    request_cleaner.SPEC,
+    pod_request_cleaner.SPEC,
     ttl.SPEC,
     node_ipam.SPEC,
     node_lifecycle.SPEC,

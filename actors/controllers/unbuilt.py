@@ -16,7 +16,7 @@ from actors.controllers.shared.option_checks import at_least_one
 from actors.options import Check, ControllerOptions, Options
 from protocols.late_methods import dataclass
 from runtime.flags.declaration import flag
-from runtime.flags.values import DURATION, FLOAT, quote
+from runtime.flags.values import DURATION, FLOAT
 
 GONE = "Kubernetes removed it"
 YEAR = 8760 * 3600.0
@@ -52,75 +52,6 @@ class AttachDetachOptions(ControllerOptions):
     )
     disable_force_detach_on_timeout: bool = flag(
         False, "Do not detach by force after six minutes.", config="DisableForceDetachOnTimeout"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertificateSigningOptions(ControllerOptions):
-    configz_block = "CSRSigningController"
-
-    cert_file: str = flag(
-        "",
-        "Certificate to sign with, for every signer.",
-        name="cluster-signing-cert-file",
-        config="ClusterSigningCertFile",
-    )
-    key_file: str = flag("", "Its key.", name="cluster-signing-key-file", config="ClusterSigningKeyFile")
-    duration: float = flag(
-        YEAR,
-        "How long signed certificates are valid, at most.",
-        name="cluster-signing-duration",
-        kind=DURATION,
-        config="ClusterSigningDuration",
-        former=("experimental-cluster-signing-duration",),
-    )
-    kubelet_serving_cert_file: str = flag(
-        "",
-        "Certificate to sign with for kubernetes.io/kubelet-serving.",
-        name="cluster-signing-kubelet-serving-cert-file",
-        config="KubeletServingSignerConfiguration.CertFile",
-    )
-    kubelet_serving_key_file: str = flag(
-        "",
-        "Its key.",
-        name="cluster-signing-kubelet-serving-key-file",
-        config="KubeletServingSignerConfiguration.KeyFile",
-    )
-    kubelet_client_cert_file: str = flag(
-        "",
-        "Certificate to sign with for kubernetes.io/kube-apiserver-client-kubelet.",
-        name="cluster-signing-kubelet-client-cert-file",
-        config="KubeletClientSignerConfiguration.CertFile",
-    )
-    kubelet_client_key_file: str = flag(
-        "",
-        "Its key.",
-        name="cluster-signing-kubelet-client-key-file",
-        config="KubeletClientSignerConfiguration.KeyFile",
-    )
-    kube_apiserver_client_cert_file: str = flag(
-        "",
-        "Certificate to sign with for kubernetes.io/kube-apiserver-client.",
-        name="cluster-signing-kube-apiserver-client-cert-file",
-        config="KubeAPIServerClientSignerConfiguration.CertFile",
-    )
-    kube_apiserver_client_key_file: str = flag(
-        "",
-        "Its key.",
-        name="cluster-signing-kube-apiserver-client-key-file",
-        config="KubeAPIServerClientSignerConfiguration.KeyFile",
-    )
-    legacy_unknown_cert_file: str = flag(
-        "",
-        "Certificate to sign with for kubernetes.io/legacy-unknown.",
-        name="cluster-signing-legacy-unknown-cert-file",
-        config="LegacyUnknownSignerConfiguration.CertFile",
-    )
-    legacy_unknown_key_file: str = flag(
-        "",
-        "Its key.",
-        name="cluster-signing-legacy-unknown-key-file",
-        config="LegacyUnknownSignerConfiguration.KeyFile",
     )
 
 
@@ -345,29 +276,6 @@ def _attach_detach_period(options: Options) -> Iterator[str]:
         yield "duration time must be greater than one second as set via command line option reconcile-sync-loop-period"
 
 
-def _signing_files(options: Options) -> Iterator[str]:
-    signing = options[CertificateSigningOptions]
-    # The names in quotes are upstream's, though two of them are not those of the flags.
-    signers = {
-        "cluster-signing-kubelet-serving": (signing.kubelet_serving_cert_file, signing.kubelet_serving_key_file),
-        "cluster-signing-kube-apiserver-client": (signing.kubelet_client_cert_file, signing.kubelet_client_key_file),
-        "cluster-signing-kube-apiserver": (
-            signing.kube_apiserver_client_cert_file,
-            signing.kube_apiserver_client_key_file,
-        ),
-        "cluster-signing-legacy-unknown": (signing.legacy_unknown_cert_file, signing.legacy_unknown_key_file),
-    }
-    for name, (cert_file, key_file) in signers.items():
-        if key_file and not cert_file:
-            yield f"{quote(name)}: cannot specify key without cert"
-        if cert_file and not key_file:
-            yield f"{quote(name)}: cannot specify cert without key"
-    if (signing.cert_file or signing.key_file) and any(cert or key for cert, key in signers.values()):
-        yield (
-            "cannot specify --cluster-signing-{cert,key}-file and other --cluster-signing-*-file flags at the same time"
-        )
-
-
 def _device_taint_workers(options: Options) -> Iterator[str]:
     workers = options[DeviceTaintEvictionOptions].concurrent_syncs
     if workers < 1:
@@ -422,15 +330,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         options=CronJobOptions,
         checks=(at_least_one("concurrent-cron-job-syncs", lambda options: options[CronJobOptions].concurrent_syncs),),
     ),
-    UnbuiltController(
-        name="certificatesigningrequest-signing-controller",
-        aliases=("csrsigning",),
-        options=CertificateSigningOptions,
-        checks=(_signing_files,),
-    ),
-    UnbuiltController(name="certificatesigningrequest-approving-controller", aliases=("csrapproving",)),
-    UnbuiltController(name="certificatesigningrequest-cleaner-controller", aliases=("csrcleaner",)),
-    UnbuiltController(name="podcertificaterequest-cleaner-controller"),
     UnbuiltController(name="bootstrap-signer-controller", aliases=("bootstrapsigner",), on_by_default=False),
     UnbuiltController(name="token-cleaner-controller", aliases=("tokencleaner",), on_by_default=False),
     UnbuiltController(

@@ -40,6 +40,7 @@ WORKING = frozenset(
         "ComponentFlagz",
         "ComponentStatusz",
         "DeploymentReplicaSetTerminatingReplicas",
+        "PodCertificateRequest",
         "PodDeletionCost",
         "TaintBasedEvictions",
         "TaintTolerationComparisonOperators",

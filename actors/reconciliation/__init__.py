@@ -32,7 +32,7 @@ from actors.reconciliation.commands import (
     update,
 )
 from actors.reconciliation.ensuring import ensure
-from actors.reconciliation.failures import Retry, TerminalError
+from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from actors.reconciliation.finalizers import ensure_finalizer, remove_finalizer
 from actors.reconciliation.outside import answer_of, call, outside
 from actors.reconciliation.owners import controlled_by, own, owned
@@ -67,6 +67,7 @@ __all__ = [
     "Reconciliation",
     "RequeueAfter",
     "Retry",
+    "RetryQuietly",
     "Running",
     "Step",
     "Tell",

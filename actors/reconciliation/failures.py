@@ -21,3 +21,10 @@ class Retry(Exception):
             raise ValueError(f"Retry: after is a number of seconds, not {after!r}")
         super().__init__(why or f"again in {after:g} s")
         self.after = after
+
+
+class RetryQuietly(Exception):
+    """What the key needs is for others to do, and may come without an event: try it again with the queue's backoff.
+
+    The log has it at debug level only, so that what users leave undone for days fills no log.
+    """

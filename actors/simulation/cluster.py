@@ -32,6 +32,7 @@ from protocols.messages.lifecycle import Describe, Drain
 from protocols.models import as_object
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
 from protocols.resources import M, Resource, resource_path
+from runtime.apiserver.registry.users import Authorize, allow_all
 from runtime.apiserver.server import SUFFIX_CHARACTERS, ApiServer
 from runtime.client.api import Request, Response
 from runtime.cloud.provider import CloudProvider
@@ -58,8 +59,8 @@ class SimulatedCluster:
     log: as ControllerSystem has it. faults: what goes wrong, see runtime/faults/vocabulary.py. traced: keep a trace of
     what happens. cloud: what managers with --cloud-provider find. Calls of what is outside take
     `self.calls.latency` virtual seconds. collect_garbage: until a manager has a garbage collector, the server stands in
-    for it. empty_namespaces: likewise, until one has a namespace controller. outside: where a setting puts what stands
-    in for it; see Setting.
+    for it. empty_namespaces: likewise, until one has a namespace controller. authorize: who may do what, as access
+    reviews say it; it may be changed. outside: where a setting puts what stands in for it; see Setting.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class SimulatedCluster:
         self.transport = self.network.transport("outside")
         self.cloud, self.calls = cloud, SimulatedCalls(clock=self.clock)
         self.outside: Any = None
+        self.authorize: Authorize = allow_all
         self._processes = Processes(
             world=self.world, network=self.network, calls=self.calls, cloud=cloud, trace=self.trace, log=log
         )
@@ -197,6 +199,7 @@ class SimulatedCluster:
             empty_namespaces=self._empty_namespaces,
             uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
+            authorize=lambda access: self.authorize(access),
         )
 
     # The test's own hand on the server.

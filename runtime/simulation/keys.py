@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import tempfile
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -39,8 +42,27 @@ def request_pem(
     uris: Iterable[str] = (),
 ) -> bytes:
     """A PKCS #10 request, signed by the key of its common name."""
-    from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
+
+    names = {"dns_names": dns_names, "ip_addresses": ip_addresses, "email_addresses": email_addresses, "uris": uris}
+    return _request(common_name, *organizations, **names).public_bytes(Encoding.PEM)
+
+
+def request_der(common_name: str, *organizations: str) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return _request(common_name, *organizations).public_bytes(Encoding.DER)
+
+
+def _request(
+    common_name: str,
+    *organizations: str,
+    dns_names: Iterable[str] = (),
+    ip_addresses: Iterable[str] = (),
+    email_addresses: Iterable[str] = (),
+    uris: Iterable[str] = (),
+) -> x509.CertificateSigningRequest:
+    from cryptography import x509
 
     names: list[x509.GeneralName] = [
         *map(x509.DNSName, dns_names),
@@ -51,7 +73,7 @@ def request_pem(
     builder = x509.CertificateSigningRequestBuilder().subject_name(_name(common_name, *organizations))
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return builder.sign(private_key(common_name), None).public_bytes(Encoding.PEM)
+    return builder.sign(private_key(common_name), None)
 
 
 def authority_pair(name: str, *, begin: float, end: float) -> KeyPair:
@@ -75,6 +97,29 @@ def authority_pair(name: str, *, begin: float, end: float) -> KeyPair:
     return KeyPair(
         made.public_bytes(Encoding.PEM), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     )
+
+
+@cache
+def _directory() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="kcm-simulated-keys-")
+
+
+class AuthorityFiles:
+    """A pair in files that are there until the process ends. certificate, key: their paths."""
+
+    def __init__(self, name: str, pair: KeyPair) -> None:
+        directory = Path(_directory().name)
+        self._certificate, self._key = directory / f"{name}.crt", directory / f"{name}.key"
+        self.certificate, self.key = str(self._certificate), str(self._key)
+        self.write(pair)
+
+    def write(self, pair: KeyPair) -> None:
+        self.write_certificate(pair)
+        self._key.write_bytes(pair.key)
+
+    def write_certificate(self, pair: KeyPair) -> None:
+        """Halfway through a replacement."""
+        self._certificate.write_bytes(pair.certificate)
 
 
 def _name(common_name: str, *organizations: str) -> x509.Name:

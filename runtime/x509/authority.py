@@ -6,6 +6,8 @@ pkg/controller/certificates/signer/ca_provider.go; Go's crypto/x509, CreateCerti
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -56,31 +58,41 @@ class Authority:
     certificate: x509.Certificate
     key: PrivateKey
 
-    def sign(self, request_pem: bytes, *, usages: Iterable[str], seconds: float, now: float, serial: int) -> bytes:
+    def sign(self, request_pem: bytes, *, usages: Iterable[str], seconds: float, now: float) -> bytes:
         """A certificate for this request, in PEM. seconds: how long it is valid. now: Unix seconds.
+
+        Its serial number is the same if all of this is: nobody without the key can tell it from one drawn at random,
+        and a signature that is repeated, since its outcome was lost, counts as one.
 
         Raises RequestError on a request that cannot be read or is not signed by who asks, AuthorityError where the
         authority has expired and on usages that are none.
         """
         request = parse_request(request_pem)
         check_signature(request)
+        usages = tuple(usages)
         begin, end = self._validity(datetime.fromtimestamp(now, UTC), timedelta(seconds=seconds))
         builder = (
             x509.CertificateBuilder()
-            .serial_number(serial)
+            .serial_number(self._serial(request_pem, usages, seconds, now))
             .issuer_name(self.certificate.subject)
             .subject_name(_subject(request.subject))
             .public_key(request.public_key())
             .not_valid_before(begin)
             .not_valid_after(end)
         )
-        for extension, critical in self._extensions(request, tuple(usages)):
+        for extension, critical in self._extensions(request, usages):
             builder = builder.add_extension(extension, critical=critical)
         try:
             made = builder.sign(self.key, _digest(self.key))
         except (ValueError, TypeError) as err:
             raise AuthorityError(f"failed to sign certificate: {err}") from err
         return made.public_bytes(serialization.Encoding.PEM)
+
+    def _serial(self, *about: object) -> int:
+        """128 bits."""
+        der = serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        secret = hashlib.sha256(b"serial numbers" + self.key.private_bytes(*der)).digest()
+        return int.from_bytes(hmac.digest(secret, repr(about).encode(), "sha256")[:16]) or 1
 
     def _validity(self, now: datetime, life: timedelta) -> tuple[datetime, datetime]:
         last = self.certificate.not_valid_after_utc

@@ -7,7 +7,6 @@ watched.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from runtime.x509.authority import Authority
 
 NAME = "csr-controller"  # of the files in errors, as upstream has it
-SERIAL_BITS = 128
 
 
 class KeyFilesError(ValueError):
@@ -35,10 +33,6 @@ def read_file(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
-def random_serial() -> int:
-    return secrets.randbits(SERIAL_BITS) or 1
-
-
 class KeyFiles:
     """For any thread. A pair that cannot be read, or does not belong together, leaves the one before in use: files are
     not replaced in one step.
@@ -51,19 +45,17 @@ class KeyFiles:
         *,
         log: FilteringBoundLogger | None = None,
         read: Callable[[str], bytes] = read_file,
-        serial: Callable[[], int] = random_serial,
     ) -> None:
-        """certificate, key: paths. read: raises OSError. serial: a number for each certificate."""
+        """certificate, key: paths. read: raises OSError."""
         self._certificate, self._key = certificate, key
-        self._log, self._read, self._serial = log, read, serial
+        self._log, self._read = log, read
         self._loaded: _Content | None = None  # the last pair that belonged together
         self._authority: tuple[_Content, Authority] | None = None
         self._complaint = ""
 
     def sign(self, request: bytes, usages: Sequence[str], seconds: float, now: float) -> bytes:
         """A certificate in PEM for a request in PEM; see Authority.sign. Raises ValueError."""
-        authority = self.authority()
-        return authority.sign(request, usages=usages, seconds=seconds, now=now, serial=self._serial())
+        return self.authority().sign(request, usages=usages, seconds=seconds, now=now)
 
     def authority(self) -> Authority:
         """As the files have it now. Raises KeyFilesError, AuthorityError."""

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from actors.engine.controller.readiness import StaleTableError
-from actors.reconciliation.failures import Retry, TerminalError
+from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from protocols.messages.outcomes import CommandFailed, Conflict, Outcome, Refused, Unknown
 from runtime.scheduling.backoff import Backoff
 from runtime.scheduling.work_queue import WorkQueue
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STALE_RETRY = 10.0  # seconds until a deletion that a stale table held back is looked at again
 AWAY = (Refused, Unknown)  # they say nothing about the object: a key is not given up for them, nor waits for minutes
-SAID = (Retry, TerminalError)  # the reconciler's own word, and no bug
+SAID = (Retry, RetryQuietly, TerminalError)  # the reconciler's own word, and no bug
 MOST_TRACES = 100  # errors that are remembered
 PER_PASS = Backoff(first=10.0, factor=2.0, most=3600.0)
 SOONEST = 0.001  # seconds until a key is looked at again: `due - now` may fall a float's rounding short of due
@@ -90,7 +90,9 @@ def retry(
         log.warning("reconcile postponed: a table is missing", seconds=STALE_RETRY)
         return
     delay = queue.add_rate_limited(key, now)
-    if isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):
+    if isinstance(err, RetryQuietly):
+        log.debug("reconcile waits for others, trying again", seconds=round(delay, 3))
+    elif isinstance(err, CommandFailed) and isinstance(err.failure, Conflict):
         log.info("reconcile met a newer object, trying again", seconds=round(delay, 3))
     elif isinstance(err, (CommandFailed, ValueError)):
         log.warning("reconcile failed, trying again", seconds=round(delay, 3))

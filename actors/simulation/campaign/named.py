@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from actors.simulation.campaign.account_setting import ACCOUNTS_TOO
 from actors.simulation.campaign.budget_setting import BUDGETS_TOO
+from actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO, POD_CERTIFICATES_TOO
 from actors.simulation.campaign.everything_setting import everything
 from actors.simulation.campaign.finished_setting import FINISHED_TOO
 from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
@@ -16,9 +17,21 @@ from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.service_setting import SERVICES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 
-PARTS = (USUAL, NODES_TOO, SERVICES_TOO, GARBAGE_TOO, ACCOUNTS_TOO, BUDGETS_TOO, NAMESPACES_TOO, FINISHED_TOO)
+PARTS = (
+    USUAL,
+    NODES_TOO,
+    SERVICES_TOO,
+    GARBAGE_TOO,
+    ACCOUNTS_TOO,
+    BUDGETS_TOO,
+    NAMESPACES_TOO,
+    FINISHED_TOO,
+    CERTIFICATES_TOO,
+)
 EVERYTHING = everything(PARTS)
-SETTINGS: Mapping[str, Setting] = MappingProxyType({setting.name: setting for setting in (*PARTS, EVERYTHING)})
+SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    {setting.name: setting for setting in (*PARTS, POD_CERTIFICATES_TOO, EVERYTHING)}
+)
 
 
 def setting_named(name: str) -> Setting:

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from actors.app.system import ControllerSystem
 from actors.engine.controller.readiness import StaleTableError
 from actors.reconciliation.actor_names import controller_of
-from actors.reconciliation.failures import Retry, TerminalError
+from actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Fail
 from protocols.messages.outcomes import CommandFailed
 from runtime.faults.vocabulary import InjectedError
 from runtime.tables.overlay import TableMissingError
 
-EXPECTED = (CommandFailed, InjectedError, StaleTableError, TableMissingError, Retry, TerminalError)
+EXPECTED = (CommandFailed, InjectedError, StaleTableError, TableMissingError, Retry, RetryQuietly, TerminalError)
 Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by the controller's name
 
 

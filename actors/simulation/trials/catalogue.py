@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from actors.simulation.trials.certificates import approving, pod_request_cleaner, request_cleaner, signing
 from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
 from actors.simulation.trials.hollow import kubelet, nodes, scheduler
 from actors.simulation.trials.identity import (
@@ -54,6 +55,10 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             disruption,
             namespace,
             ttl_after_finished,
+            approving,
+            signing,
+            request_cleaner,
+            pod_request_cleaner,
             nodes,
             kubelet,
             scheduler,

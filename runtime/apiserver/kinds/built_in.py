@@ -17,7 +17,11 @@ from runtime.apiserver.kinds.authorization import (
 )
 from runtime.apiserver.kinds.autoscaling import horizontal_pod_autoscaler
 from runtime.apiserver.kinds.batch import cron_job, job
-from runtime.apiserver.kinds.certificates import certificate_signing_request, cluster_trust_bundle
+from runtime.apiserver.kinds.certificates import (
+    certificate_signing_request,
+    cluster_trust_bundle,
+    pod_certificate_request,
+)
 from runtime.apiserver.kinds.coordination import lease
 from runtime.apiserver.kinds.core import (
     config_map,
@@ -70,6 +74,7 @@ BUILT_IN: tuple[ResourceDefinition, ...] = (
     cron_job.RESOURCE,
     new_event.RESOURCE,
     cluster_trust_bundle.RESOURCE,
+    pod_certificate_request.RESOURCE,
     lease.RESOURCE,
     local_subject_access_review.RESOURCE,
     self_subject_access_review.RESOURCE,

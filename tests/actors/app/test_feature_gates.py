@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from actors.app.arguments import read_options
+from actors.controllers.certificates import pod_request_cleaner
+from actors.controllers.certificates.pod_request_cleaner import POD_CERTIFICATE_REQUESTS
 from actors.controllers.identity import trust_bundle_publisher
 from actors.controllers.nodes import taint_eviction
 from actors.controllers.workloads import deployment, replicaset
 from actors.options import Options
 from actors.options.feature_gates import WORKING
 from actors.simulation import SimulatedCluster
+from actors.simulation.trials.certificates.pod_request_cleaner import request
 from actors.simulation.trials.identity.trust_bundle_publisher import BUNDLES
 from protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
 from runtime.client.config import ClientConfig, Pem, with_fixed_authority
@@ -129,6 +132,15 @@ def test_the_authority_of_the_server_as_a_trust_bundle(cluster: SimulatedCluster
     cluster.manager(controllers=[trust_bundle_publisher.SPEC], options=gated("ClusterTrustBundle", on))
     cluster.run_for(30.0)
     assert (len(cluster.list(BUNDLES)) == 1) is on
+
+
+@shows("PodCertificateRequest")
+@ON_AND_OFF
+def test_pod_certificate_requests_are_cleaned_up(cluster: SimulatedCluster, on: bool) -> None:
+    cluster.manager(controllers=[pod_request_cleaner.SPEC], options=gated("PodCertificateRequest", on))
+    cluster.create(POD_CERTIFICATE_REQUESTS, request("r"))
+    cluster.run_for(1300.0)
+    assert (cluster.list(POD_CERTIFICATE_REQUESTS) == []) is on
 
 
 def test_every_gate_that_works_is_shown_somewhere() -> None:

@@ -77,7 +77,7 @@ def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) ->
         ),
         ("StaleControllerConsistencyReplicaSet=false", "StaleControllerConsistencyReplicaSet=false"),
         ("StaleControllerConsistencyReplicaSet=true", None),
-        ("AllBeta=true,MaxUnavailableStatefulSet=false", "9 of AllBeta"),
+        ("AllBeta=true,MaxUnavailableStatefulSet=false", "8 of AllBeta"),
         ("AllAlpha=true", "47 of AllAlpha"),  # all but TaintTolerationComparisonOperators and the release of the lease
         ("AllAlpha=false,AllBeta=false,HPAScaleToZero=true", "HPAScaleToZero=true, 1 of AllAlpha, 82 of AllBeta"),
     ],

@@ -33,10 +33,9 @@ def signed(
     usages: Sequence[str] = ("client auth",),
     seconds: float = HOUR,
     now: float = NOW,
-    serial: int = 7,
     pair: KeyPair = PAIR,
 ) -> x509.Certificate:
-    made = authority_of(*pair, name="files").sign(request, usages=usages, seconds=seconds, now=now, serial=serial)
+    made = authority_of(*pair, name="files").sign(request, usages=usages, seconds=seconds, now=now)
     return x509.load_pem_x509_certificate(made)
 
 
@@ -58,7 +57,6 @@ def test_a_certificate_has_the_names_and_the_key_of_its_request() -> None:
     asked = parse_request(request)
     assert made.subject.rfc4514_string() == "CN=system:node:n1,O=more+O=system:nodes"
     assert made.public_key() == asked.public_key()
-    assert made.serial_number == 7
     assert made.issuer.rfc4514_string() == "CN=ca"
     made.verify_directly_issued_by(x509.load_pem_x509_certificate(PAIR.certificate))
     names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -167,6 +165,15 @@ def test_an_authority_that_has_expired_signs_nothing(now: float, why: str) -> No
 def test_usages_that_are_none() -> None:
     with pytest.raises(AuthorityError, match=r'unrecognized usage values: \["a" "b"\]'):
         signed(usages=["a", "client auth", "b"])
+
+
+def test_serial_numbers_are_large_and_those_of_one_signature_are_one() -> None:
+    numbers = [signed(now=now).serial_number for now in (NOW, NOW, NOW + 1, NOW + 2)]
+    assert numbers[0] == numbers[1]
+    assert len(set(numbers)) == 3
+    assert all(2**64 < one < 2**128 for one in numbers)
+    other = authority_pair("other", begin=NOW - DAY, end=NOW + DAY)
+    assert signed(pair=other).serial_number not in numbers
 
 
 def test_who_asks_has_the_key() -> None:

@@ -10,7 +10,7 @@ from structlog.testing import LogCapture
 
 from runtime.simulation.keys import KeyPair, authority_pair, request_pem
 from runtime.x509.authority import AuthorityError
-from runtime.x509.key_files import KeyFiles, KeyFilesError, random_serial
+from runtime.x509.key_files import KeyFiles, KeyFilesError
 
 FIRST, SECOND = (authority_pair(name, begin=0.0, end=4e9) for name in ("first", "second"))
 
@@ -89,10 +89,3 @@ def test_without_files_there_is_no_authority(tmp_path: Path) -> None:
     disk.key.write_bytes(b"")
     with pytest.raises(KeyFilesError, match='missing content for serving cert "csr-controller"'):
         disk.files.authority()
-
-
-def test_serial_numbers_are_drawn() -> None:
-    drawn = {random_serial() for _ in range(100)}
-    assert len(drawn) == 100
-    assert max(drawn) < 2**128
-    assert max(drawn) > 2**100

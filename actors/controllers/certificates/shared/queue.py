@@ -1,0 +1,27 @@
+"""The work queue that controllers of requests have: upstream's are called the same, and try again at the same pace.
+
+Source: kubernetes v1.36 pkg/controller/certificates/certificate_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from actors.options import Options
+from actors.reconciliation import Watch, itself
+from actors.reconciliation.specs import Queue
+from protocols.objects import Key
+from runtime.scheduling.backoff import Backoff
+
+WORKERS = 5  # of the approver, and of each signer
+
+
+def certificate_queue(concurrency: int | Callable[[Options], int] = WORKERS) -> Queue[object, Key]:
+    return Queue(
+        "certificate",
+        watches=(Watch(CERTIFICATE_SIGNING_REQUESTS, to=itself),),
+        concurrency=concurrency,
+        terminal=(),
+        backoff=Backoff(first=0.2, most=1000.0),
+    )

@@ -1,0 +1,77 @@
+"""How the signing controller presents itself to the system.
+
+Source: kubernetes v1.36 cmd/kube-controller-manager/app/certificates.go. Upstream ends when it may write and finds
+files that it cannot use; here that is found before anything begins, by a standby too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from actors.controllers.certificates.shared.queue import WORKERS, certificate_queue
+from actors.controllers.certificates.signing.options import SigningOptions, check_files, files_of_signers
+from actors.controllers.certificates.signing.reconciler import Signer
+from actors.controllers.certificates.signing.rules import RULES
+from actors.options import Options
+from actors.reconciliation.specs import ControllerContext, ControllerSpec
+from runtime.x509.key_files import KeyFiles
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+OpenKeys = Callable[[str, str, "FilteringBoundLogger"], KeyFiles]  # paths of a certificate and its key
+
+
+def open_keys(certificate: str, key: str, log: FilteringBoundLogger) -> KeyFiles:
+    return KeyFiles(certificate, key, log=log)
+
+
+def is_wanted(options: Options) -> bool:
+    return bool(files_of_signers(options))
+
+
+def files_can_be_used(options: Options) -> Iterator[str]:
+    """What is wrong with the files. Reads them."""
+    for signer, files in files_of_signers(options).items():
+        try:
+            KeyFiles(files.certificate, files.key).authority()
+        except ValueError as err:
+            yield f"failed to init {signer} certificate controller: {err}"
+
+
+def specification(open_keys: OpenKeys) -> ControllerSpec:
+    """open_keys: how signers come to their keys."""
+    return ControllerSpec(
+        name="certificatesigningrequest-signing-controller",
+        aliases=("csrsigning",),
+        never_blocks=True,
+        client="certificate-controller",
+        queues=(certificate_queue(lambda options: WORKERS * max(1, len(files_of_signers(options)))),),
+        build=partial(_build, open_keys),
+        enabled_if=is_wanted,
+        needs="--cluster-signing-cert-file and --cluster-signing-key-file, or those of a signer",
+        options=SigningOptions,
+        checks=(check_files,),
+        start_checks=(files_can_be_used,),
+    )
+
+
+def _build(open_keys: OpenKeys, context: ControllerContext) -> Signer:
+    files = files_of_signers(context.options)
+    for signer in RULES:
+        if signer not in files:
+            because = "specific files were specified for other signers and not this one"
+            context.log.info(f"Skipping CSR signer controller because {because}", signer=signer)
+    opened = {one: open_keys(one.certificate, one.key, context.log) for one in dict.fromkeys(files.values())}
+    keys: Mapping[str, KeyFiles] = {signer: opened[one] for signer, one in files.items()}
+    return Signer(
+        tables=context.tables,
+        clock=context.clock,
+        keys=keys,
+        longest=context.options[SigningOptions].duration,
+    )
+
+
+SPEC = specification(open_keys)

@@ -1,0 +1,35 @@
+"""The setting of seeded runs about certificates: who asks for them, who decides, and who signs."""
+
+from __future__ import annotations
+
+from actors.app.arguments import read_options
+from actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
+from actors.options import Options
+from actors.simulation import SimulatedCluster
+from actors.simulation.campaign.setting import Setting
+from actors.simulation.trials.certificates.asking import authorize
+from actors.simulation.trials.certificates.keys import authority_files, reset
+
+OF_CERTIFICATES = (signing.SPEC, approving.SPEC, request_cleaner.SPEC)
+
+
+def options_of(_scenario: int) -> Options:
+    files = authority_files()
+    return read_options([f"--cluster-signing-cert-file={files.certificate}", f"--cluster-signing-key-file={files.key}"])
+
+
+def prepare(cluster: SimulatedCluster) -> None:
+    cluster.authorize = authorize
+    reset()
+
+
+CERTIFICATES_TOO = Setting(
+    name="certificates", controllers=OF_CERTIFICATES, options=options_of, prepare=prepare, calls=True
+)
+# By itself: a request lives for a quarter of an hour, and all others would have to wait for that.
+POD_CERTIFICATES_TOO = Setting(
+    name="pod-certificates",
+    controllers=(pod_request_cleaner.SPEC,),
+    options=lambda _scenario: read_options(["--feature-gates=PodCertificateRequest=true"]),
+    settled=2000.0,
+)

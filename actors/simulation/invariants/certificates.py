@@ -1,0 +1,185 @@
+"""What may happen to requests for certificates, by what the server holds."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted, shown
+from protocols.messages.commands import Delete
+from protocols.objects import Object, decode_object, metadata, name_of
+from protocols.times import parse_time
+from runtime.apiserver.registry.users import Access, User
+from runtime.simulation.keys import KeyPair
+
+STORAGE = "certificatesigningrequests.certificates.k8s.io"
+RESOURCE_ID = "certificates.k8s.io/v1/certificatesigningrequests"
+CLEANER = controller_name("certificatesigningrequest-cleaner-controller")
+POD_CLEANER = controller_name("podcertificaterequest-cleaner-controller")
+HOUR = 3600.0
+
+
+def _status(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    return request.get("status") or {}
+
+
+def _conditions(request: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return _status(request).get("conditions") or ()
+
+
+def _written(observation: Observation) -> Iterator[tuple[Object, Object]]:
+    """(after, before) of each request that is written; before: {} of a new one."""
+    if isinstance(observation, Committed):
+        for change in observation.changes:
+            if change.storage == STORAGE and change.type != "DELETED":
+                yield decode_object(change.raw), decode_object(change.previous) if change.previous else {}
+
+
+def _asked(request: Mapping[str, Any]) -> Any:
+    from runtime.x509.requests import parse_request  # heavy: cryptography
+
+    return parse_request(base64.b64decode(request["spec"]["request"]))
+
+
+class ApprovedByWhoMay:
+    """What is approved by the approver names a node and nothing else, and its user may have it approved."""
+
+    name = "only kubelets are approved"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        for after, before in _written(observation):
+            known = {one["type"] for one in _conditions(before)}
+            for condition in _conditions(after):
+                if condition["type"] == "Approved" and condition.get("reason") == "AutoApproved":
+                    if known & {"Approved", "Denied"} - ({"Approved"} if _is_same(condition, before) else set()):
+                        fail(f"{name_of(after)} was decided before")
+                    elif "Approved" not in known and (problem := self._problem(after)):
+                        fail(f"{name_of(after)} is approved: {problem}")
+
+    def _problem(self, request: Object) -> str:
+        from runtime.x509.requests import facts_of  # heavy: cryptography
+
+        spec, facts = request["spec"], facts_of(_asked(request))
+        if spec["signerName"] != "kubernetes.io/kube-apiserver-client-kubelet":
+            return f"its signer is {spec['signerName']}"
+        if facts.organizations != ("system:nodes",) or not facts.common_name.startswith("system:node:"):
+            return f"it asks for {facts.common_name} of {facts.organizations}"
+        if {*spec["usages"]} - {"digital signature", "key encipherment", "client auth"}:
+            return f"its usages are {spec['usages']}"
+        user = User(spec.get("username") or "", groups=tuple(spec.get("groups") or ()))
+        ways = ["nodeclient"] + ["selfnodeclient"] * (user.name == facts.common_name)
+        attributes = {"resource": "certificatesigningrequests", "verb": "create"}
+        if not any(self._cluster.authorize(Access(user, {**attributes, "subresource": one})).allowed for one in ways):
+            return f"{user.name} may not"
+        return ""
+
+
+def _is_same(condition: Mapping[str, Any], before: Object) -> bool:
+    return any(one == condition for one in _conditions(before))
+
+
+class SignedAsApproved:
+    """A certificate is what was asked for, of a request that was approved, by one of the authorities; it stays."""
+
+    name = "certificates are what was approved"
+
+    def __init__(self, authorities: Sequence[KeyPair]) -> None:
+        self._authorities = authorities
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        for after, before in _written(observation):
+            made, there = (_status(one).get("certificate") for one in (after, before))
+            if there and made != there:
+                fail(f"the certificate of {name_of(after)} is replaced")
+            elif made and not there and (problem := self._problem(after, made)):
+                fail(f"{name_of(after)} is issued: {problem}")
+
+    def _problem(self, request: Object, certificate: str) -> str:
+        from cryptography import x509  # heavy
+        from cryptography.exceptions import InvalidSignature
+
+        types = {one["type"] for one in _conditions(request)}
+        if "Approved" not in types or types & {"Denied", "Failed"}:
+            return f"its conditions are {sorted(types)}"
+        made, asked = x509.load_pem_x509_certificate(base64.b64decode(certificate)), _asked(request)
+        if (made.subject, made.public_key()) != (asked.subject, asked.public_key()):
+            return f"it is for {made.subject.rfc4514_string()}"
+        seconds = (made.not_valid_after_utc - made.not_valid_before_utc).total_seconds()
+        wanted = request["spec"].get("expirationSeconds")
+        if wanted and seconds > wanted + 300:
+            return f"it is valid for {seconds} s, and {wanted} were asked for"
+        for pair in self._authorities:
+            try:
+                made.verify_directly_issued_by(x509.load_pem_x509_certificate(pair.certificate))
+            except (InvalidSignature, ValueError, TypeError):
+                continue
+            return ""
+        return "no authority has signed it"
+
+
+def is_overdue(request: Mapping[str, Any], *, now: float) -> bool:
+    """Whether it may be cleaned up. now: Unix seconds."""
+    ages = {one["type"]: now - parse_time(one["lastUpdateTime"]) for one in _conditions(request)}
+    if not ages:
+        return now - parse_time(metadata(request)["creationTimestamp"]) > 24 * HOUR
+    approved = ages.get("Approved", 0.0) > (HOUR if _status(request).get("certificate") else 24 * HOUR)
+    return approved or _is_expired(request, now) or max(ages.get("Denied", 0.0), ages.get("Failed", 0.0)) > HOUR
+
+
+def _is_expired(request: Mapping[str, Any], now: float) -> bool:
+    certificate = _status(request).get("certificate")
+    if not certificate:
+        return False
+    from runtime.x509.authority import end_of_certificate  # heavy: cryptography
+
+    end = end_of_certificate(base64.b64decode(certificate))
+    return end is not None and end < now
+
+
+class CleanedByTheRules:
+    """The cleaner deletes what is overdue, as far as it can see."""
+
+    name = "only what is overdue is cleaned up"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Submitted(process, system, submit) if submit.sender == CLEANER:
+                now = self._cluster.processes[process].process.clock.now()  # which may be off
+                for command in submit.commands:
+                    if not isinstance(command, Delete):
+                        continue
+                    entry = shown(system, RESOURCE_ID, command.key)
+                    if entry is None or entry.uid != command.uid:
+                        continue
+                    if not is_overdue(decode_object(entry.raw), now=now):
+                        fail(f"{command.key} is cleaned up before its time")
+
+
+class NoPodRequestGoesEarly:
+    """The cleaner of PodCertificateRequests deletes those of some age, as far as it can see."""
+
+    name = "no PodCertificateRequest is cleaned up early"
+
+    def __init__(self, cluster: SimulatedCluster, life: float) -> None:
+        """life: seconds."""
+        self._cluster, self._life = cluster, life
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Submitted(process, system, submit) if submit.sender == POD_CLEANER:
+                now = self._cluster.processes[process].process.clock.now()
+                for command in submit.commands:
+                    entry = shown(system, command.resource, command.key) if isinstance(command, Delete) else None
+                    if entry is not None and entry.uid == getattr(command, "uid", ""):
+                        age = now - parse_time(metadata(decode_object(entry.raw))["creationTimestamp"])
+                        if age < self._life:
+                            fail(f"{entry.key} is cleaned up after {age:.0f} s")

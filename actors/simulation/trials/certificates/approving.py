@@ -1,0 +1,49 @@
+"""The trial of the approver of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.certificates import ApprovedByWhoMay
+from actors.simulation.trials.actions import delete
+from actors.simulation.trials.certificates.asking import FIRST, FORGED, GREEDY, OWN, asks, kind_of
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import name_of
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """Kubelets ask for the first time, or anew, and others pretend to be kubelets. One asks for too much."""
+    chance = scenario.chance("certificate approving actions")
+    for number, at in enumerate(scenario.times(chance, chance.choice((0, 1, 2, 4)))):
+        kind = chance.choice((OWN, OWN, FIRST, FORGED, GREEDY))
+        name = f"{kind.name}-{number}"
+        yield asks(at, kind, name)
+        if chance.random() < 0.2:
+            yield delete(min(at + 5.0, scenario.seconds), CERTIFICATE_SIGNING_REQUESTS, name)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for request in cluster.shown(CERTIFICATE_SIGNING_REQUESTS):
+        kind = kind_of(name_of(request))
+        if kind is not None and kind.approves and not (request.get("status") or {}).get("conditions"):
+            yield f"request {name_of(request)} is not approved"
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """Who is left undecided. What is decided is cleaned up, by a clock that may be off."""
+    requests = cluster.list(CERTIFICATE_SIGNING_REQUESTS)
+    undecided = [name_of(one) for one in requests if not (one.get("status") or {}).get("conditions")]
+    return {"undecided requests for certificates": sorted(undecided)}
+
+
+TRIAL = Trial(
+    controller="certificatesigningrequest-approving-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (ApprovedByWhoMay(cluster),),
+)

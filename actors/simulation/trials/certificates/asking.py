@@ -1,0 +1,128 @@
+"""Who asks for which certificate in the trials of certificates, and what becomes of it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from actors.controllers.certificates.shared.requests import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CLIENT_AUTH,
+    DIGITAL_SIGNATURE,
+    KUBE_APISERVER_CLIENT,
+    KUBELET_CLIENT,
+    KUBELET_SERVING,
+    NODE_PREFIX,
+    NODES_GROUP,
+    SERVER_AUTH,
+)
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.scenario import Action
+from protocols.objects import encode_object
+from protocols.resources import resource_path
+from protocols.times import format_time
+from runtime.apiserver.registry.users import Access, Decision, User
+from runtime.client.api import Request
+from runtime.simulation.keys import request_pem
+
+BOOTSTRAPPER, STRANGER, PERSON = "system:bootstrap:abcdef", "mallory", "jane"
+CLIENT_USAGES, SERVING_USAGES = (DIGITAL_SIGNATURE, CLIENT_AUTH), (DIGITAL_SIGNATURE, SERVER_AUTH)
+
+
+class Kind(NamedTuple):
+    """A kind of request. user: who asks; "" for the name that is asked for. approves: which subresource the approver
+    finds its user allowed; "" if it is left to people. fits: whether its signer signs it once it is approved.
+    """
+
+    name: str
+    signer: str
+    usages: tuple[str, ...] = CLIENT_USAGES
+    user: str = PERSON
+    organizations: tuple[str, ...] = ()
+    dns_names: tuple[str, ...] = ()
+    approves: str = ""
+    fits: bool = True
+
+    @property
+    def is_of_kubelet(self) -> bool:
+        return self.signer in (KUBELET_CLIENT, KUBELET_SERVING)
+
+
+KUBELET = (NODES_GROUP,)
+OWN = Kind("own", KUBELET_CLIENT, user="", organizations=KUBELET, approves="selfnodeclient")
+FIRST = Kind("first", KUBELET_CLIENT, user=BOOTSTRAPPER, organizations=KUBELET, approves="nodeclient")
+FORGED = Kind("forged", KUBELET_CLIENT, user=STRANGER, organizations=KUBELET)
+GREEDY = Kind("greedy", KUBELET_CLIENT, (*CLIENT_USAGES, SERVER_AUTH), "", KUBELET, fits=False)
+SERVING = Kind("serving", KUBELET_SERVING, SERVING_USAGES, "", KUBELET, ("node",))
+NAMELESS = Kind("nameless", KUBELET_SERVING, SERVING_USAGES, "", KUBELET, fits=False)
+CLIENT = Kind("client", KUBE_APISERVER_CLIENT, CLIENT_USAGES, organizations=("dev",))
+SERVER = Kind("server", KUBE_APISERVER_CLIENT, SERVING_USAGES, fits=False)
+FOREIGN = Kind("foreign", "example.com/signer", fits=False)
+KINDS: Mapping[str, Kind] = {
+    one.name: one for one in (OWN, FIRST, FORGED, GREEDY, SERVING, NAMELESS, CLIENT, SERVER, FOREIGN)
+}
+
+
+def kind_of(name: str) -> Kind | None:
+    """Of a request of these trials, by its name."""
+    return KINDS.get(name.partition("-")[0])
+
+
+def authorize(access: Access) -> Decision:
+    """Kubelets may renew, and bootstrap tokens ask for the first time; anything may be signed."""
+    user, subresource = access.user.name, access.attributes.get("subresource")
+    if subresource == "selfnodeclient":
+        return Decision(allowed=user.startswith(NODE_PREFIX))
+    if subresource == "nodeclient":
+        return Decision(allowed=user == BOOTSTRAPPER)
+    return Decision(allowed=True)
+
+
+def pem_of(kind: Kind, name: str) -> bytes:
+    common_name = f"{NODE_PREFIX}{name}" if kind.is_of_kubelet else PERSON
+    return request_pem(common_name, *kind.organizations, dns_names=kind.dns_names)
+
+
+def asks(at: float, kind: Kind, name: str, **spec: Any) -> Action:
+    """name: of the request, begins with that of its kind."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        user = kind.user or f"{NODE_PREFIX}{name}"
+        body = {
+            "metadata": {"name": name},
+            "spec": {
+                "request": base64.b64encode(pem_of(kind, name)).decode(),
+                "signerName": kind.signer,
+                "usages": list(kind.usages),
+                **spec,
+            },
+        }
+        path = resource_path(CERTIFICATE_SIGNING_REQUESTS.id)
+        asked = Request(method="POST", path=path, body=encode_object(body), content_type="application/json", query={})
+        response = cluster.server.handle(asked, user=User(user))
+        if response.status != 201:
+            raise AssertionError(f"{path}: {response.status} {response.body.decode()}")
+        return True
+
+    return Action(at, f"{kind.user or 'a kubelet'} asks for certificate {name}", do)
+
+
+def decides(at: float, name: str, decision: str, *, ago: float = 0.0) -> Action:
+    """An administrator approves or denies a request, once it is there and not decided. ago: seconds, since when."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        request = cluster.get(CERTIFICATE_SIGNING_REQUESTS, name)
+        if request is None:
+            return False
+        conditions = request["status"].get("conditions") or []
+        if not any(one["type"] in ("Approved", "Denied") for one in conditions):
+            condition: dict[str, Any] = {"type": decision, "status": "True", "reason": "ByHand", "message": "by hand"}
+            if ago:
+                condition["lastUpdateTime"] = format_time(cluster.clock.now() - ago)
+            changes = {"status": {"conditions": [*conditions, condition]}}
+            cluster.merge(CERTIFICATE_SIGNING_REQUESTS, name, changes, subresource="approval")
+        return True
+
+    since = f" {ago:g} s ago" if ago else ""
+    return Action(at, f"certificate {name} is {decision.lower()}{since}", do)

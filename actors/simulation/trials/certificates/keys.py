@@ -1,0 +1,29 @@
+"""The keys that simulated managers sign with: files that are the same in every run, and what replaces them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from runtime.simulation.keys import AuthorityFiles, KeyPair, authority_pair
+
+BEGIN, END = 0.0, 4e9  # Unix seconds: whatever the virtual clock shows lies between
+
+
+@cache
+def first_pair() -> KeyPair:
+    return authority_pair("simulated-authority", begin=BEGIN, end=END)
+
+
+@cache
+def second_pair() -> KeyPair:
+    return authority_pair("simulated-authority-2", begin=BEGIN, end=END)
+
+
+@cache
+def authority_files() -> AuthorityFiles:
+    """As they are in the beginning of a process; `reset` has them so again."""
+    return AuthorityFiles("authority", first_pair())
+
+
+def reset() -> None:
+    authority_files().write(first_pair())

@@ -1,0 +1,49 @@
+"""The trial of the cleaner of PodCertificateRequests: every one goes, whatever became of it, and none too soon."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+
+from actors.controllers.certificates.pod_request_cleaner import LIFE, POD_CERTIFICATE_REQUESTS
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.certificates import NoPodRequestGoesEarly
+from actors.simulation.trials.actions import create
+from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object, name_of
+from runtime.simulation.keys import request_der
+
+
+def request(name: str) -> Object:
+    spec = {
+        "signerName": "example.com/signer",
+        "podName": "web",
+        "podUID": "1",
+        "serviceAccountName": "default",
+        "serviceAccountUID": "2",
+        "nodeName": "hollow-node-0",
+        "nodeUID": "3",
+        "stubPKCS10Request": base64.b64encode(request_der("")).decode(),
+    }
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("pod certificate actions")
+    for number, at in enumerate(scenario.times(chance, chance.randint(1, 2))):
+        yield create(at, POD_CERTIFICATE_REQUESTS, request(f"pod-request-{number}"))
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for one in cluster.shown(POD_CERTIFICATE_REQUESTS):
+        yield f"PodCertificateRequest {name_of(one)} is there"
+
+
+TRIAL = Trial(
+    controller="podcertificaterequest-cleaner-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    invariants=lambda cluster, _options: (NoPodRequestGoesEarly(cluster, LIFE),),
+    deletes=(POD_CERTIFICATE_REQUESTS,),
+)

@@ -1,0 +1,41 @@
+"""The trial of the cleaner of requests. It looks every hour: what is to go is there before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.certificates import CleanedByTheRules, is_overdue
+from actors.simulation.trials.certificates.asking import FOREIGN, asks, decides
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import name_of
+
+HOUR = 3600.0
+AGES = (HOUR / 2, 5 * HOUR, 30 * HOUR)  # seconds since the decision: clocks may be off by an hour
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """Requests that were decided some time ago, for a signer that is not ours."""
+    chance = scenario.chance("certificate cleaning actions")
+    for number in range(chance.choice((0, 1, 2, 3))):
+        name = f"{FOREIGN.name}-old-{number}"
+        yield asks(0.0, FOREIGN, name)
+        yield decides(0.0, name, chance.choice(("Approved", "Denied", "Denied")), ago=chance.choice(AGES))
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    now = cluster.clock.now()
+    for request in cluster.shown(CERTIFICATE_SIGNING_REQUESTS):
+        if "-old-" in name_of(request) and is_overdue(request, now=now):
+            yield f"request {name_of(request)} is not cleaned up"
+
+
+TRIAL = Trial(
+    controller="certificatesigningrequest-cleaner-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    invariants=lambda cluster, _options: (CleanedByTheRules(cluster),),
+    deletes=(CERTIFICATE_SIGNING_REQUESTS,),
+)

@@ -1,0 +1,73 @@
+"""The trial of the signer of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
+from actors.controllers.certificates.signing.reconciler import SigningError
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.certificates import SignedAsApproved
+from actors.simulation.trials.certificates.asking import (
+    CLIENT,
+    FOREIGN,
+    NAMELESS,
+    SERVER,
+    SERVING,
+    asks,
+    decides,
+    kind_of,
+)
+from actors.simulation.trials.certificates.keys import authority_files, first_pair, second_pair
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import name_of
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    """People and kubelets' servers ask, an administrator decides, and the authority's keys are replaced meanwhile."""
+    chance = scenario.chance("certificate signing actions")
+    for number, at in enumerate(scenario.times(chance, chance.randint(1, 3))):
+        kind = chance.choice((CLIENT, CLIENT, SERVING, NAMELESS, SERVER, FOREIGN))
+        name = f"{kind.name}-{number}"
+        wish = {"expirationSeconds": chance.choice((600, 86400))} if chance.random() < 0.5 else {}
+        yield asks(at, kind, name, **wish)
+        if chance.random() < 0.9:
+            yield decides(at + 1.0, name, chance.choice(("Approved", "Approved", "Denied")))
+    if chance.random() < 0.4:
+        [at] = scenario.times(chance, 1)
+        yield from _replaced(at)
+
+
+def _replaced(at: float) -> Iterable[Action]:
+    """First one file, then the other."""
+
+    def certificate(_cluster: SimulatedCluster) -> bool:
+        authority_files().write_certificate(second_pair())
+        return True
+
+    def both(_cluster: SimulatedCluster) -> bool:
+        authority_files().write(second_pair())
+        return True
+
+    yield Action(at, "the authority has another certificate", certificate)
+    yield Action(at + 2.0, "and the key that belongs to it", both)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for request in cluster.shown(CERTIFICATE_SIGNING_REQUESTS):
+        kind, status = kind_of(name_of(request)), request.get("status") or {}
+        types = {one["type"] for one in status.get("conditions") or ()}
+        if kind is None or "Approved" not in types or kind is FOREIGN:
+            continue
+        if not status.get("certificate") and "Failed" not in types:
+            yield f"request {name_of(request)} is approved, and neither issued nor failed"
+
+
+TRIAL = Trial(
+    controller="certificatesigningrequest-signing-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    invariants=lambda _cluster, _options: (SignedAsApproved((first_pair(), second_pair())),),
+    raises=(SigningError,),  # while one file of two is replaced, to a manager that starts
+)

@@ -1,0 +1,214 @@
+"""The approver: whom it recognizes, what it asks, and what it writes.
+
+Cases of kubernetes v1.36 pkg/controller/certificates/approver/sarapprove_test.go.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.controllers.certificates.approving import (
+    SPEC,
+    SUBJECT_ACCESS_REVIEWS,
+    Approver,
+    is_node_client,
+    is_own_node_client,
+)
+from actors.controllers.certificates.shared.requests import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    Asked,
+    UnreadableRequestError,
+    read_request,
+)
+from actors.reconciliation import RetryQuietly
+from actors.simulation import SimulatedCluster
+from actors.simulation.driving import Bench, Driven, drive
+from protocols.messages.commands import Command, Create, Update
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, Forbidden, Outcome
+from protocols.objects import Object, decode_object, encode_object
+from runtime.apiserver.registry.users import Access, Decision
+from runtime.logs.standard_log import quiet_log
+from runtime.simulation.keys import request_pem
+from tests.actors.controllers.certificates.builders import CLIENT_USAGES, NODE, NODES, condition, csr
+
+SELF = "Auto approving self kubelet client certificate after SubjectAccessReview."
+OTHER = "Auto approving kubelet client certificate after SubjectAccessReview."
+
+
+def asked(pem: bytes) -> Asked:
+    return Asked(**read_request(pem))
+
+
+@pytest.mark.parametrize(
+    ("request_", "own", "node"),
+    [
+        (csr(), True, True),
+        (csr(usages=("digital signature", "client auth")), True, True),
+        (csr(user="system:bootstrap:abc"), False, True),
+        (csr(user=""), False, True),
+        (csr(pem=request_pem("mike", NODES), user="mike"), False, False),
+        (csr(pem=request_pem(NODE)), False, False),
+        (csr(pem=request_pem(NODE, "system:master")), False, False),
+        (csr(pem=request_pem(NODE, NODES, "more")), False, False),
+        (csr(usages=(*CLIENT_USAGES, "server auth")), False, False),
+        (csr(usages=("digital signature", "key encipherment")), False, False),
+        (csr(usages=()), False, False),
+        (csr(signer="kubernetes.io/kubelet-serving"), False, False),
+        (csr(signer="kubernetes.io/kube-apiserver-client"), False, False),
+        (csr(signer="example.com/other"), False, False),
+        (csr(pem=request_pem(NODE, NODES, dns_names=["n1"])), False, False),
+        (csr(pem=request_pem(NODE, NODES, ip_addresses=["10.0.0.1"])), False, False),
+        (csr(pem=request_pem(NODE, NODES, email_addresses=["a@b.c"])), False, False),
+        (csr(pem=request_pem(NODE, NODES, uris=["spiffe://a"])), False, False),
+    ],
+)
+def test_whom_it_recognizes(request_: Object, own: bool, node: bool) -> None:
+    what = asked(base64.b64decode(request_["spec"]["request"]))
+    assert (is_own_node_client(request_, what), is_node_client(request_, what)) == (own, node)
+
+
+def run(request: Object, *allowed: str, outcome: Outcome | None = None) -> Driven:
+    """allowed: subresources that the user may create. outcome: of the approval, if it is not accepted."""
+    bench = Bench({CERTIFICATE_SIGNING_REQUESTS: [request]})
+
+    def answer(command: Command) -> Outcome:
+        match command:
+            case Create(resource, _, body) if resource == SUBJECT_ACCESS_REVIEWS.id:
+                review = decode_object(body)
+                may = review["spec"]["resourceAttributes"]["subresource"] in allowed
+                return Done(encode_object({**review, "status": {"allowed": may}}))
+            case Update() if outcome is not None:
+                return outcome
+        return bench.accept(command)
+
+    approver = Approver(tables=bench.tables, log=quiet_log())
+    return drive(approver, "r", answer, tables=bench.tables)
+
+
+def reviews(driven: Driven) -> list[dict[str, Any]]:
+    return [orjson.loads(one.body)["spec"] for one in driven.of(Create)]
+
+
+@pytest.mark.parametrize(
+    ("user", "allowed", "asked_for", "message"),
+    [
+        (NODE, ("selfnodeclient",), ["selfnodeclient"], SELF),
+        (NODE, ("selfnodeclient", "nodeclient"), ["selfnodeclient"], SELF),
+        (NODE, ("nodeclient",), ["selfnodeclient", "nodeclient"], OTHER),
+        ("system:bootstrap:abc", ("nodeclient",), ["nodeclient"], OTHER),
+    ],
+)
+def test_who_may_is_approved(user: str, allowed: tuple[str, ...], asked_for: list[str], message: str) -> None:
+    driven = run(csr(user=user), *allowed)
+    assert [one["resourceAttributes"]["subresource"] for one in reviews(driven)] == asked_for
+    [update] = driven.of(Update)
+    assert (update.key, update.subresource) == ("r", "approval")
+    approval = {"type": "Approved", "status": "True", "reason": "AutoApproved", "message": message}
+    assert decode_object(update.body)["status"] == {"conditions": [approval]}
+
+
+def test_what_is_asked() -> None:
+    request = csr(user="kubelet", uid="7", groups=["a", "b"], extra={"k": ["v"]})
+    [review] = reviews(run(request, "nodeclient"))
+    assert review == {
+        "user": "kubelet",
+        "uid": "7",
+        "groups": ["a", "b"],
+        "extra": {"k": ["v"]},
+        "resourceAttributes": {
+            "group": "certificates.k8s.io",
+            "version": "*",
+            "resource": "certificatesigningrequests",
+            "subresource": "nodeclient",
+            "verb": "create",
+        },
+    }
+
+
+def test_who_may_not_is_tried_again_quietly() -> None:
+    with pytest.raises(RetryQuietly) as refused:
+        run(csr())
+    assert str(refused.value) == (
+        'recognized csr "r" as ["selfnodeclient", "nodeclient"] but subject access review was not approved'
+    )
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        csr(conditions=[condition("Approved")]),
+        csr(conditions=[condition("Denied")]),
+        csr(certificate=b"x"),
+        csr(signer="example.com/other"),
+        csr(usages=("server auth",)),
+    ],
+)
+def test_what_is_decided_or_not_recognized_is_left_alone(request_: Object) -> None:
+    driven = run(request_, "selfnodeclient", "nodeclient")
+    assert (driven.of(Create), driven.of(Update)) == ([], [])
+
+
+def test_other_conditions_stay() -> None:
+    driven = run(csr(conditions=[condition("Other")]), "selfnodeclient")
+    [update] = driven.of(Update)
+    assert [one["type"] for one in decode_object(update.body)["status"]["conditions"]] == ["Other", "Approved"]
+
+
+@pytest.mark.parametrize("outcome", [Conflict("newer"), Forbidden("no")])
+def test_an_approval_that_is_refused_is_tried_again(outcome: Outcome) -> None:
+    with pytest.raises(CommandFailed):
+        run(csr(), "selfnodeclient", outcome=outcome)
+
+
+def test_what_is_no_request_is_tried_again() -> None:
+    with pytest.raises(UnreadableRequestError, match='unable to parse csr "r": PEM block type must be CERTIFICATE'):
+        run(csr(pem=b"garbage"))
+
+
+def test_a_permission_that_comes_later_is_found(cluster: SimulatedCluster) -> None:
+    granted: set[str] = set()
+    seen: list[Access] = []
+
+    def authorize(access: Access) -> Decision:
+        seen.append(access)
+        may = access.attributes.get("resource") == "signers" or access.attributes.get("subresource") in granted
+        return Decision(allowed=may)
+
+    cluster.authorize = authorize
+    cluster.manager(controllers=(SPEC,))
+    cluster.create(CERTIFICATE_SIGNING_REQUESTS, {**csr(), "status": {}})
+    cluster.run_for(30)
+    assert approvals(cluster) == []
+    granted.add("nodeclient")
+    assert cluster.run_until(lambda: approvals(cluster) == [OTHER], within=60)
+    assert {one.user.name for one in seen if "subresource" in one.attributes} == {"system:admin"}
+
+
+def test_a_request_that_is_malformed_stops_no_other(cluster: SimulatedCluster) -> None:
+    cluster.manager(controllers=(SPEC,))
+    cluster.run_for(5)
+    for number, wrong in enumerate(({"spec": {}}, {"spec": {"request": "AAAA"}}, {"status": {"conditions": "x"}})):
+        bad = {**csr(f"bad-{number}"), "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest"}
+        plant(cluster, {**bad, **wrong})
+    cluster.create(CERTIFICATE_SIGNING_REQUESTS, {**csr(), "status": {}})
+    assert cluster.run_until(lambda: approvals(cluster) == [], within=5)
+    assert cluster.run_until(lambda: approvals(cluster) == [OTHER], within=60)
+
+
+def plant(cluster: SimulatedCluster, obj: Object) -> None:
+    """Stored past all checks, as another release may have."""
+    obj = {**obj, "metadata": {**obj["metadata"], "uid": obj["metadata"]["name"]}}
+    state = cluster.server._cluster.state
+    cluster.server._transact(
+        lambda: state.put("certificatesigningrequests.certificates.k8s.io", obj["metadata"]["name"], obj)
+    )
+
+
+def approvals(cluster: SimulatedCluster) -> list[str]:
+    request = cluster.get(CERTIFICATE_SIGNING_REQUESTS, "r")
+    assert request is not None
+    return [one["message"] for one in request["status"].get("conditions") or ()]
