@@ -104,7 +104,8 @@ def test_it_goes_in_the_foreground_with_uid_and_version_once_it_was_read_live() 
     ("shown", "result"),
     [
         (job(10, finished=4), RequeueAfter(6.0)),
-        (job(10, finished=-5), RequeueAfter(15.0)),
+        (job(10, finished=-5), RequeueAfter(10.0)),
+        (job(0, finished=-3600), RequeueAfter(1.0)),
         (job(None, finished=4), None),
         (job(0, finished=None), None),
         (None, None),
