@@ -20,8 +20,8 @@ class Discovered(Generic[K_co]):
 
     to, interest: as in Watch, but `to` is first given the resource; of several interests a change meets one.
     queue: the name of the queue that the keys go to; "": the first. metadata_only: tables hold metadata alone, unless a
-    controller needs whole objects. only_shared: of the selected resources there are those of which another controller
-    has a discovered table; none is made for this one alone.
+    controller needs whole objects; a function says of which resources. only_shared: of the selected resources there are
+    those of which another controller has a discovered table; none is made for this one alone.
 
     A resource that the spec names otherwise, as one that it watches or reads, is not among these.
 
@@ -35,8 +35,11 @@ class Discovered(Generic[K_co]):
     to: Callable[[Resource, Change, Tables], Iterable[K_co]]
     interest: Interest | tuple[Interest, ...] = EVERYTHING
     queue: str = ""
-    metadata_only: bool = True
+    metadata_only: bool | Callable[[ServedResource], bool] = True
     only_shared: bool = False
+
+    def is_metadata_enough(self, served: ServedResource) -> bool:
+        return self.metadata_only(served) if callable(self.metadata_only) else self.metadata_only
 
     def watches(self, resource: Resource) -> tuple[Watch[K_co], ...]:
         """One for each interest."""
@@ -53,5 +56,5 @@ def wanted_tables(
     for one in served:
         selecting = [each for each in wanted if each.select(one)]
         if selecting:
-            tables[one.resource.id] = one, all(each.metadata_only for each in selecting)
+            tables[one.resource.id] = one, all(each.is_metadata_enough(one) for each in selecting)
     return tables

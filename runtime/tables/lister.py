@@ -58,6 +58,11 @@ class Lister(Generic[M]):
         return self._table.synced
 
     @property
+    def version(self) -> int:
+        """The resourceVersion that its table has reached."""
+        return self._table.version
+
+    @property
     def metadata_only(self) -> bool:
         return self._table.metadata_only
 
