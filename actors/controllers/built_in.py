@@ -25,7 +25,7 @@ from actors.controllers.identity import (
 )
 from actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.controllers.objects import garbage_collector, namespace
+from actors.controllers.objects import garbage_collector, namespace, resourcequota
 from actors.controllers.workloads import deployment, disruption, replicaset, replicationcontroller, ttl_after_finished
 from actors.reconciliation.specs import ControllerSpec
 
@@ -36,6 +36,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     endpointslice_mirroring.SPEC,
     replicationcontroller.SPEC,
     pod_garbage_collector.SPEC,
+    resourcequota.SPEC,
     namespace.SPEC,
     service_accounts.SPEC,
     garbage_collector.SPEC,

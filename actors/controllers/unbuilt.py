@@ -234,22 +234,6 @@ class ResourceClaimOptions(ControllerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceQuotaOptions(ControllerOptions):
-    configz_block = "ResourceQuotaController"
-
-    concurrent_syncs: int = flag(
-        5, "Quotas synced at once.", name="concurrent-resource-quota-syncs", config="ConcurrentResourceQuotaSyncs"
-    )
-    sync_period: float = flag(
-        300.0,
-        "Every quota is counted again after this.",
-        name="resource-quota-sync-period",
-        kind=DURATION,
-        config="ResourceQuotaSyncPeriod",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulSetOptions(ControllerOptions):
     configz_block = "StatefulSetController"
 
@@ -290,7 +274,6 @@ def _resource_claim_workers(options: Options) -> Iterator[str]:
 
 # In upstream's start order.
 UNBUILT: tuple[UnbuiltController, ...] = (
-    UnbuiltController(name="resourcequota-controller", aliases=("resourcequota",), options=ResourceQuotaOptions),
     UnbuiltController(
         name="daemonset-controller",
         aliases=("daemonset",),

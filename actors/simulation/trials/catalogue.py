@@ -17,7 +17,7 @@ from actors.simulation.trials.identity import (
 )
 from actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
 from actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
-from actors.simulation.trials.objects import garbage_collector, namespace
+from actors.simulation.trials.objects import garbage_collector, namespace, resourcequota
 from actors.simulation.trials.trial import Trial
 from actors.simulation.trials.workloads import (
     deployment,
@@ -47,6 +47,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             node_route,
             service_lb,
             garbage_collector,
+            resourcequota,
             service_accounts,
             root_ca_publisher,
             tokens,

@@ -1,0 +1,24 @@
+"""Flags of the resourcequota controller."""
+
+from __future__ import annotations
+
+from actors.options import ControllerOptions
+from protocols.late_methods import dataclass
+from runtime.flags.declaration import flag
+from runtime.flags.values import DURATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceQuotaOptions(ControllerOptions):
+    configz_block = "ResourceQuotaController"
+
+    concurrent_syncs: int = flag(
+        5, "Quotas counted at once.", name="concurrent-resource-quota-syncs", config="ConcurrentResourceQuotaSyncs"
+    )
+    sync_period: float = flag(
+        300.0,
+        "Every quota is counted again after this.",
+        name="resource-quota-sync-period",
+        kind=DURATION,
+        config="ResourceQuotaSyncPeriod",
+    )
