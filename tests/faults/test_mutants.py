@@ -35,6 +35,9 @@ FIRST = {
     "an account that the cache does not show counts as gone": 1,
     "a resource that fails counts as empty": 3,
     "pods do not go first": 2,
+    "a quota is counted from a late cache": 5,
+    "a quota's usage is overwritten": 2,
+    "admission looks at a quota and does not charge it": 4,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 

@@ -14,6 +14,7 @@ from actors.simulation.campaign.finished_setting import FINISHED_TOO
 from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
 from actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
 from actors.simulation.campaign.node_setting import NODES_TOO
+from actors.simulation.campaign.quota_setting import QUOTAS_TOO
 from actors.simulation.campaign.service_setting import SERVICES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 
@@ -27,6 +28,7 @@ PARTS = (
     NAMESPACES_TOO,
     FINISHED_TOO,
     CERTIFICATES_TOO,
+    QUOTAS_TOO,
 )
 EVERYTHING = everything(PARTS)
 SETTINGS: Mapping[str, Setting] = MappingProxyType(

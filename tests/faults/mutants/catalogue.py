@@ -10,6 +10,7 @@ from tests.faults.mutants.garbage import GARBAGE
 from tests.faults.mutants.namespaces import NAMESPACES
 from tests.faults.mutants.nodes import NODES
 from tests.faults.mutants.processes import PROCESSES
+from tests.faults.mutants.quotas import QUOTAS
 from tests.faults.mutants.services import SERVICES
 from tests.faults.mutants.tenants import TENANTS
 from tests.faults.mutants.workloads import WORKLOADS
@@ -26,4 +27,5 @@ MUTANTS = (
     *NAMESPACES,
     *ACCOUNTS,
     *FINISHED,
+    *QUOTAS,
 )

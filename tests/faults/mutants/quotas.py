@@ -1,0 +1,68 @@
+"""Mutants of the resourcequota controller, and of the admission that it works with."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import actors.controllers.objects.resourcequota.changes as changes
+import actors.controllers.objects.resourcequota.reconciler as reconciler
+from actors.controllers.objects.resourcequota.reconciler import ResourceQuotaReconciler
+from actors.reconciliation import update
+from actors.simulation.campaign.quota_setting import QUOTAS_TOO
+from protocols.objects import Object
+from protocols.resources import Resource
+from runtime.apiserver.admission import chain
+from tests.faults.mutants.mutant import Mutant
+
+
+def any_table_is_new_enough() -> Any:
+    """What was charged, and is not in a late table, is given back."""
+    return patch.object(ResourceQuotaReconciler, "_tables_behind", lambda *_: [])
+
+
+def usage_is_overwritten() -> Any:
+    """The status is written whatever was charged since the quota was read."""
+
+    def unconditional(resource: Resource, obj: Object, *, subresource: str = "") -> Any:
+        meta = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+        return update(resource, {**obj, "metadata": meta}, subresource=subresource)
+
+    return patch.object(reconciler, "update", unconditional)
+
+
+def deletions_give_nothing_back() -> Any:
+    return patch.object(changes, "quotas_of", lambda *_: iter(()))
+
+
+def nothing_is_charged() -> Any:
+    """The controller alone says what is used, when it comes to it."""
+    return patch.object(chain, "charge", lambda *_: None)
+
+
+QUOTAS = (
+    Mutant(
+        name="a quota is counted from a late cache",
+        source="kube-controller-manager itself: syncResourceQuota counts what its listers have",
+        mutation=any_table_is_new_enough,
+        setting=QUOTAS_TOO,
+    ),
+    Mutant(
+        name="a quota's usage is overwritten",
+        source="a status that is patched without its version",
+        mutation=usage_is_overwritten,
+        setting=QUOTAS_TOO,
+    ),
+    Mutant(
+        name="what is deleted is not given back",
+        source="a monitor of a resource that was never started",
+        mutation=deletions_give_nothing_back,
+        setting=QUOTAS_TOO,
+    ),
+    Mutant(
+        name="admission looks at a quota and does not charge it",
+        source="admission before usage was written with compare-and-swap",
+        mutation=nothing_is_charged,
+        setting=QUOTAS_TOO,
+    ),
+)
