@@ -20,6 +20,7 @@ MORE = (
     "garbage-collector-controller",
     "disruption-controller",
     "namespace-controller",
+    "resourcequota-controller",
     "ttl-after-finished-controller",
 )
 
