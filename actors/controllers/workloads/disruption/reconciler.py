@@ -182,7 +182,7 @@ class DisruptionReconciler:
             return None
         now = self._clock.now()
         if since + TIMEOUT > now:
-            return RequeueAfter(since + TIMEOUT - now)
+            return RequeueAfter(min(since + TIMEOUT - now, TIMEOUT))  # no longer, though our clock may be behind
         put = update(PODS, {**pod, "status": unmarked_status(pod, now=now)}, subresource="status")
         outcome = yield from must(put, but=(NotFound,))
         if isinstance(outcome, Done):

@@ -370,6 +370,7 @@ DELETING = {**marked(500), "metadata": {**marked(500)["metadata"], "deletionTime
     ("pod", "result"),
     [
         (marked(119), RequeueAfter(1.0)),
+        (marked(-3600), RequeueAfter(120.0)),
         (DELETING, None),
         (ENDED, None),
         (marked(500, status="False"), None),
