@@ -14,7 +14,7 @@ Differences:
 - While pods cannot be listed or deleted, nothing else is: upstream goes on, and leaves them without what protects them.
 - A group version whose name makes no sense keeps the namespace, as upstream, and the other resources go all the same.
 - What is left without a finalizer is looked at again after 0.1 s, then 0.2 s, … and at most a minute; upstream
-  begins with 5 ms.
+  begins with 5 ms. So is a namespace in which something failed, though what we write of that wakes us at once.
 - A namespace that has other finalizers alone is left to whoever removes these; upstream empties it again and again.
 """
 
@@ -90,7 +90,12 @@ class NamespaceController:
         namespace = yield from self._read(name)
         if namespace is None or not _waits_for_us(namespace) or uid_of(namespace) != deletion.uid:
             return None
-        return (yield from self._empty(namespace, deletion))
+        try:
+            return (yield from self._empty(namespace, deletion))
+        except CommandFailed:
+            deletion.wait_until(self._clock.monotonic() + PER_LOOK.delay(deletion.looks))
+            deletion.looks += 1
+            raise
 
     def _empty(self, namespace: Object, deletion: _Deletion) -> Reconciliation:
         began = self._clock.monotonic()

@@ -284,6 +284,28 @@ def test_one_resource_that_fails_keeps_the_namespace_and_no_other_resource(
     assert team.asked[-1] == "PUT team/finalize"
 
 
+def test_a_failure_that_reads_otherwise_each_time_is_not_tried_again_by_our_own_writes_of_it(
+    log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = Team(log)
+    team.add(CONFIGMAPS, "c")
+    serve = team.cluster.network.serve
+    refused: list[str] = []
+
+    def failing(request: Request) -> Response:
+        if request.path.endswith("team/configmaps") and request.method == "DELETE":
+            refused.append(f"etcd is full: {len(refused)}")
+            status = {"kind": "Status", "message": refused[-1], "reason": "InternalError", "code": 500}
+            return Response(status=500, body=encode_object(status))
+        return serve(request)
+
+    monkeypatch.setattr(team.cluster.network, "serve", failing)
+    team.delete()
+    team.cluster.run_for(30.0)
+    assert team.conditions()["NamespaceDeletionContentFailure"].endswith(refused[-1])
+    assert 5 <= len(refused) <= 10  # after 0.1 s, 0.2 s, … 12.8 s
+
+
 def test_pods_that_outlive_their_grace_period_are_a_failure_and_tried_again(team: Team) -> None:
     team.add(PODS, "p")
     team.cluster.create(
