@@ -46,7 +46,7 @@ class Greeter:
 
     async def reconcile(self, key: Key) -> RequeueAfter | None:
         page = self._pages.get(key)
-        if page is None or page.data is None or "greeting" in page.data:
+        if page is None or page.data is None or "who" not in page.data or "greeting" in page.data:
             return None
         name = page.metadata.name
         self.tries[name] = self.tries.get(name, 0) + 1

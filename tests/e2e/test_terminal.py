@@ -51,9 +51,10 @@ class Terminal:
         """What can be seen without scrolling."""
         return self.lines[-ROWS:]
 
-    def until(self, text: str) -> list[str]:
+    def until(self, text: str, *, scrolled: bool = False) -> list[str]:
+        """scrolled: it may stand above what can be seen."""
         deadline = time.monotonic() + PATIENCE
-        while not any(text in line for line in self.screen()):
+        while not any(text in line for line in (self.lines if scrolled else self.screen())):
             assert time.monotonic() < deadline, "\n".join(self.lines)
             assert self.process.poll() is None, "\n".join(self.lines)
             self.read(0.2)
@@ -87,11 +88,13 @@ def on_terminal(*flags: str) -> Iterator[Terminal]:
         start_new_session=True,
     )
     os.close(its)
+    terminal = Terminal(process, ours)
     try:
-        yield Terminal(process, ours)
+        yield terminal
     finally:
         if process.poll() is None:
             process.terminate()
+            terminal.read(20.0)  # it cannot end while what it says is not read
             try:
                 process.wait(20.0)
             except subprocess.TimeoutExpired:
@@ -118,7 +121,7 @@ def test_the_greeting_stays_on_the_screen_and_comes_when_the_nodes_are_ready(tmp
 
 def test_information_is_shown_on_a_terminal_that_asks_for_it(tmp_path: Path) -> None:
     with on_terminal(f"--embedded-dir={tmp_path / 'kcm'}", "--hollow-nodes=0", "--v=0") as terminal:
-        terminal.until("export KUBECONFIG=")
+        terminal.until("export KUBECONFIG=", scrolled=True)
         logged = [line for line in terminal.lines if re.match(r"[IWE]\d{4} ", line)]
         assert any('"became leader"' in line for line in logged)
         assert [line for line in logged if not re.search(r'("|=\S+)$', line)] == [], "tails of the live line"

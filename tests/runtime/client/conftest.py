@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import socket
 import ssl
@@ -84,7 +85,8 @@ class Loopback:
     async def _serve_raw(self, handler: RawHandler, tls: ssl.SSLContext | None) -> str:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                await handler(reader, writer)
+                with contextlib.suppress(ConnectionError):  # the client may cut it
+                    await handler(reader, writer)
             finally:
                 writer.close()
 

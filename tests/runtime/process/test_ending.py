@@ -16,6 +16,7 @@ HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 @pytest.fixture(autouse=True)
 def handlers_as_before() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in HANDLED}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may be run with nohup
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
