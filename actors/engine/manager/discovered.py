@@ -26,10 +26,9 @@ class DiscoveredInformers:
         self._sent: dict[str, TablesChanged] = {}  # by controller
 
     def take_over(self, now: float) -> None:
-        """A manager that was itself restarted finds informers alive, and keeps them."""
+        """A manager that was itself restarted keeps the informers that it finds alive, and starts the others again."""
         for informer in self._discovery.informers.values():
-            if self._manager.context.system.is_alive(informer.spec.name):
-                self._children.keep(informer.spec, now)
+            self._children.start(informer.spec, now)
         self.controllers_changed(now)
 
     def controllers_changed(self, now: float) -> None:

@@ -201,6 +201,17 @@ def test_a_manager_that_is_restarted_finds_what_was_discovered(scene: Scene) -> 
     assert scene.system.actors.incarnation(f"informer:{THINGS.id}") == incarnation
 
 
+def test_an_informer_that_was_lost_with_the_manager_is_started_again(scene: Scene) -> None:
+    scene.create(CRDS, crd())
+    scene.create(THINGS, owned("one"))
+    scene.until_counted(things_example_com=1)
+    scene.cluster.world.kill(scene.system.actors, f"informer:{THINGS.id}")
+    scene.cluster.world.kill(scene.system.actors, "controller-manager")
+    scene.cluster.run_for(10.0)
+    scene.create(THINGS, owned("two"))
+    scene.until_counted(things_example_com=2)
+
+
 def test_disabled_it_needs_no_discovery(scene: Scene) -> None:
     scene.create(PODS, pod("a"))
     scene.until_counted(pods=1)
