@@ -31,6 +31,7 @@ class PreparedCall:
     command: as it was submitted. what: in words. scope: (resource, object) that faults and health name it by.
     run: makes it, and raises no Exception; of an async function (is_async) it returns a coroutine that makes it.
     timeout: seconds from its begin. sender, incarnation: whose it is. most: of this sender's at a time; None: no bound.
+    alone: while it hangs, no other call of its scope is made, as what it changes may still come.
     """
 
     command: Call | CloudCall
@@ -42,6 +43,7 @@ class PreparedCall:
     sender: str = ""
     incarnation: int = 0
     most: int | None = None
+    alone: bool = False
 
 
 class HungCall(NamedTuple):

@@ -2,7 +2,8 @@
 
 What is called may hang for ever, and a thread cannot be ended from outside. So a call that has not returned in time
 counts as hung: its sender is told, and a further worker is started in place of the one that it holds, up to a bound.
-Beyond that a call waits for its turn no longer than a call ever does, and is refused.
+Beyond that a call waits for its turn no longer than a call ever does, and is refused. So is one about an object that a
+hung call may still change: a load balancer that is made after its Service was cleaned up would stay for ever.
 """
 
 from __future__ import annotations
@@ -105,15 +106,17 @@ class CallPool:
             self._waiting -= 1
             self._at_work += 1
             given.began, given.in_line = now, False
+            before = self._hanging_before(given.prepared)
         prepared = given.prepared
         self._clock.call_at((self, number), now + prepared.timeout, lambda: self._overdue(number))
-        if not given.permit.is_over(self._clock.monotonic()):  # the last thing before it is made
+        because = f"{before} has not returned yet" if before else NOT_HELD
+        if not before and not given.permit.is_over(self._clock.monotonic()):  # the last thing before it is made
             return prepared
         self._clock.cancel((self, number))
         with self._lock:
             del self._given[number]
             self._at_work -= 1
-        self._settle(given, Refused(NOT_HELD))
+        self._settle(given, Refused(because))
         return None
 
     def finish(self, number: int, outcome: Outcome) -> bool:
@@ -167,6 +170,13 @@ class CallPool:
         for number, given in concerned:
             if given.began is not None:
                 self._interrupt(number)
+
+    def _hanging_before(self, prepared: PreparedCall) -> str:
+        """What hangs, and may still change what this call is about; "" if nothing does. With the lock held."""
+        for given in self._given.values() if self._hung else ():
+            if given.hangs and given.prepared.alone and given.prepared.scope == prepared.scope:
+                return given.prepared.what
+        return ""
 
     def _enter(self, given: _Given) -> None:
         """With the lock held."""

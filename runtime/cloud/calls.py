@@ -48,6 +48,7 @@ from runtime.cloud.provider import (
 )
 
 TIMEOUT = 120.0  # seconds: a load balancer may take a minute to make
+CHANGES = (CreateRoute, DeleteRoute, EnsureLoadBalancer, UpdateLoadBalancer, DeleteLoadBalancer)
 INSTANCES, ROUTES, BALANCERS = "instances", "routes", "loadbalancers"
 
 
@@ -63,6 +64,7 @@ def prepare_cloud_call(
         timeout=TIMEOUT,
         sender=sender,
         incarnation=incarnation,
+        alone=isinstance(call, CHANGES),
     )
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from protocols.messages.cloud import CloudCall, CreateRoute, InstanceExists, ListRoutes
+from protocols.messages.cloud import (
+    CloudCall,
+    CreateRoute,
+    EnsureLoadBalancer,
+    GetLoadBalancer,
+    InstanceExists,
+    ListRoutes,
+)
 from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
 from protocols.routes import Route, encode_route
 from runtime.calls.calling import HungCall
@@ -118,6 +125,21 @@ def test_a_call_that_does_not_return_hangs_and_another_worker_takes_its_place() 
     assert workers.pool.finish(hung[0], DONE), "one of two may hang on"
     assert len(workers.outcomes) == 3, "the late outcome goes nowhere"
     assert [call.what for call in workers.pool.hung()] == ["InstanceExists n1"]
+
+
+SERVICE = b'{"metadata":{"name":"s","namespace":"default"}}'
+
+
+def test_nothing_is_done_to_a_load_balancer_that_a_hung_call_may_still_make() -> None:
+    workers = Workers()
+    hangs = workers.begun(EnsureLoadBalancer("kcm", SERVICE, b"[]"))
+    workers.wait(120.0)
+    look = workers.add(GetLoadBalancer("kcm", SERVICE))
+    assert workers.pool.begin(look) is None
+    assert workers.outcomes[-1] == (120.0, Refused("EnsureLoadBalancer default/s has not returned yet"))
+    workers.begun(GetLoadBalancer("kcm", SERVICE.replace(b'"s"', b'"t"')))
+    workers.pool.finish(hangs, DONE)
+    workers.begun(GetLoadBalancer("kcm", SERVICE))
 
 
 def test_a_worker_that_comes_back_ends_where_there_are_enough_others() -> None:

@@ -443,3 +443,20 @@ def test_whatever_goes_wrong_it_comes_to_the_same(make_cluster: Callable[..., Si
     assert finalizers_of(api) == ()
     assert scene.address("api") is None
     assert set(scene.cloud.load_balancers.nodes) == {uid_of(scene.web())}
+
+
+def test_a_balancer_that_a_hung_call_makes_late_goes_with_its_service(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    faults = parse_faults("call-hung 5..20 resource=loadbalancers most=1 seconds=150")
+    scene = Scene(make_cluster(cloud=Cloud(), faults=faults))
+    scene.service("first")  # that the cloud has load balancers is known from then on
+    scene.cluster.run_for(5.0)
+    scene.service()
+    scene.cluster.run_for(120.0)  # the call was given up
+    scene.cluster.delete(SERVICES, WEB)
+    scene.cluster.run_for(15.0)
+    assert finalizers_of(scene.web()) == (FINALIZER,)
+    scene.cluster.run_for(600.0)
+    assert scene.cluster.get(SERVICES, WEB) is None
+    assert len(scene.cloud.load_balancers.nodes) == 1
