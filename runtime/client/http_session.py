@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from protocols.late_methods import dataclass
 from runtime.client.account_tokens import NAMESPACE
 from runtime.client.api import JSON, Request, Response
 from runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource

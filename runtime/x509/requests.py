@@ -6,13 +6,13 @@ Source: kubernetes v1.36 pkg/apis/certificates/helpers.go, ParseCSR; Go's crypto
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
+from protocols.late_methods import dataclass
 from runtime.x509.pem import first_block
 
 UNREADABLE = (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm)

@@ -14,7 +14,6 @@ Source: kubernetes v1.36 pkg/controller/serviceaccount/legacy_serviceaccount_tok
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.controllers.identity.mounted_secrets import secret_names
@@ -22,6 +21,7 @@ from actors.controllers.identity.token_secrets import OF_TYPE, account_name, acc
 from actors.options import ControllerOptions, Options
 from actors.reconciliation import Read, Reconciliation, delete, get_live, must, patch, together
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
 from protocols.objects import Key, Object, decode_object, is_deleting, labels_of, make_key, metadata, name_of, uid_of

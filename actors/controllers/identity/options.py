@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from actors.options import ControllerOptions
+from protocols.late_methods import dataclass
 from runtime.flags.declaration import flag
 
 

@@ -11,7 +11,6 @@ Source: kubernetes v1.36 pkg/controller/ttlafterfinished. Differences:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from actors.options import ControllerOptions
@@ -27,6 +26,7 @@ from actors.reconciliation import (
     must,
 )
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
+from protocols.late_methods import dataclass
 from protocols.messages.outcomes import Done, NotFound
 from protocols.objects import Key, Object, decode_object, is_deleting, key_of
 from protocols.resources import JOBS

@@ -16,7 +16,7 @@ Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/service/c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
@@ -34,6 +34,7 @@ from actors.controllers.cloud.service_lb.wishes import (
     wish_of,
 )
 from actors.reconciliation import Change, Enqueue, Reconciliation, Retry, Step, patch, perform, record
+from protocols.late_methods import dataclass
 from protocols.messages.cloud import (
     ELSEWHERE,
     NOT_SUPPORTED,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from protocols.conditions import set_condition
+from protocols.late_methods import dataclass
 from protocols.objects import Object
 
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from actors.reconciliation import Step, delete, in_batches, list_live, step
 from actors.reconciliation.commands import delete_all
+from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, DeleteCollection
 from protocols.messages.discovery import ServedResource
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Invalid, NotFound, Outcome

@@ -21,7 +21,6 @@ Differences:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from actors.controllers.objects.namespace.api_servers import SEVERAL, creations_end_after
@@ -39,6 +38,7 @@ from actors.reconciliation import (
     perform,
     update,
 )
+from protocols.late_methods import dataclass
 from protocols.messages.discovery import ServedResource
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
 from protocols.objects import Key, Object, decode_object, is_deleting, uid_of
