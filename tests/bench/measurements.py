@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -94,7 +96,7 @@ def measure(bench: Bench, name: str, who: str, start: Start, sets: list[tuple[st
     kind = {"replicasets": "ReplicaSet", "deployments": "Deployment"}[plural]
     with manager(start, bench, *LIFTED) as process:
         namespace = bench.namespace()
-        cpu, began = process.cpu(), time.monotonic()
+        cpu, of_server, began = process.cpu(), bench.cluster.cpu(), time.monotonic()
         for set_name, replicas in sets:
             bench.create(namespace, plural, workload(kind, set_name, replicas))
         bench.wait_for(namespace, plural, pods)
@@ -104,6 +106,7 @@ def measure(bench: Bench, name: str, who: str, start: Start, sets: list[tuple[st
             f"{who} on {bench.cluster.name}",
             pods_per_second=pods / took,
             cpu_ms_per_pod=(process.cpu() - cpu) * 1000 / pods,
+            server_cpu_ms_per_pod=(bench.cluster.cpu() - of_server) * 1000 / pods,
             resident_mb=process.resident(),
         )
 
@@ -118,6 +121,23 @@ def many_small(bench: Bench, who: str, start: Start) -> None:
 
 def many_large(bench: Bench, who: str, start: Start) -> None:
     measure(bench, "10 ReplicaSets of 300", who, start, [(f"r{i}", 300) for i in range(10)], "replicasets")
+
+
+def only_writes(bench: Bench, _who: str, start: Start) -> None:
+    """What is left for any manager to gain: pods made by a client that does nothing else, on a warmed server."""
+    if start is not our_manager:
+        return
+    for pods in (1000, 3000):
+        namespace, of_server = bench.namespace(), bench.cluster.cpu()
+        arguments = [str(bench.cluster.kubeconfig), namespace, str(pods)]
+        figures = orjson.loads(subprocess.check_output([sys.executable, "-m", "tests.bench.only_writes", *arguments]))
+        bench.report.add(
+            f"only {pods} writes",
+            f"64 connections on {bench.cluster.name}",
+            pods_per_second=pods / figures["seconds"],
+            cpu_ms_per_pod=figures["cpu_seconds"] * 1000 / pods,
+            server_cpu_ms_per_pod=(bench.cluster.cpu() - of_server) * 1000 / pods,
+        )
 
 
 def restart(bench: Bench, who: str, start: Start) -> None:
@@ -237,6 +257,7 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "one-large": one_large,
     "many-small": many_small,
     "many-large": many_large,
+    "only-writes": only_writes,
     "restart": restart,
     "idle": idle,
     "nodes": nodes,

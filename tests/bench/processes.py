@@ -36,10 +36,15 @@ READY_WITHIN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """An API server to work on. name: what the table calls it."""
+    """An API server to work on. name: what the table calls it. pids: of the server, and of its etcd."""
 
     name: str
     kubeconfig: Path
+    pids: tuple[int, ...] = ()
+
+    def cpu(self) -> float:
+        """Seconds of CPU that its processes have used so far."""
+        return sum(cpu_of(pid) for pid in self.pids)
 
 
 class Hand:
@@ -91,10 +96,13 @@ class Process:
         with log.open("wb") as out:
             self._popen = subprocess.Popen(argv, stdout=out, stderr=out, start_new_session=True, env=environ)
 
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
     def cpu(self) -> float:
         """Seconds of CPU so far."""
-        fields = Path(f"/proc/{self._popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_of(self.pid)
 
     def resident(self) -> float:
         """MB."""
@@ -107,6 +115,12 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
         self._popen.wait()
+
+
+def cpu_of(pid: int) -> float:
+    """Seconds of CPU that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def our_manager(cluster: Cluster, directory: Path, *flags: str, controllers: str = CONTROLLERS) -> Process:
@@ -170,7 +184,7 @@ def embedded_cluster() -> Iterator[Cluster]:
     with scratch() as directory:
         server = launch(directory, collect_garbage=False, empty_namespaces=False)
         try:
-            yield Cluster("embedded", server.kubeconfig)
+            yield Cluster("embedded", server.kubeconfig, (server.child.pid,))
         finally:
             server.stop()
 
@@ -215,7 +229,7 @@ def real_cluster(*, audited: Path | None = None) -> Iterator[Cluster]:
             ],
             log=directory / "apiserver.log",
         )
-        cluster = Cluster("kube-apiserver", directory / "kubeconfig")
+        cluster = Cluster("kube-apiserver", directory / "kubeconfig", (server.pid, etcd.pid))
         cluster.kubeconfig.write_text(_kubeconfig(port))
         try:
             _wait_until_ready(cluster)

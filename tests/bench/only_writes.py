@@ -1,0 +1,80 @@
+"""A client that only writes: what the server allows anybody who makes pods, whatever the client does besides.
+
+`python -m tests.bench.only_writes KUBECONFIG NAMESPACE PODS` creates so many pods of a ReplicaSet that is not there,
+over as many connections as the manager has, reads each answer and throws it away. It watches nothing, counts nothing
+and posts no events. It prints {"seconds": …, "cpu_seconds": …} as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pycurl
+import yaml
+
+CONNECTIONS = 64  # as many as runtime.client.connections keeps to a server
+
+
+def pod(number: int) -> bytes:
+    """As large as a pod that a ReplicaSet controller makes from the benchmarks' template."""
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "only-writes",
+        "uid": "00000000-0000-4000-8000-000000000000",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {"name": f"only-writes-{number:05}", "labels": {"app": "only-writes"}, "ownerReferences": [owner]}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).encode()
+
+
+def write(kubeconfig: Path, namespace: str, pods: int) -> dict[str, float]:
+    """Until all are there. Raises RuntimeError when the server refuses one."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    url = f"{cluster['server']}/api/v1/namespaces/{namespace}/pods"
+    multi, begun, cpu = pycurl.CurlMulti(), time.monotonic(), time.process_time()
+    waiting = [pod(number) for number in range(pods)]
+    for _ in range(min(CONNECTIONS, pods)):
+        multi.add_handle(_post(_handle(url, user["token"]), waiting.pop()))
+    left = pods
+    while left:
+        multi.select(1.0)
+        while multi.perform()[0] == pycurl.E_CALL_MULTI_PERFORM:
+            pass
+        _, ended, failed = multi.info_read()
+        if failed:
+            raise RuntimeError(f"POST {url}: {failed[0][2]}")
+        for handle in ended:
+            if (status := handle.getinfo(pycurl.RESPONSE_CODE)) != 201:
+                raise RuntimeError(f"POST {url}: {status}")
+            left -= 1
+            multi.remove_handle(handle)
+            if waiting:
+                multi.add_handle(_post(handle, waiting.pop()))
+    return {"seconds": time.monotonic() - begun, "cpu_seconds": time.process_time() - cpu}
+
+
+def _handle(url: str, token: str) -> pycurl.Curl:
+    handle = pycurl.Curl()
+    handle.setopt(pycurl.URL, url)
+    handle.setopt(pycurl.SSL_VERIFYPEER, 0)
+    handle.setopt(pycurl.SSL_VERIFYHOST, 0)
+    handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
+    handle.setopt(pycurl.HTTPHEADER, [f"Authorization: Bearer {token}", "Content-Type: application/json", "Expect:"])
+    handle.setopt(pycurl.WRITEFUNCTION, len)
+    return handle
+
+
+def _post(handle: pycurl.Curl, body: bytes) -> pycurl.Curl:
+    handle.setopt(pycurl.POSTFIELDS, body)
+    return handle
+
+
+if __name__ == "__main__":
+    print(json.dumps(write(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))
