@@ -24,6 +24,10 @@ def block(kind: str, data: bytes = b"der", headers: str = "") -> str:
         (block("A").replace("\n", "\r\n"), [("A", False, b"der")]),
         ("-----BEGIN A-----\n%%%\n-----END A-----\n" + block("B"), [("B", False, b"der")]),
         ("-----BEGIN A-----\nZGVy\n-----END B-----\n", []),
+        ("-----BEGIN A-----\nZGVy\n-----END B-----\nZGVy\n-----END A-----\n", []),
+        ("-----BEGIN A-----\nZGVy\n" + block("A", b"x"), [("A", False, b"x")]),
+        ("-----END A-----\n" + block("A"), [("A", False, b"der")]),
+        ("-----BEGIN A-----\n-----END A-----", [("A", False, b"")]),
     ],
 )
 def test_blocks_are_found_between_anything_else(text: str, found: list[tuple[str, bool, bytes]]) -> None:
@@ -35,3 +39,10 @@ def test_the_first_block() -> None:
     assert found is not None
     assert found.pem == block("A").strip().encode()
     assert first_block(b"") is None
+
+
+@pytest.mark.timeout(20)
+def test_a_million_bytes_of_beginnings_keep_nobody() -> None:
+    many = b"-----BEGIN CERTIFICATE REQUEST-----\n" * 30_000
+    found = list(blocks(many + block("A").encode()))
+    assert [one.type for one in found] == ["A"]
