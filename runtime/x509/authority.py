@@ -68,7 +68,10 @@ class Authority:
         authority has expired and on usages that are none.
         """
         request = parse_request(request_pem)
-        check_signature(request)
+        try:
+            check_signature(request)
+        except RequestError as err:
+            raise RequestError(f"unable to verify certificate request signature: {err}") from err
         usages = tuple(usages)
         begin, end = self._validity(datetime.fromtimestamp(now, UTC), timedelta(seconds=seconds))
         builder = (

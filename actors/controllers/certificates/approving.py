@@ -35,6 +35,7 @@ from actors.reconciliation.specs import ControllerContext, ControllerSpec
 from protocols.late_methods import dataclass
 from protocols.objects import Key, Object
 from protocols.resources import Resource
+from runtime.flags.values import quote
 from runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ class Approver:
                 yield from must_object(change)
                 return None
         if tried:
-            because = f"recognized csr {key!r} as {tried} but subject access review was not approved"
-            raise RetryQuietly(because.replace("'", '"'))
+            because = f"as [{' '.join(tried)}] but subject access review was not approved"
+            raise RetryQuietly(f"recognized csr {quote(key)} {because}")
         return None
 
     @step

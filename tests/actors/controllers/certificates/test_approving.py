@@ -133,7 +133,7 @@ def test_who_may_not_is_tried_again_quietly() -> None:
     with pytest.raises(RetryQuietly) as refused:
         run(csr())
     assert str(refused.value) == (
-        'recognized csr "r" as ["selfnodeclient", "nodeclient"] but subject access review was not approved'
+        'recognized csr "r" as [selfnodeclient nodeclient] but subject access review was not approved'
     )
 
 
