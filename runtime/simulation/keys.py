@@ -117,6 +117,10 @@ class AuthorityFiles:
         self.write_certificate(pair)
         self._key.write_bytes(pair.key)
 
+    def read(self) -> KeyPair:
+        """What they have now; not a pair while they are replaced."""
+        return KeyPair(self._certificate.read_bytes(), self._key.read_bytes())
+
     def write_certificate(self, pair: KeyPair) -> None:
         """Halfway through a replacement."""
         self._certificate.write_bytes(pair.certificate)

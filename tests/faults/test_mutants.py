@@ -38,6 +38,10 @@ FIRST = {
     "a quota is counted from a late cache": 5,
     "a quota's usage is overwritten": 2,
     "admission looks at a quota and does not charge it": 4,
+    "whoever asks for a kubelet's certificate is approved": 7,
+    "an authority's keys are read once": 8,
+    "a request that is never signed does not say so": 2,
+    "requests that are approved and not issued are not cleaned up": 3,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Committed, Fail, Observation, Submitted, shown
 from protocols.messages.commands import Delete
-from protocols.objects import Object, decode_object, metadata, name_of
+from protocols.objects import Object, decode_object, metadata, name_of, uid_of
 from protocols.times import parse_time
 from runtime.apiserver.registry.users import Access, User
 from runtime.simulation.keys import KeyPair
@@ -85,15 +85,21 @@ def _is_same(condition: Mapping[str, Any], before: Object) -> bool:
 
 
 class SignedAsApproved:
-    """A certificate is what was asked for, of a request that was approved, by one of the authorities; it stays."""
+    """A certificate is what was asked for, of a request that was approved, and stays. It is signed by an authority that
+    the files had since the request was made: which of them, as the files are replaced in two steps, is left open.
+    """
 
     name = "certificates are what was approved"
 
-    def __init__(self, authorities: Sequence[KeyPair]) -> None:
-        self._authorities = authorities
+    def __init__(self, authorities: Sequence[KeyPair], current: Callable[[], KeyPair]) -> None:
+        """current: what the files have now. authorities: in the order in which the files come to have them."""
+        self._authorities, self._current = authorities, current
+        self._replaced: dict[str, int] = {}  # uid → how many authorities were gone when the request was made
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         for after, before in _written(observation):
+            if not before and (now := self._current()) in self._authorities:
+                self._replaced[uid_of(after)] = self._authorities.index(now)
             made, there = (_status(one).get("certificate") for one in (after, before))
             if there and made != there:
                 fail(f"the certificate of {name_of(after)} is replaced")
@@ -114,13 +120,13 @@ class SignedAsApproved:
         wanted = request["spec"].get("expirationSeconds")
         if wanted and seconds > wanted + 300:
             return f"it is valid for {seconds} s, and {wanted} were asked for"
-        for pair in self._authorities:
+        for pair in self._authorities[self._replaced.get(uid_of(request), 0) :]:
             try:
                 made.verify_directly_issued_by(x509.load_pem_x509_certificate(pair.certificate))
             except (InvalidSignature, ValueError, TypeError):
                 continue
             return ""
-        return "no authority has signed it"
+        return "no authority that there was since has signed it"
 
 
 def is_overdue(request: Mapping[str, Any], *, now: float) -> bool:

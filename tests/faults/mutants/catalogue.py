@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.faults.mutants.accounts import ACCOUNTS
 from tests.faults.mutants.budgets import BUDGETS
+from tests.faults.mutants.certificates import CERTIFICATES
 from tests.faults.mutants.clients import CLIENTS
 from tests.faults.mutants.finished import FINISHED
 from tests.faults.mutants.garbage import GARBAGE
@@ -26,6 +27,7 @@ MUTANTS = (
     *BUDGETS,
     *NAMESPACES,
     *ACCOUNTS,
+    *CERTIFICATES,
     *FINISHED,
     *QUOTAS,
 )

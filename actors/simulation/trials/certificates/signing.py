@@ -68,6 +68,8 @@ TRIAL = Trial(
     controller="certificatesigningrequest-signing-controller",
     actions=_actions,
     unsettled=_unsettled,
-    invariants=lambda _cluster, _options: (SignedAsApproved((first_pair(), second_pair())),),
+    invariants=lambda _cluster, _options: (
+        SignedAsApproved((first_pair(), second_pair()), current=lambda: authority_files().read()),
+    ),
     raises=(SigningError,),  # while one file of two is replaced, to a manager that starts
 )

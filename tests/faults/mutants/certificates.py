@@ -1,0 +1,95 @@
+"""Mutants of the controllers of certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+from actors.controllers.certificates import request_cleaner
+from actors.controllers.certificates.approving import Approver
+from actors.controllers.certificates.request_cleaner import reason_to_clean
+from actors.controllers.certificates.shared.requests import APPROVED, has_condition, is_issued
+from actors.controllers.certificates.signing.reconciler import Signer
+from actors.reconciliation import Step
+from actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO
+from protocols.objects import Object
+from runtime.x509.authority import Authority
+from runtime.x509.key_files import KeyFiles
+from tests.faults.mutants.mutant import Mutant
+
+
+def whoever_asks_is_approved() -> Any:
+    """The approver looks at what is asked for, and not at whether who asks may have it."""
+
+    def may(self: Approver, request: Object, subresource: str) -> Step[bool]:
+        yield from ()
+        return True
+
+    return patch.object(Approver, "_may", may)
+
+
+@contextmanager
+def keys_are_read_once() -> Iterator[None]:
+    """The authority is what the files had when the signer was made."""
+    begin, read = KeyFiles.__init__, KeyFiles.authority
+    first: dict[KeyFiles, Authority] = {}
+
+    def and_read(self: KeyFiles, *paths: str, **more: Any) -> None:
+        begin(self, *paths, **more)
+        with suppress(ValueError):  # halfway through a replacement
+            first[self] = read(self)
+
+    def authority(self: KeyFiles) -> Authority:
+        return first.get(self) or read(self)
+
+    with patch.object(KeyFiles, "__init__", and_read), patch.object(KeyFiles, "authority", authority):
+        yield
+
+
+def refused_requests_are_left_as_they_are() -> Any:
+    """What a signer never signs is passed over; nobody is told."""
+    write = Signer._write
+
+    def only_certificates(self: Signer, request: Object) -> Step[None]:
+        if is_issued(request):
+            yield from write(self, request)
+
+    return patch.object(Signer, "_write", only_certificates)
+
+
+def what_is_not_issued_stays() -> Any:
+    """The cleaner leaves requests alone that were approved, and that nobody signs."""
+
+    def reason(request: Object, **known: Any) -> str:
+        waits = has_condition(request, APPROVED) and not is_issued(request)
+        return "" if waits else reason_to_clean(request, **known)
+
+    return patch.object(request_cleaner, "reason_to_clean", reason)
+
+
+_mutant = partial(Mutant, setting=CERTIFICATES_TOO)
+CERTIFICATES = (
+    _mutant(
+        name="whoever asks for a kubelet's certificate is approved",
+        source="kubernetes/kubernetes#45030",
+        mutation=whoever_asks_is_approved,
+    ),
+    _mutant(
+        name="an authority's keys are read once",
+        source="kubernetes/kubernetes#86816",
+        mutation=keys_are_read_once,
+    ),
+    _mutant(
+        name="a request that is never signed does not say so",
+        source="kubernetes/kubernetes#90191",
+        mutation=refused_requests_are_left_as_they_are,
+    ),
+    _mutant(
+        name="requests that are approved and not issued are not cleaned up",
+        source="kubernetes/kubernetes#132947",
+        mutation=what_is_not_issued_stays,
+    ),
+)
