@@ -164,14 +164,19 @@ def list_live(
     field_selector: str = "",
     metadata_only: bool = False,
     limit: int = 0,
+    continue_from: str = "",
 ) -> List:
-    """metadata_only: of each object its metadata. limit: so many at most; 0 is all."""
-    return List(resource.id, namespace, label_selector, field_selector, metadata_only, limit)
+    """metadata_only: of each object its metadata. limit: so many at most; 0 is all. continue_from: as in List."""
+    return List(resource.id, namespace, label_selector, field_selector, metadata_only, limit, continue_from)
 
 
-def delete_all(resource: Resource, namespace: str, *, propagation: str | None = None) -> DeleteCollection:
-    """All objects of this namespace. It rests on no table."""
-    return DeleteCollection(resource.id, namespace, propagation=propagation, depends_on=())
+def delete_all(
+    resource: Resource, namespace: str, *, propagation: str | None = None, limit: int = 0, continue_from: str = ""
+) -> DeleteCollection:
+    """All objects of this namespace, or a page of them, as list_live has it. It rests on no table."""
+    return DeleteCollection(
+        resource.id, namespace, propagation=propagation, depends_on=(), limit=limit, continue_from=continue_from
+    )
 
 
 def record(

@@ -86,7 +86,10 @@ class Delete(Awaited["Outcome"]):
 
 @dataclass(frozen=True, slots=True)
 class DeleteCollection(Awaited["Outcome"]):
-    """DELETE all objects of a namespace ("" = cluster-scoped) that match the selectors. depends_on: as in Delete."""
+    """DELETE all objects of a namespace ("" = cluster-scoped) that match the selectors. depends_on: as in Delete.
+
+    limit: so many of them at most; 0 is all. continue_from: as in List; of those that follow.
+    """
 
     resource: str
     namespace: str
@@ -94,6 +97,8 @@ class DeleteCollection(Awaited["Outcome"]):
     field_selector: str = ""
     propagation: str | None = None
     depends_on: tuple[str, ...] | None = None
+    limit: int = 0
+    continue_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ class List(Awaited["Outcome"]):
     """A live LIST of a namespace ("" = all). Done.body is the list object.
 
     metadata_only: of each object its metadata, where the server can do that. limit: so many objects at most; 0 is all.
+    continue_from: what an earlier list said under metadata.continue, for the objects that follow; "": from the first.
     """
 
     resource: str
@@ -118,6 +124,7 @@ class List(Awaited["Outcome"]):
     field_selector: str = ""
     metadata_only: bool = False
     limit: int = 0
+    continue_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)

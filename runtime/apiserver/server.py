@@ -262,7 +262,7 @@ class ApiServer:
             case "DELETE", True, "":
                 return delete(cluster, call)
             case "DELETE", False, "" if "deletecollection" in found.definition.verbs:
-                return delete_collection(cluster, call)
+                return delete_collection(cluster, self._cache, call)
             case "GET", True, "scale":
                 return get_scale(cluster, call)
             case "PUT", True, "scale":

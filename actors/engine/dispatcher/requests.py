@@ -67,20 +67,18 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
             options = {"kind": "DeleteOptions", "apiVersion": "v1"}
             if propagation is not None:
                 options["propagationPolicy"] = propagation
-            path = resource_path(resource, namespace)
             return Request(
                 method="DELETE",
-                path=path,
-                query=_selectors(labels, fields),
+                path=resource_path(resource, namespace),
+                query=_selectors(labels, fields) | _part(command),
                 body=orjson.dumps(options),
+                accept=METADATA_LIST,  # it answers with all that it deleted, which nobody reads
                 permit=permit,
             )
         case Get(resource, key, subresource):
             return Request(method="GET", path=_object_path(resource, key, subresource), permit=permit)
-        case List(resource, namespace, labels, fields, metadata_only, limit):
-            path, query = resource_path(resource, namespace), _selectors(labels, fields)
-            if limit:
-                query["limit"] = str(limit)
+        case List(resource, namespace, labels, fields, metadata_only):
+            path, query = resource_path(resource, namespace), _selectors(labels, fields) | _part(command)
             accept = METADATA_LIST if metadata_only else JSON
             return Request(method="GET", path=path, query=query, accept=accept, permit=permit)
         case Fetch(path, accept):
@@ -98,6 +96,11 @@ def _object_path(resource: str, key: Key, subresource: str = "") -> str:
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
     query = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: value for name, value in query.items() if value}
+
+
+def _part(command: List | DeleteCollection) -> dict[str, str]:
+    query = {"limit": str(command.limit or ""), "continue": command.continue_from}
     return {name: value for name, value in query.items() if value}
 
 

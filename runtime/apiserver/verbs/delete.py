@@ -19,10 +19,9 @@ from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid, not_supported
 from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.schema.scalars import json_type
-from runtime.apiserver.storage.listing import read_page
-from runtime.apiserver.storage.selecting import parse_selection
+from runtime.apiserver.storage.watches import WatchCache
 from runtime.apiserver.verbs.integers import parse_int
-from runtime.apiserver.verbs.read import parse_limit
+from runtime.apiserver.verbs.read import asked_page
 from runtime.client.api import Response
 
 
@@ -40,12 +39,10 @@ def delete(cluster: Cluster, call: Call) -> Response:
     return Response(status=200, body=orjson.dumps(status))
 
 
-def delete_collection(cluster: Cluster, call: Call) -> Response:
+def delete_collection(cluster: Cluster, cache: WatchCache, call: Call) -> Response:
     """Deletes one after the other, until one is refused. Returns the list of the objects as they were."""
     definition, options = call.definition, parse_options(call)
-    selection = parse_selection(definition, call.query)
-    collection, limit = cluster.state.collection(definition.storage), parse_limit(call.query)
-    page = read_page(collection, [], selection, namespace=call.route.namespace, start="", limit=limit)
+    page, _ = asked_page(cluster, cache, call)
     for raw in page.items:
         try:
             delete_object(cluster, definition, key_of(decode_object(raw)), options)

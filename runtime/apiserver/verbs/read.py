@@ -38,13 +38,19 @@ def get(cluster: Cluster, call: Call) -> Response:
     return Response(status=200, body=served(call.definition, record.raw))
 
 
-def list_(cluster: Cluster, cache: WatchCache, call: Call) -> Response:
-    definition, query = call.definition, call.query
+def asked_page(cluster: Cluster, cache: WatchCache, call: Call) -> tuple[Page, Position]:
+    """What the query of a list, or of a deletion of a collection, selects, and the position of its beginning."""
+    query = call.query
     check_list_options(query)
-    selection = parse_selection(definition, query)
+    selection = parse_selection(call.definition, query)
     limit = parse_limit(query)
     position = _position(cluster, query, limit)
-    page = _page(cluster, cache, selection, call.route.namespace, position, limit)
+    return _page(cluster, cache, selection, call.route.namespace, position, limit), position
+
+
+def list_(cluster: Cluster, cache: WatchCache, call: Call) -> Response:
+    definition = call.definition
+    page, position = asked_page(cluster, cache, call)
     meta: dict[str, object] = {"resourceVersion": str(position.revision)}
     if page.next:
         meta["continue"] = encode_position(Position(position.revision, page.next))

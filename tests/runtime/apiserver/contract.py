@@ -28,7 +28,9 @@ APPLY = "application/apply-patch+yaml"
 
 
 class Step(NamedTuple):
-    """path: below the namespace, after the resource's prefix. `$uid` and `$version` are of the answer before."""
+    """path: below the namespace, after the resource's prefix. `$uid` in a body and `$continue` in a query are of the
+    answer before.
+    """
 
     method: str
     path: str
@@ -246,6 +248,16 @@ SCENARIOS: dict[str, list[Step]] = {
         _apply("replicasets/web/status", {"status": {"replicas": 2}}),
         Step("PATCH", "configmaps/c", {}, APPLY),
     ],
+    "a collection is deleted page by page": [
+        *(Step("POST", "configmaps", {"metadata": {"name": name}}) for name in "abcdef"),
+        Step("GET", "configmaps", query={"limit": "2"}),
+        Step("DELETE", "configmaps", query={"limit": "2", "continue": "$continue"}),
+        Step("GET", "configmaps"),
+        Step("DELETE", "configmaps", query={"limit": "1"}),
+        Step("GET", "configmaps", query={"limit": "1"}),
+        Step("DELETE", "configmaps", query={"continue": "$continue"}),
+        Step("GET", "configmaps"),
+    ],
     "numbers and patches out of bounds": [
         Step("GET", "pods", query={"resourceVersion": "9" * 30}),
         Step("GET", "pods", query={"limit": "9" * 30}),
@@ -278,7 +290,8 @@ def play(scenario: str, send: Send) -> list[dict[str, Any]]:
         body = text.replace("$uid", meta.get("uid", "")).encode()
         resource = step.path.partition("/")[0]
         path = f"{PREFIXES.get(resource, '/api/v1')}/namespaces/{NAMESPACE}/{step.path}"
-        status, before = send(Given(step.method, path, body, step.type, step.query))
+        query = {name: value.replace("$continue", meta.get("continue", "")) for name, value in step.query.items()}
+        status, before = send(Given(step.method, path, body, step.type, query))
         _learn(before, words)
         answers.append({"status": status, "body": _plain(before, words)})
     return answers

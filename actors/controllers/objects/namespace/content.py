@@ -4,6 +4,10 @@ A resource that has none is asked for once, and nothing is deleted. Else its col
 the server does not do that; then what is left is listed. Many resources are dealt with at once, and one that fails
 keeps no other back.
 
+A long collection is deleted page by page, all pages at once: a server deletes the objects of one request one after the
+other (--delete-collection-workers=1). It is as safe as a single request, which reads pages too and deletes by name, and
+costs server and etcd half of it, as etcd puts several deletions into one write to disk.
+
 Source: kubernetes v1.36 pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
 deleteAllContentForGroupVersionResource. It deletes every collection, empty or not, and one after the other.
 """
@@ -11,8 +15,8 @@ deleteAllContentForGroupVersionResource. It deletes every collection, empty or n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any
 
 from actors.reconciliation import Step, delete, in_batches, list_live, step
@@ -20,13 +24,17 @@ from actors.reconciliation.commands import delete_all
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, DeleteCollection
 from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Invalid, NotFound, Outcome
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Gone, Invalid, NotFound, Outcome
 from protocols.objects import Object, decode_object, make_key, metadata, name_of, uid_of
 from protocols.resources import Resource
 
 AT_ONCE = 32  # requests under way for one namespace
+PAGE = 50  # objects
 METHOD_NOT_ALLOWED = 405
 BACKGROUND = "Background"
+
+Pages = tuple[str, ...]  # where the pages of a list begin, as List.continue_from has it
+WHOLE: Pages = ("",)
 
 
 @dataclass(slots=True)
@@ -42,21 +50,42 @@ class Content:
 
 
 @step
-def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[list[ServedResource]]:
+def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[dict[ServedResource, Pages]]:
     """Those that have objects there, or may have: the server does not list them, or failed to."""
     listed = [one for one in served if "list" in one.verbs]
-    commands = [list_live(one.resource, namespace, metadata_only=True, limit=1) for one in listed]
+    commands = [list_live(one.resource, namespace, metadata_only=True, limit=PAGE) for one in listed]
     outcomes = yield from in_batches(commands, AT_ONCE)
-    empty = {
-        one
-        for one, outcome in zip(listed, outcomes, strict=True)
-        if is_unsupported(outcome) or (isinstance(outcome, Done) and not items_of(outcome))
-    }
-    return [one for one in served if one not in empty]
+    there: dict[ServedResource, Pages] = dict.fromkeys(served, WHOLE)
+    further: dict[ServedResource, str] = {}
+    for one, outcome in zip(listed, outcomes, strict=True):
+        if is_unsupported(outcome) or (isinstance(outcome, Done) and not items_of(outcome)):
+            del there[one]
+        elif isinstance(outcome, Done) and (follows := what_follows(outcome)):
+            further[one] = follows
+    while further:
+        for one, follows in further.items():
+            there[one] = (*there[one], follows)
+        commands = [
+            list_live(one.resource, namespace, metadata_only=True, limit=PAGE, continue_from=follows)
+            for one, follows in further.items()
+        ]
+        outcomes = yield from in_batches(commands, AT_ONCE)
+        # A failure ends it, as the end does: the last page that is known goes on to the end.
+        pages = zip(further, outcomes, strict=True)
+        further = {
+            one: follows for one, outcome in pages if isinstance(outcome, Done) and (follows := what_follows(outcome))
+        }
+    return there
+
+
+def what_follows(outcome: Done) -> str:
+    """Where the next page of a list begins; "": there is none."""
+    given = metadata(decode_object(outcome.body)).get("continue")
+    return given if isinstance(given, str) else ""
 
 
 @step
-def delete_content(namespace: str, served: Sequence[ServedResource]) -> Step[Content]:
+def delete_content(namespace: str, there: Mapping[ServedResource, Pages]) -> Step[Content]:
     """Deletes all objects of these, in the background."""
     content = Content()
     failed: set[ServedResource] = set()
@@ -66,19 +95,26 @@ def delete_content(namespace: str, served: Sequence[ServedResource]) -> Step[Con
             failed.add(one)
             content.failures.append(CommandFailed(command, outcome))
 
+    served = list(there)
     whole = [one for one in served if "deletecollection" in one.verbs]
-    commands: list[DeleteCollection] = [delete_all(one.resource, namespace, propagation=BACKGROUND) for one in whole]
-    outcomes = yield from in_batches(commands, AT_ONCE)
+    parts = [(one, command) for one in whole for command in _in_pages(one.resource, namespace, there[one])]
+    outcomes = yield from in_batches([command for _, command in parts], AT_ONCE)
     single = {one for one in served if one not in whole}
-    for one, command, outcome in zip(whole, commands, outcomes, strict=True):
+    for (one, command), outcome in zip(parts, outcomes, strict=True):
         if is_unsupported(outcome):
             single.add(one)
-        elif not isinstance(outcome, Done):
+        elif not isinstance(outcome, Done | Gone):  # Gone: that page is no more to be had, and is left to the next look
             keep(one, command, outcome)
     if single:
         yield from _delete_each(namespace, [one for one in served if one in single], keep)
     yield from _count(namespace, [one for one in served if one not in failed], content, keep)
     return content
+
+
+def _in_pages(resource: Resource, namespace: str, pages: Pages) -> list[DeleteCollection]:
+    """The last page goes on to the end."""
+    *limited, last = [delete_all(resource, namespace, propagation=BACKGROUND, continue_from=one) for one in pages]
+    return [*(replace(one, limit=PAGE) for one in limited), last]
 
 
 @step

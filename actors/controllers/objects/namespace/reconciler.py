@@ -10,7 +10,8 @@ served was discovered, listed and empty, at a time when nothing could be created
 
 Source: kubernetes v1.36 pkg/controller/namespace/{namespace_controller,deletion/namespaced_resources_deleter}.go.
 Differences:
-- No namespace is left alone for 5 s; see api_servers.py. Resources are dealt with at once, and empty ones not deleted.
+- No namespace is left alone for 5 s; see api_servers.py. Resources and pages are dealt with at once, and empty
+  resources not deleted.
 - While pods cannot be listed or deleted, nothing else is: upstream goes on, and leaves them without what protects them.
 - A group version whose name makes no sense keeps the namespace, as upstream, and the other resources go all the same.
 - What is left without a finalizer is looked at again after 0.1 s, then 0.2 s, … and at most a minute; upstream
@@ -25,7 +26,16 @@ from typing import TYPE_CHECKING, Any
 
 from actors.controllers.objects.namespace.api_servers import SEVERAL, creations_end_after
 from actors.controllers.objects.namespace.conditions import Findings, with_findings
-from actors.controllers.objects.namespace.content import Content, delete_content, find_any, grace_left, items_of
+from actors.controllers.objects.namespace.content import (
+    PAGE,
+    Content,
+    Pages,
+    delete_content,
+    find_any,
+    grace_left,
+    items_of,
+    what_follows,
+)
 from actors.controllers.objects.namespace.served import Served, served_now
 from actors.reconciliation import (
     Change,
@@ -137,19 +147,25 @@ class NamespaceController:
     def _delete_pods(self, namespace: Object) -> Step[tuple[Content, int]]:
         """They are asked for whatever discovery found: if it failed, all else would go before them."""
         name = namespace["metadata"]["name"]
-        command = list_live(PODS, name)
-        listed = yield from perform(command)
-        if not isinstance(listed, Done):
-            if isinstance(listed, NotFound):
-                return Content(), 0
-            return Content(failures=[CommandFailed(command, listed)]), 0
-        there = items_of(listed)
+        pages: Pages = ()
+        there: list[Object] = []
+        follows = ""
+        while follows or not pages:
+            command = list_live(PODS, name, limit=PAGE, continue_from=follows)
+            listed = yield from perform(command)
+            if not isinstance(listed, Done):
+                if isinstance(listed, NotFound):
+                    return Content(), 0
+                return Content(failures=[CommandFailed(command, listed)]), 0
+            pages = (*pages, follows)
+            there += items_of(listed)
+            follows = what_follows(listed)
         if not there:
             return Content(), 0
         since = self._clock.now() - parse_time(namespace["metadata"]["deletionTimestamp"])
         grace = grace_left(there, since_deletion=since)
         self._log.info("pods deleted", key=name, pods=len(there), grace_seconds=grace)
-        content = yield from delete_content(name, [SERVED_PODS])
+        content = yield from delete_content(name, {SERVED_PODS: pages})
         if grace == 0 and any(content.finalizers.values()):
             grace = FINALIZERS_TAKE
         return content, grace

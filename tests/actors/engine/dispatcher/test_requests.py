@@ -68,8 +68,15 @@ def test_what_is_applied_without_a_manager_is_managed_by_its_client() -> None:
             "/api/v1/namespaces/d/pods",
             {"labelSelector": "a=b", "fieldSelector": "spec.nodeName=n"},
         ),
+        (
+            DeleteCollection("v1/pods", "d", limit=50, continue_from="x"),
+            "DELETE",
+            "/api/v1/namespaces/d/pods",
+            {"limit": "50", "continue": "x"},
+        ),
         (Get("v1/pods", "d/a"), "GET", "/api/v1/namespaces/d/pods/a", {}),
         (List("v1/pods"), "GET", "/api/v1/pods", {}),
+        (List("v1/pods", limit=1, continue_from="x"), "GET", "/api/v1/pods", {"limit": "1", "continue": "x"}),
     ],
 )
 def test_each_command_is_one_request(command: Command, method: str, path: str, query: dict[str, str]) -> None:

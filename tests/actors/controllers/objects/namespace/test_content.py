@@ -11,11 +11,19 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.objects.namespace.content import Content, delete_content, find_any, grace_left
+from actors.controllers.objects.namespace.content import (
+    PAGE,
+    WHOLE,
+    Content,
+    Pages,
+    delete_content,
+    find_any,
+    grace_left,
+)
 from actors.simulation.driving import drive_steps
 from protocols.messages.commands import Command, Delete, DeleteCollection, List, in_words
 from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import Conflict, Done, Forbidden, Invalid, NotFound, Outcome, ServerFailure
+from protocols.messages.outcomes import Conflict, Done, Forbidden, Gone, Invalid, NotFound, Outcome, ServerFailure
 from protocols.objects import Object, encode_object
 from runtime.tables.overlay import Tables
 
@@ -54,10 +62,15 @@ class Server:
         raise AssertionError(command)
 
 
-def deleted(server: Callable[[Command], Outcome], *resources: ServedResource) -> Content:
-    content = drive_steps(delete_content("team", resources), server, tables=Tables({})).result
+def deleted(server: Callable[[Command], Outcome], *resources: ServedResource, pages: Pages = WHOLE) -> Content:
+    there = dict.fromkeys(resources, pages)
+    content = drive_steps(delete_content("team", there), server, tables=Tables({})).result
     assert isinstance(content, Content)
     return content
+
+
+def found(server: Callable[[Command], Outcome], *resources: ServedResource) -> object:
+    return drive_steps(find_any("team", resources), server, tables=Tables({})).result
 
 
 @pytest.mark.parametrize(
@@ -71,13 +84,53 @@ def deleted(server: Callable[[Command], Outcome], *resources: ServedResource) ->
         (Forbidden("no"), True),
     ],
 )
-def test_what_is_empty_is_not_deleted(answer: Outcome, there: bool) -> None:
-    assert bool(drive_steps(find_any("team", [served()]), Server(lists=[answer]), tables=Tables({})).result) == there
+def test_what_is_empty_is_not_deleted(answer: Outcome, *, there: bool) -> None:
+    assert found(Server(lists=[answer]), served()) == ({served(): WHOLE} if there else {})
 
 
 def test_what_cannot_be_listed_may_be_there() -> None:
     one = served("flakes", "delete", "deletecollection")
-    assert drive_steps(find_any("team", [one]), Server(lists=[]), tables=Tables({})).result == [one]
+    assert found(Server(lists=[]), one) == {one: WHOLE}
+
+
+def page(*names: str, follows: object = "") -> Done:
+    objects = [{"metadata": {"name": name}} for name in names]
+    return Done(encode_object({"kind": "List", "metadata": {"continue": follows}, "items": objects}))
+
+
+@pytest.mark.parametrize(
+    ("lists", "pages"),
+    [
+        ([page("a", follows="x"), page("b", follows="y"), page("c")], ("", "x", "y")),
+        ([page("a", follows="x"), page()], ("", "x")),
+        # The last page that is known goes on to the end.
+        ([page("a", follows="x"), Gone("too old")], ("", "x")),
+        ([page("a", follows="x"), ServerFailure("broken")], ("", "x")),
+        ([page("a", follows=None)], WHOLE),
+        ([page("a", follows=3)], WHOLE),
+    ],
+)
+def test_a_long_collection_is_found_with_its_pages(lists: list[Outcome], pages: Pages) -> None:
+    assert found(Server(lists=lists), served()) == {served(): pages}
+
+
+def test_resources_are_read_page_by_page_side_by_side() -> None:
+    """Each asks from where its own last page ended."""
+
+    def answer(command: Command) -> Outcome:
+        assert isinstance(command, List)
+        assert (command.limit, command.metadata_only) == (PAGE, True)
+        page_number = int(command.continue_from.rpartition("-")[2] or 0)
+        last = 2 if "shards" in command.resource else 1
+        follows = f"{command.resource}-{page_number + 1}" if page_number < last else ""
+        return page("a", follows=follows)
+
+    shards, flakes, empty = served("shards"), served(), served("crumbs", "delete")
+    assert found(answer, shards, flakes, empty) == {
+        shards: ("", f"{shards.resource.id}-1", f"{shards.resource.id}-2"),
+        flakes: ("", f"{flakes.resource.id}-1"),
+        empty: WHOLE,
+    }
 
 
 def test_a_collection_is_deleted_and_listed() -> None:
@@ -85,6 +138,35 @@ def test_a_collection_is_deleted_and_listed() -> None:
     content = deleted(server, served())
     assert server.asked == ["delete all flakes.example.com in team", "list flakes.example.com in team"]
     assert (content.numbers, content.failures) == ({}, [])
+
+
+def test_pages_are_deleted_at_once_and_the_last_to_the_end() -> None:
+    sent: list[tuple[str, int]] = []
+
+    def answer(command: Command) -> Outcome:
+        if isinstance(command, DeleteCollection):
+            sent.append((command.continue_from, command.limit))
+            return SUCCESS
+        return items()
+
+    driven = drive_steps(delete_content("team", {served(): ("", "x", "y")}), answer, tables=Tables({}))
+    assert sent == [("", PAGE), ("x", PAGE), ("y", 0)]
+    assert len(driven.batches[0]) == 3
+
+
+def test_a_page_that_has_expired_is_left_to_the_next_look() -> None:
+    server = Server(lists=[items("a")], all=Gone("The provided continue parameter is too old"))
+    content = deleted(server, served(), pages=("", "x"))
+    assert (content.numbers, content.failures) == ({served().resource: 1}, [])
+
+
+def test_pages_that_cannot_be_deleted_are_deleted_object_by_object_once() -> None:
+    server = Server(lists=[items("a", "b"), items()], all=UNSUPPORTED)
+    deleted(server, served(), pages=("", "x"))
+    assert [one for one in server.asked if one.startswith("delete flakes")] == [
+        "delete flakes.example.com team/a",
+        "delete flakes.example.com team/b",
+    ]
 
 
 @pytest.mark.parametrize("refusal", [NotFound(), UNSUPPORTED])

@@ -10,6 +10,7 @@ from structlog.typing import FilteringBoundLogger
 
 from actors.app.arguments import read_options
 from actors.controllers.objects import garbage_collector, namespace
+from actors.controllers.objects.namespace.content import PAGE
 from actors.controllers.objects.namespace.reconciler import MOST_CONFLICTS
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object, encode_object, is_deleting, make_key
@@ -95,8 +96,8 @@ def test_an_empty_namespace_is_looked_through_and_finalized(team: Team) -> None:
     assert team.gone(within=1.5)
     first, *rest = team.asked
     assert first == "GET team"
-    assert rest[:3] == ["GET /api", "GET /apis", "GET team/pods"] or set(rest[:2]) == {"GET /api", "GET /apis"}
-    assert "GET team/configmaps?limit=1" in rest
+    assert rest[:3] == ["GET /api", "GET /apis", "GET team/pods?limit=50"] or set(rest[:2]) == {"GET /api", "GET /apis"}
+    assert "GET team/configmaps?limit=50" in rest
     assert [one for one in rest if one.startswith("DELETE")] == []
     assert [one for one in rest if one.startswith("PUT")] == ["PUT team/status", "PUT team/finalize"]
 
@@ -157,6 +158,20 @@ def test_it_goes_on_as_soon_as_the_last_pod_is_gone(log: FilteringBoundLogger, *
     team.delete()
     assert team.gone(within=5.0)
     assert team.asked.count("DELETE team/pods") == 1
+
+
+def test_many_go_page_by_page_and_all_pages_at_once(team: Team) -> None:
+    for number in range(2 * PAGE + 1):
+        team.add(PODS, f"p{number}", finalizers=[HOLD] if number == PAGE else None)
+        team.add(CONFIGMAPS, f"c{number}")
+    team.delete()
+    assert team.cluster.run_until(lambda: len(team.cluster.list(PODS, "team")) == 1, within=2.0)
+    pages = [f"DELETE team/pods?limit={PAGE}", f"DELETE team/pods?limit={PAGE}", "DELETE team/pods"]
+    assert sorted(one for one in team.asked if one.startswith("DELETE")) == sorted(pages)
+    team.release(PODS, f"p{PAGE}")
+    assert team.gone(within=2.0)
+    of_configs = [one.replace("pods", "configmaps") for one in pages]
+    assert sorted(one for one in team.asked if one.startswith("DELETE team/configmaps")) == sorted(of_configs)
 
 
 def test_what_the_garbage_collector_watches_is_waited_for_by_watches(log: FilteringBoundLogger) -> None:
