@@ -6,7 +6,7 @@ with LocalCluster.start("/tmp/cluster", nodes=3) as cluster, api_transport(clust
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -50,6 +50,7 @@ class LocalCluster:
         quiet: bool = True,
         collect_garbage: bool = True,
         empty_namespaces: bool = True,
+        service_ranges: Sequence[str] = (),
         log: FilteringBoundLogger | None = None,
     ) -> Self:
         """A cluster in this directory, which is made if it is not there; what it held before, it holds again.
@@ -59,7 +60,8 @@ class LocalCluster:
         quiet: the processes log to standard error only what goes wrong. log: as ControllerSystem has it.
         collect_garbage: the API server deletes what has lost its owners itself; False where a garbage collector runs,
         as among BUILT_IN, and for a cluster where nobody does. empty_namespaces: likewise, it empties a namespace that
-        is deleted; False where a namespace controller runs.
+        is deleted; False where a namespace controller runs. service_ranges: CIDRs of cluster IPs, one for each IP
+        family, the default family first; none: 10.96.0.0/16.
 
         The processes end with this one, however it ends; nodes that end by themselves are started again.
         Raises LaunchError, as for a directory that another process uses, or that others own or can write.
@@ -75,6 +77,7 @@ class LocalCluster:
             quiet=quiet,
             collect_garbage=collect_garbage,
             empty_namespaces=empty_namespaces,
+            service_ranges=service_ranges,
         )
         if one.nodes is None:
             return cls(one.server, None)
@@ -152,11 +155,12 @@ def start_local_cluster(
     patience: float = 0.0,
     collect_garbage: bool = True,
     empty_namespaces: bool = True,
+    service_ranges: Sequence[str] = (),
 ) -> LocalCluster:
     """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
 
     log_format: "text" or "json"; quiet: no information. patience: seconds for another server to leave the directory.
-    collect_garbage, empty_namespaces: see LocalCluster.start.
+    collect_garbage, empty_namespaces, service_ranges: see LocalCluster.start.
     """
     server = launch(
         directory,
@@ -166,6 +170,7 @@ def start_local_cluster(
         patience=patience,
         collect_garbage=collect_garbage,
         empty_namespaces=empty_namespaces,
+        service_ranges=service_ranges,
     )
     fleet = None
     if nodes > 0:

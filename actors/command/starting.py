@@ -14,6 +14,7 @@ from actors.app.local_cluster import LocalCluster, start_local_cluster
 from actors.app.system import ControllerSystem
 from actors.command.greeting import LiveLine
 from actors.controllers.built_in import BUILT_IN
+from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from actors.controllers.objects import garbage_collector, namespace
 from actors.engine.elector import Election
 from actors.options import Options
@@ -102,6 +103,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         raise StartError(str(err)) from err
     except OSError as err:
         raise StartError(f"cannot use {directory}: {err.strerror or err}") from err
+    ranges = options[NodeIpamOptions].service_cluster_ip_range.split(",")
     local = start_local_cluster(
         directory,
         port=embedded.port,
@@ -112,6 +114,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         patience=ORPHANED,
         collect_garbage=not runs(garbage_collector.SPEC.name, BUILT_IN, options),
         empty_namespaces=not runs(namespace.SPEC.name, BUILT_IN, options),
+        service_ranges=[one.strip() for one in ranges if one.strip()],
     )
     closing.callback(local.stop)
     return local

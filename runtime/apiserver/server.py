@@ -25,7 +25,7 @@ from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
 from runtime.apiserver.core.account_tokens import AccountTokens
-from runtime.apiserver.core.cluster import Call, Cluster, Now, Reaction
+from runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, Reaction
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
 from runtime.apiserver.core.uids import RandomUids
@@ -76,13 +76,15 @@ class ApiServer:
         empty_namespaces: bool = True,
         authorize: Authorize = allow_all,
         tokens: AccountTokens | None = None,
+        service_ranges: tuple[str, ...] = SERVICE_RANGES,
     ) -> None:
         """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
         default.
 
         collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
         stand_ins/. authorize: what access reviews say and admission asks; requests themselves are not checked.
-        tokens: issues tokens of service accounts; None: none are.
+        tokens: issues tokens of service accounts; None: none are. service_ranges: CIDRs of cluster IPs, one for each IP
+        family, the default family first.
         """
         self.registry = Registry(resources)
         self._cache = WatchCache(store.revision())
@@ -96,6 +98,7 @@ class ApiServer:
             suffix=suffix,
             authorize=authorize,
             tokens=tokens,
+            service_ranges=service_ranges,
         )
         self._watches = 0
         self._expiry = Expiry(self._cluster)

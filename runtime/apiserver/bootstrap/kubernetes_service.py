@@ -9,18 +9,17 @@ Differs: the address may be one on loopback, which kube-apiserver refuses in End
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Any
 
 from protocols.objects import Object, decode_object, make_key
 from runtime.apiserver.core.cluster import Cluster
-from runtime.apiserver.kinds.shared.service_allocation import SERVICE_RANGE
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.verbs.create import create_object
 
 NAMESPACE, NAME = "default", "kubernetes"
 EVERY = 10.0  # seconds between looks
 PORT = 443
-CLUSTER_IP = str(SERVICE_RANGE[1])
 
 
 class KubernetesService:
@@ -62,7 +61,7 @@ class KubernetesService:
             return
         service = _new(definition, {"component": "apiserver", "provider": "kubernetes"})
         service["spec"] = {
-            "clusterIP": CLUSTER_IP,
+            "clusterIP": str(ip_network(self._cluster.service_ranges[0])[1]),
             "ipFamilyPolicy": "SingleStack",
             "ports": [{"name": "https", "port": PORT, "protocol": "TCP", "targetPort": self._port}],
             "sessionAffinity": "None",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from protocols.late_methods import dataclass
@@ -17,6 +17,8 @@ from runtime.apiserver.schema.shapes import Shapes
 from runtime.apiserver.storage.state import Record, State
 from runtime.apiserver.storage.store import Change
 from runtime.client.api import Request
+
+SERVICE_RANGES = ("10.96.0.0/16",)
 
 
 class Now(Protocol):
@@ -40,7 +42,7 @@ class Reaction(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """suffix: five characters for a generateName. authorize: what users may do. tokens: issues those of service
-    accounts; None: none are.
+    accounts; None: none are. service_ranges: CIDRs of cluster IPs, one for each family, the default family first.
     """
 
     state: State
@@ -51,10 +53,15 @@ class Cluster:
     suffix: Callable[[], str]
     authorize: Authorize = allow_all
     tokens: AccountTokens | None = None
+    service_ranges: tuple[str, ...] = SERVICE_RANGES
 
     def timestamp(self) -> str:
         """Now, as objects carry it: RFC 3339, whole seconds."""
         return format_time(self.clock.now())
+
+    def objects(self, storage: str) -> Iterator[Object]:
+        """All objects of a resource, decoded, in the order of their keys."""
+        return self.state.objects(storage)
 
     def is_deleting(self, record: Record) -> bool:
         return b'"deletionTimestamp"' in record.raw and is_deleting(decode_object(record.raw))

@@ -83,6 +83,11 @@ def version_on_create() -> StatusError:
     return StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
+def unexplained(message: str) -> StatusError:
+    """An error that upstream hands to its clients as it is."""
+    return StatusError(500, "", message)
+
+
 def already_exists(group: str, plural: str, name: str) -> StatusError:
     message = f"{qualified(plural, group)} {quoted(name)} already exists"
     return StatusError(409, "AlreadyExists", message, _details(group, plural, name))

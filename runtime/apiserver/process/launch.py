@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from select import select
 
@@ -48,12 +49,14 @@ def launch(
     patience: float = 0.0,
     collect_garbage: bool = True,
     empty_namespaces: bool = True,
+    service_ranges: Sequence[str] = (),
     ready_within: float = READY_WITHIN,
 ) -> EmbeddedServer:
     """Starts a server on a directory and waits until it serves. Raises LaunchError.
 
     port 0: the one of the last time if it is free, else any. log_format: "text" or "json"; quiet: no information.
     patience: seconds for another server to leave the directory. collect_garbage, empty_namespaces: as in ApiServer.
+    service_ranges: CIDRs of cluster IPs, one for each IP family; none: the server's own.
     """
     arguments = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}", f"--patience={patience}"]
     if quiet:
@@ -62,6 +65,8 @@ def launch(
         arguments.append("--leave-garbage")
     if not empty_namespaces:
         arguments.append("--leave-namespaces")
+    if service_ranges:
+        arguments.append(f"--service-cluster-ip-range={','.join(service_ranges)}")
     child = start_module(MODULE, ["--until-stdin-closes", *arguments], read=True)
     words = _first_line(child, ready_within)
     if "url" in words:

@@ -27,9 +27,11 @@ import orjson
 
 from protocols.late_methods import dataclass
 from runtime.apiserver.core.account_tokens import AccountTokens
+from runtime.apiserver.core.cluster import SERVICE_RANGES
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import KEEP_ALIVE, ApiHttp
+from runtime.apiserver.kinds.shared.service_allocation import read_service_ranges
 from runtime.apiserver.process.certificates import (
     ADMIN,
     ADMIN_GROUP,
@@ -86,6 +88,7 @@ class Arguments:
     patience: float
     collect_garbage: bool
     empty_namespaces: bool
+    service_ranges: tuple[str, ...]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -116,6 +119,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
     parser.add_argument("--patience", type=float, default=0.0, help="seconds for another to leave the directory")
     parser.add_argument("--leave-garbage", action="store_true", help="to a garbage collector that runs as a controller")
     parser.add_argument("--leave-namespaces", action="store_true", help="to a namespace controller, likewise")
+    parser.add_argument("--service-cluster-ip-range", default=",".join(SERVICE_RANGES), help="one, or one each family")
     parsed = parser.parse_args(argv)
     return Arguments(
         directory=parsed.dir,
@@ -126,6 +130,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
         patience=parsed.patience,
         collect_garbage=not parsed.leave_garbage,
         empty_namespaces=not parsed.leave_namespaces,
+        service_ranges=tuple(one.strip() for one in parsed.service_cluster_ip_range.split(",") if one.strip()),
     )
 
 
@@ -142,6 +147,10 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
     """
     asyncio.get_running_loop().set_exception_handler(partial(_log_failure, log))
     directory = arguments.directory
+    try:
+        read_service_ranges(arguments.service_ranges)
+    except ValueError as err:
+        raise CannotServeError(f"--service-cluster-ip-range: {err}") from err
     certificates_in = directory / "certificates"
     certificates_in.mkdir(mode=0o700, exist_ok=True)
     certificates = ensure_certificates(certificates_in, now=clock.now())
@@ -157,6 +166,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             collect_garbage=arguments.collect_garbage,
             empty_namespaces=arguments.empty_namespaces,
             tokens=AccountTokens(ensure_account_key(certificates_in / "service-accounts.key")),
+            service_ranges=arguments.service_ranges,
         )
         front = _front(api, token, clock=clock, log=log)
         connections = BoundedConnections(_bounds(raise_limit()), log=log)

@@ -26,6 +26,14 @@ class StoredObjects(Protocol):
         """All objects of a resource, decoded, in the order of their keys. storage: ResourceDefinition.storage."""
 
 
+class Allocating(StoredObjects, Protocol):
+    """And the ranges that new objects are given something from."""
+
+    @property
+    def service_ranges(self) -> tuple[str, ...]:
+        """CIDRs of cluster IPs, one for each family, the default family first."""
+
+
 class GarbageCollectionPolicy(Enum):
     """What happens to the dependents of a deleted object if the request has no propagationPolicy."""
 
@@ -38,11 +46,11 @@ def _change_nothing(_obj: Object) -> None:
     return None
 
 
-def _allocate_nothing(_stored: StoredObjects, _obj: Object) -> None:
+def _allocate_nothing(_among: Allocating, _obj: Object) -> None:
     return None
 
 
-def _reallocate_nothing(_stored: StoredObjects, _new: Object, _old: Object) -> None:
+def _reallocate_nothing(_among: Allocating, _new: Object, _old: Object) -> None:
     return None
 
 
@@ -105,7 +113,8 @@ class Strategy:
     update_keeps: fields of spec that an update takes from the stored object.
     reallocate: gives a changed object, after its defaults, what it now needs of a shared range and takes away what it
     does not; upstream's BeginUpdate and PrepareForUpdate.
-    validate_update: everything that is wrong with a change.
+    validate_update: everything that is wrong with a change. change_is_judged_first: and is reported before what is
+    wrong with the object.
 
     Status
     has_status: the status has a path of its own; a status in a create or update is ignored.
@@ -136,7 +145,7 @@ class Strategy:
 
     allow_create_on_update: bool = False
     set_defaults: Callable[[Object], None] = _change_nothing
-    allocate: Callable[[StoredObjects, Object], None] = _allocate_nothing
+    allocate: Callable[[Allocating, Object], None] = _allocate_nothing
     prepare_for_create: Callable[[Object], None] = _change_nothing
     set_requester: Callable[[Object, User], None] = _ask_nobody
     validate: Callable[[Object], list[FieldError]] = _accept
@@ -144,8 +153,9 @@ class Strategy:
 
     allow_unconditional_update: bool = True
     update_keeps: tuple[str, ...] = ()
-    reallocate: Callable[[StoredObjects, Object, Object], None] = _reallocate_nothing
+    reallocate: Callable[[Allocating, Object, Object], None] = _reallocate_nothing
     validate_update: Callable[[Object, Object], list[FieldError]] = _accept_update
+    change_is_judged_first: bool = False
 
     has_status: bool = False
     status_on_create: bool = False

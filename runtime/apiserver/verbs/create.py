@@ -52,7 +52,7 @@ def create_object(
     if generated:  # as late as that: what these plugins refuse has no name yet
         meta["name"] = _generated_name(cluster, definition, meta)
     meta.setdefault("name", "")  # refused below, together with what else is wrong
-    strategy.allocate(cluster.state, obj)
+    strategy.allocate(cluster, obj)
     if strategy.has_status and not strategy.status_on_create:
         obj.pop("status", None)
     if strategy.has_status and not definition.dynamic:

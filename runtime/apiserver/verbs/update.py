@@ -76,10 +76,11 @@ def replace(
         _keep_status(definition, new, old, finalizing=call.route.subresource == "finalize")
         strategy.set_defaults(new)
         chain.admit_update(definition, new, old)
-        strategy.reallocate(cluster.state, new, old)
+        strategy.reallocate(cluster, new, old)
         if strategy.has_generation and _counts_as_generation(definition, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        errors += [*strategy.validate(new), *strategy.validate_update(new, old)]
+        of_object, of_change = strategy.validate(new), strategy.validate_update(new, old)
+        errors += of_change + of_object if strategy.change_is_judged_first else of_object + of_change
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, call.route.name, errors)
     if managers is not None or MANAGED_FIELDS in old["metadata"]:

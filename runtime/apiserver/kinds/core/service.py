@@ -1,7 +1,7 @@
 """Services.
 
 Source: kubernetes pkg/registry/core/service/strategy.go, pkg/apis/core/v1/defaults.go,
-pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go (printService) (v1.36).
+pkg/printers/internalversion/printers.go (printService) (v1.36).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocols.objects import Object
-from runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
 from runtime.apiserver.kinds.shared.cells import (
     NONE,
     age_cell,
@@ -23,11 +22,13 @@ from runtime.apiserver.kinds.shared.cells import (
 from runtime.apiserver.kinds.shared.names import dns_label
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, fields_at
 from runtime.apiserver.kinds.shared.service_allocation import allocate, reallocate
+from runtime.apiserver.kinds.shared.service_fields import is_external
+from runtime.apiserver.kinds.shared.service_validation import validate, validate_status_update, validate_update
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from runtime.apiserver.registry.strategy import Strategy
 
-_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_AFFINITY = 10800  # seconds
 
 
 def set_defaults(service: Object) -> None:
@@ -38,7 +39,10 @@ def set_defaults(service: Object) -> None:
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
     elif spec["sessionAffinity"] == "ClientIP":
-        spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
+        if part(part(spec, "sessionAffinityConfig"), "clientIP").get("timeoutSeconds") is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY}}
+    if not spec.get("ports"):
+        spec.pop("ports", None)
     for port in spec.get("ports") or ():
         if not port.get("protocol"):
             port["protocol"] = "TCP"
@@ -48,45 +52,13 @@ def set_defaults(service: Object) -> None:
         spec.pop("internalTrafficPolicy", None)
     else:
         spec.setdefault("internalTrafficPolicy", "Cluster")
-    if spec["type"] in ("NodePort", "LoadBalancer"):
-        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if is_external(spec) and not spec.get("externalTrafficPolicy"):
+        spec["externalTrafficPolicy"] = "Cluster"
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
         for ingress in part(part(service, "status"), "loadBalancer").get("ingress") or ():
             if ingress.get("ip"):
                 ingress.setdefault("ipMode", "VIP")
-
-
-def validate(service: Object) -> list[FieldError]:
-    spec = service["spec"]
-    errors: list[FieldError] = []
-    ports = spec.get("ports") or []
-    if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
-        errors.append(required("spec.ports"))
-    if spec["type"] == "ExternalName" and not spec.get("externalName"):
-        errors.append(required("spec.externalName"))
-    names: set[str] = set()
-    for i, port in enumerate(ports):
-        number, name = port.get("port") or 0, port.get("name") or ""
-        if not 1 <= number <= 65535:
-            errors.append(invalid(f"spec.ports[{i}].port", number, "must be between 1 and 65535, inclusive"))
-        if not name and len(ports) > 1:
-            errors.append(required(f"spec.ports[{i}].name"))
-        elif name in names:
-            errors.append(duplicate(f"spec.ports[{i}].name", name))
-        names.add(name)
-    if spec["type"] not in _SERVICE_TYPES:
-        errors.append(not_supported("spec.type", spec["type"], _SERVICE_TYPES))
-    return errors
-
-
-def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """A cluster IP is immutable while the service has one."""
-    now, then = new["spec"], old["spec"]
-    kept = then.get("clusterIP") and "ExternalName" not in (now["type"], then["type"])
-    if kept and now.get("clusterIP") != then["clusterIP"]:
-        return [invalid("spec.clusterIPs[0]", [now.get("clusterIP") or ""], "may not change once set")]
-    return []
 
 
 def cells(service: Object, now: float) -> list[Any]:
@@ -136,6 +108,8 @@ RESOURCE = ResourceDefinition(
         reallocate=reallocate,
         validate=validate,
         validate_update=validate_update,
+        change_is_judged_first=True,
+        validate_status_update=validate_status_update,
         has_status=True,
         empty_status={"loadBalancer": {}},
         return_deleted_object=True,

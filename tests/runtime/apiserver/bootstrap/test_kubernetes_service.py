@@ -81,3 +81,10 @@ def test_a_port_that_changes_with_a_restart_moves_the_endpoints(reached: Api) ->
 
 def test_a_server_that_is_reached_nowhere_has_none(api: Api) -> None:
     assert api.list("services").names == []
+
+
+def test_the_service_has_the_default_family_of_two(make_api: type[Api]) -> None:
+    api = make_api(service_ranges=("fd00:96::/112", "10.97.0.0/16"))
+    api.server.reached_at("127.0.0.1", 6443)
+    spec = api.get("services", "kubernetes").obj["spec"]
+    assert (spec["clusterIPs"], spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["fd00:96::1"], ["IPv6"], "SingleStack")

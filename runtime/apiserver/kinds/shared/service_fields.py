@@ -1,0 +1,36 @@
+"""What a Service's type and other fields say about what it needs: shared by its defaults, allocation and validation.
+
+Source: kubernetes pkg/api/service/util.go, pkg/registry/core/service/strategy.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+CLUSTER_IP, NODE_PORT, LOAD_BALANCER, EXTERNAL_NAME = "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"
+SINGLE_STACK, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK = "SingleStack", "PreferDualStack", "RequireDualStack"
+HEADLESS = "None"  # as a cluster IP
+
+Spec = Mapping[str, Any]
+
+
+def has_node_ports(spec: Spec) -> bool:
+    return spec.get("type") in (NODE_PORT, LOAD_BALANCER)
+
+
+def is_external(spec: Spec) -> bool:
+    """Whether traffic from outside of the cluster is meant to reach it."""
+    return has_node_ports(spec) or (spec.get("type") == CLUSTER_IP and bool(spec.get("externalIPs")))
+
+
+def needs_health_check(spec: Spec) -> bool:
+    return spec.get("type") == LOAD_BALANCER and spec.get("externalTrafficPolicy") == "Local"
+
+
+def is_headless(spec: Spec) -> bool:
+    return spec.get("clusterIPs") == [HEADLESS]
+
+
+def node_ports(spec: Spec) -> set[int]:
+    return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
