@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from actors.controllers.objects.resourcequota.counting import (
+    QUOTAS,
     Counting,
     is_uncounted,
     limits,
@@ -136,6 +137,10 @@ def _service_gives_back(new: Object, old: Object) -> bool:
     return Services().usage(new) != Services().usage(old)
 
 
+def _never(_new: Object, _old: Object) -> bool:
+    return False
+
+
 def _claim_gives_back(new: Object, old: Object) -> bool:
     return concerns_quotas(new, old) or VolumeClaims().usage(new) != VolumeClaims().usage(old)
 
@@ -143,6 +148,7 @@ def _claim_gives_back(new: Object, old: Object) -> bool:
 _of_pods = _replenishing(Pods(lambda: 0.0), _pod_gives_back)
 WATCHES = (
     Watch(RESOURCE_QUOTAS, to=primary, interest=Interest(changed=("hard",))),
+    Watch(RESOURCE_QUOTAS, to=_replenishing(QUOTAS, _never), interest=GONE),
     Watch(PODS, to=_of_pods, interest=GONE),
     Watch(PODS, to=_of_pods, interest=Interest(types=(EventType.MODIFIED,), changed=("phase",))),
     Watch(

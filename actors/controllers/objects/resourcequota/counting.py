@@ -1,7 +1,7 @@
 """By whom the objects of a namespace are counted, and from which tables.
 
-Pods, Services and PersistentVolumeClaims have tables of their own. What else is served is found by discovery: whole
-where devices are counted, else by metadata alone.
+Pods, Services, PersistentVolumeClaims and quotas themselves have tables of their own. What else is served is found by
+discovery: whole where devices are counted, else by metadata alone.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from protocols.quota.pods import Pods
 from protocols.quota.resource_claims import DeviceClasses, ResourceClaims
 from protocols.quota.services import Services
 from protocols.quota.volume_claims import VolumeClaims
-from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
+from protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
 from runtime.tables.lister import Lister
 from runtime.tables.overlay import TableMissingError, Tables
 
 DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
 WHOLE = frozenset({DEVICE_CLASSES, resource_claims.RESOURCE})
 COUNTED = frozenset({"create", "list", "watch", "delete"})  # the verbs of what can be counted
-STATIC = (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS)
+STATIC = (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_QUOTAS)
+QUOTAS = Evaluator(RESOURCE_QUOTAS.name)
 
 
 def is_counted(served: ServedResource) -> bool:
@@ -51,6 +52,7 @@ class Counting:
         yield Pods(self.now)
         yield Services()
         yield VolumeClaims()
+        yield QUOTAS
         for resource in self._discovered():
             if resource.namespaced:
                 yield self.evaluator(resource)

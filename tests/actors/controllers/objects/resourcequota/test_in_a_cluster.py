@@ -92,6 +92,17 @@ def test_a_quota_is_counted_and_what_is_deleted_is_given_back(log: FilteringBoun
     assert limited.writes(400.0) == 0  # however often it is counted again
 
 
+def test_quotas_are_counted_as_well(log: FilteringBoundLogger) -> None:
+    limited = Limited(log)
+    limited.quota({"resourcequotas": "2", "count/resourcequotas": "2"})
+    limited.uses({"resourcequotas": "1", "count/resourcequotas": "1"})
+    assert [limited.make(RESOURCE_QUOTAS, name, {"hard": {"pods": "1"}}) for name in "ab"] == [201, 403]
+    limited.uses({"resourcequotas": "2", "count/resourcequotas": "2"})
+    limited.cluster.run_for(1.0)
+    limited.cluster.delete(RESOURCE_QUOTAS, "default/a")
+    limited.uses({"resourcequotas": "1", "count/resourcequotas": "1"})
+
+
 def test_new_limits_are_in_force_at_once(log: FilteringBoundLogger) -> None:
     limited = Limited(log)
     limited.quota({"count/configmaps": "1"})
