@@ -80,7 +80,10 @@ class Overlay:
         if meta.get("deletionTimestamp") and not meta.get("finalizers") and meta.get("deletionGracePeriodSeconds") == 0:
             self.deleted(entry.key, entry.uid, version=entry.resource_version)  # this response was its last state
         elif self._table_is_behind(entry.resource_version, entry.key):
+            before = self._own.get(entry.key)
             self._own[entry.key] = _Written(entry, self.table.epoch)
+            if isinstance(before, _Written):
+                self.table.forget_decoded(before.entry)
         return entry
 
     def deleted(self, key: Key, uid: str, *, version: int = 0) -> None:
@@ -154,6 +157,7 @@ class Overlay:
                     return own
         del self._own[key]
         if isinstance(own, _Written):
+            self.table.forget_decoded(own.entry)
             shown = self.table.get(key)
             if shown is None or shown.uid != own.entry.uid:
                 self.unseen.append(Unseen(own.entry, None))

@@ -235,6 +235,10 @@ class Table:
             self._decoded.add(entry)
         return decoded
 
+    def forget_decoded(self, entry: Entry) -> None:
+        """This version of an object is in the past."""
+        self._decoded.forget(entry)
+
     def age(self, now: float) -> float | None:
         """Seconds since the server last gave a sign of life; None before the first."""
         return None if self.heard is None else max(0.0, now - self.heard)
@@ -325,6 +329,8 @@ class TableWriter:
         table = self._own()
         self._owe(entry.key)
         previous = table._state.put(entry)
+        if previous is not None:
+            table._decoded.forget(previous)
         self.advance(entry.resource_version)
         return previous
 
@@ -333,6 +339,8 @@ class TableWriter:
         table = self._own()
         self._owe(key)
         previous = table._state.remove(key)
+        if previous is not None:
+            table._decoded.forget(previous)
         self.advance(version)
         return previous
 
@@ -363,6 +371,7 @@ class TableWriter:
             if now is None or now.resource_version != known.resource_version or now.uid != known.uid:
                 table._audience.owe(known)
         table._state = state
+        table._decoded.clear()
         table.version = version
         table.synced = True
 

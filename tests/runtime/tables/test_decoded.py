@@ -41,3 +41,22 @@ def test_large_objects_take_no_room_of_small_ones() -> None:
         decoded.add(one)
         decoded.add(entry(SMALL * 8))
     assert all(one.decoded is not None for one in small)
+
+
+def test_a_version_that_is_in_the_past_keeps_neither_its_decoded_form_nor_a_place() -> None:
+    decoded, first, second, third = DecodedEntries(2), entry(10), entry(10), entry(10)
+    decoded.add(first)
+    decoded.add(second)
+    decoded.forget(first)
+    decoded.add(third)
+    assert [one.decoded is not None for one in (first, second, third)] == [False, True, True]
+
+
+def test_who_still_has_a_version_of_the_past_may_decode_it_again() -> None:
+    decoded, one = DecodedEntries(2), entry(10)
+    decoded.add(one)
+    decoded.forget(one)
+    one.decoded = {}
+    decoded.add(one)
+    decoded.clear()
+    assert one.decoded is None

@@ -46,6 +46,20 @@ def test_an_own_update_hides_the_older_state_in_every_index(writer: TableWriter,
     assert keys(overlay.indexed("owner", "orphans of default")) == ["default/a"]
 
 
+def test_what_we_wrote_is_not_kept_decoded_once_it_is_in_the_past(
+    table: Table, writer: TableWriter, overlay: Overlay
+) -> None:
+    writer.replace([], 10)
+    first = overlay.wrote(encode_object(pod("a", version=12)))
+    table.object_of(first)
+    second = overlay.wrote(encode_object(pod("a", version=13)))
+    table.object_of(second)
+    assert (first.decoded, second.decoded is None) == (None, False)
+    put(writer, pod("a", version=13))
+    overlay.prune()
+    assert second.decoded is None
+
+
 def test_an_own_deletion_hides_that_object_and_not_its_namesake(writer: TableWriter, overlay: Overlay) -> None:
     put(writer, pod("a", version=5))
     overlay.deleted("default/a", "uid-a")

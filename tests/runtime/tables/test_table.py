@@ -63,6 +63,22 @@ def test_only_so_many_decoded_objects_are_kept(table: Table, writer: TableWriter
     assert sum(1 for one in table.entries() if one.decoded is not None) == 2
 
 
+def test_what_a_table_no_longer_shows_is_not_kept_decoded(table: Table, writer: TableWriter) -> None:
+    """Else the last versions of an Endpoints object with a thousand addresses are ten megabytes."""
+    before = []
+    for name in ("changed", "deleted"):
+        put(writer, pod(name, version=1))
+        before.append(table.entries()[-1])
+        table.object_of(before[-1])
+    put(writer, pod("changed", version=3))
+    writer.remove("default/deleted", 4)
+    assert [one.decoded for one in before] == [None, None]
+    (shown,) = table.entries()
+    table.object_of(shown)
+    writer.replace([entry(table, pod("changed", version=3))], 9)
+    assert shown.decoded is None
+
+
 @pytest.mark.parametrize(
     "meta",
     [
