@@ -1,12 +1,37 @@
 """ClusterRoles.
 
-Source: kubernetes pkg/registry/rbac/clusterrole/strategy.go (v1.36).
+Source: kubernetes pkg/registry/rbac/clusterrole/strategy.go, pkg/apis/rbac/validation/validation.go (v1.36). Who may
+give which rules is not looked at.
 """
 
 from __future__ import annotations
 
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from runtime.apiserver.kinds.shared.cells import items
+from runtime.apiserver.kinds.shared.policy_rules import validate_rules
+from runtime.apiserver.kinds.shared.selectors import selects, validate_selector
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+
+SELECTORS = "aggregationRule.clusterRoleSelectors"
+
+
+def validate(role: Object) -> list[FieldError]:
+    errors = validate_rules(role, namespaced=False)
+    aggregation = role.get("aggregationRule")
+    if aggregation is None:
+        return errors
+    selectors = items(aggregation, "clusterRoleSelectors")
+    if not selectors:
+        detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        errors.append(required(SELECTORS, detail))
+    for i, selector in enumerate(selectors):
+        errors += validate_selector(selector, f"{SELECTORS}[{i}]")
+        if selects(selector, {}) is None:
+            errors.append(invalid(f"{SELECTORS}[{i}]", None, "invalid label selector."))
+    return errors
+
 
 RESOURCE = ResourceDefinition(
     group="rbac.authorization.k8s.io",
@@ -16,5 +41,6 @@ RESOURCE = ResourceDefinition(
     namespaced=False,
     strategy=Strategy(
         allow_create_on_update=True,
+        validate=validate,
     ),
 )

@@ -1,12 +1,20 @@
 """Roles.
 
-Source: kubernetes pkg/registry/rbac/role/strategy.go (v1.36).
+Source: kubernetes pkg/registry/rbac/role/strategy.go, pkg/apis/rbac/validation/validation.go (v1.36).
 """
 
 from __future__ import annotations
 
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.kinds.shared.policy_rules import validate_rules
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
+
+
+def validate(role: Object) -> list[FieldError]:
+    return validate_rules(role, namespaced=True)
+
 
 RESOURCE = ResourceDefinition(
     group="rbac.authorization.k8s.io",
@@ -15,5 +23,6 @@ RESOURCE = ResourceDefinition(
     kind="Role",
     strategy=Strategy(
         allow_create_on_update=True,
+        validate=validate,
     ),
 )
