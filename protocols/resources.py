@@ -129,3 +129,6 @@ POD_DISRUPTION_BUDGETS = Resource(
 )
 LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", kind="Lease")
 ENDPOINT_SLICES = Resource(group="discovery.k8s.io", version="v1", plural="endpointslices", kind="EndpointSlice")
+CLUSTER_ROLES = Resource(
+    group="rbac.authorization.k8s.io", version="v1", plural="clusterroles", kind="ClusterRole", namespaced=False
+)

@@ -14,9 +14,11 @@ Reading flags imports all of this: so no controller may import the HTTP client, 
 
 from __future__ import annotations
 
+from actors.controllers.bootstrap import signer, token_cleaner
 from actors.controllers.certificates import approving, pod_request_cleaner, request_cleaner, signing
 from actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
 from actors.controllers.identity import (
+    clusterrole_aggregation,
     legacy_token_cleaner,
     root_ca_publisher,
     service_accounts,
@@ -48,12 +50,15 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     request_cleaner.SPEC,
     pod_request_cleaner.SPEC,
     ttl.SPEC,
+    signer.SPEC,
+    token_cleaner.SPEC,
     node_ipam.SPEC,
     node_lifecycle.SPEC,
     taint_eviction.SPEC,
     service_lb.SPEC,
     node_route.SPEC,
     cloud_node_lifecycle.SPEC,
+    clusterrole_aggregation.SPEC,
     ttl_after_finished.SPEC,
     root_ca_publisher.SPEC,
     trust_bundle_publisher.SPEC,

@@ -313,8 +313,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         options=CronJobOptions,
         checks=(at_least_one("concurrent-cron-job-syncs", lambda options: options[CronJobOptions].concurrent_syncs),),
     ),
-    UnbuiltController(name="bootstrap-signer-controller", aliases=("bootstrapsigner",), on_by_default=False),
-    UnbuiltController(name="token-cleaner-controller", aliases=("tokencleaner",), on_by_default=False),
     UnbuiltController(
         name="device-taint-eviction-controller", options=DeviceTaintEvictionOptions, checks=(_device_taint_workers,)
     ),
@@ -330,7 +328,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         checks=(_attach_detach_period,),
     ),
     UnbuiltController(name="persistentvolume-expander-controller", aliases=("persistentvolume-expander",)),
-    UnbuiltController(name="clusterrole-aggregation-controller", aliases=("clusterrole-aggregation",)),
     UnbuiltController(name="persistentvolumeclaim-protection-controller", aliases=("pvc-protection",)),
     UnbuiltController(name="persistentvolume-protection-controller", aliases=("pv-protection",)),
     UnbuiltController(name="volumeattributesclass-protection-controller"),

@@ -37,6 +37,7 @@ from runtime.apiserver.schema.merge_schemas import merge_schema_of
 from runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
 from runtime.apiserver.schema.strategic_merge import apply_strategic_merge
 from runtime.simulation.coroutines import run_to_its_end
+from runtime.tables.entry import Unreadable
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry, Table, TableWriter
 
@@ -107,6 +108,11 @@ class Bench:
         """The watch shows that this object is deleted."""
         self._version += 1
         self._writers[resource.id].remove(key, self._version)
+
+    def spoil(self, resource: Resource, key: Key) -> None:
+        """The watch shows an object of this key that cannot be read."""
+        self._version += 1
+        self._writers[resource.id].mark(Unreadable(key, "", self._version, "spoilt by the test", None))
 
     def catch_up(self) -> None:
         """The watches show everything that the reconciler has written."""

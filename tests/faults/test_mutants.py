@@ -42,6 +42,12 @@ FIRST = {
     "an authority's keys are read once": 8,
     "a request that is never signed does not say so": 2,
     "requests that are approved and not issued are not cleaned up": 3,
+    "a token that has not expired is not looked at again": 4,
+    "a token is deleted as the cache shows it": 16,
+    "a signature that could not be written is forgotten": 1,
+    "cluster-info is overwritten": 2,
+    "rules are applied by name": 1,
+    "where nothing is selected, rules stay": 1,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 

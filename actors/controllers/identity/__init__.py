@@ -1,1 +1,1 @@
-"""Service accounts, their tokens, and the certificates by which clients know the API server."""
+"""Service accounts, their tokens, ClusterRoles, and the certificates by which clients know the API server."""

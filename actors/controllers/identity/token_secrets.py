@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,14 +23,6 @@ def account_name(secret: Mapping[str, Any]) -> str:
 def account_uid(secret: Mapping[str, Any]) -> str:
     """ "" until it was filled: then any account of its name will do."""
     return annotations_of(secret).get(ACCOUNT_UID, "")
-
-
-def data_of(secret: Mapping[str, Any], field: str) -> bytes:
-    """b"" where it is missing, or is no base64."""
-    try:
-        return base64.b64decode((secret.get("data") or {}).get(field) or "")
-    except binascii.Error:
-        return b""
 
 
 def secrets_of(account: Mapping[str, Any]) -> tuple[str, ...]:

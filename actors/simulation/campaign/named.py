@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from actors.simulation.campaign.account_setting import ACCOUNTS_TOO
+from actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
 from actors.simulation.campaign.budget_setting import BUDGETS_TOO
 from actors.simulation.campaign.certificate_setting import CERTIFICATES_TOO, POD_CERTIFICATES_TOO
 from actors.simulation.campaign.everything_setting import everything
@@ -15,6 +16,7 @@ from actors.simulation.campaign.garbage_setting import GARBAGE_TOO
 from actors.simulation.campaign.namespace_setting import NAMESPACES_TOO
 from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.quota_setting import QUOTAS_TOO
+from actors.simulation.campaign.role_setting import ROLES_TOO
 from actors.simulation.campaign.service_setting import SERVICES_TOO
 from actors.simulation.campaign.setting import USUAL, Setting
 
@@ -29,6 +31,8 @@ PARTS = (
     FINISHED_TOO,
     CERTIFICATES_TOO,
     QUOTAS_TOO,
+    BOOTSTRAP_TOO,
+    ROLES_TOO,
 )
 EVERYTHING = everything(PARTS)
 SETTINGS: Mapping[str, Setting] = MappingProxyType(

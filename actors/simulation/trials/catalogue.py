@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from actors.simulation.trials.bootstrap import signer, token_cleaner
 from actors.simulation.trials.certificates import approving, pod_request_cleaner, request_cleaner, signing
 from actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
 from actors.simulation.trials.hollow import kubelet, nodes, scheduler
 from actors.simulation.trials.identity import (
+    clusterrole_aggregation,
     legacy_token_cleaner,
     root_ca_publisher,
     service_accounts,
@@ -60,6 +62,9 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             signing,
             request_cleaner,
             pod_request_cleaner,
+            signer,
+            token_cleaner,
+            clusterrole_aggregation,
             nodes,
             kubelet,
             scheduler,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.faults.mutants.accounts import ACCOUNTS
+from tests.faults.mutants.bootstrap import BOOTSTRAP
 from tests.faults.mutants.budgets import BUDGETS
 from tests.faults.mutants.certificates import CERTIFICATES
 from tests.faults.mutants.clients import CLIENTS
@@ -12,6 +13,7 @@ from tests.faults.mutants.namespaces import NAMESPACES
 from tests.faults.mutants.nodes import NODES
 from tests.faults.mutants.processes import PROCESSES
 from tests.faults.mutants.quotas import QUOTAS
+from tests.faults.mutants.roles import ROLES
 from tests.faults.mutants.services import SERVICES
 from tests.faults.mutants.tenants import TENANTS
 from tests.faults.mutants.workloads import WORKLOADS
@@ -30,4 +32,6 @@ MUTANTS = (
     *CERTIFICATES,
     *FINISHED,
     *QUOTAS,
+    *BOOTSTRAP,
+    *ROLES,
 )

@@ -22,9 +22,9 @@ from actors.controllers.identity.token_secrets import (
     BY_ACCOUNT,
     account_name,
     account_uid,
-    data_of,
     secrets_of,
 )
+from actors.controllers.shared.secret_data import data_of
 from actors.reconciliation import Change, Reconciliation, Step, delete, get_live, must, together, update
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
 from protocols.objects import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE, account_name, account_uid, data_of
+from actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE, account_name, account_uid
 from actors.controllers.identity.tokens.reconciler import CA, NAMESPACE, TOKEN, claims
+from actors.controllers.shared.secret_data import data_of
 from actors.options import Options
 from actors.reconciliation.actor_names import controller_name
 from actors.simulation import SimulatedCluster

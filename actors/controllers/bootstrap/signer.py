@@ -1,0 +1,123 @@
+"""bootstrap-signer-controller: signs the ConfigMap kube-public/cluster-info with each bootstrap token that may sign.
+
+A machine that joins reads that ConfigMap without being known to anybody, and believes the one that its token signed.
+In: the ConfigMap, Secrets of bootstrap tokens. Out: the ConfigMap. Key: the ConfigMap's. Off by default.
+
+Source: kubernetes v1.36 pkg/controller/bootstrap/bootstrapsigner.go. Differences:
+- What failed is tried again.
+- The signature of a token goes when that expires, and not only when its Secret is deleted.
+- While a token's Secret cannot be read, its signature stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from actors.controllers.bootstrap.detached_signatures import detached_signature
+from actors.controllers.bootstrap.token_secrets import (
+    NAMESPACE,
+    OF_TYPE,
+    UnusableError,
+    expiry_of,
+    signing_token,
+    token_id_of,
+)
+from actors.reconciliation import Change, Interest, Reconciliation, RequeueAfter, Watch, itself, must, update
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.messages.outcomes import Done, NotFound
+from protocols.messages.watching import EventType
+from protocols.objects import Key, make_key, name_of, split_key
+from protocols.resources import CONFIGMAPS, SECRETS
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+PUBLIC, NAME = "kube-public", "cluster-info"
+CLUSTER_INFO: Key = make_key(PUBLIC, NAME)
+CONTENT = "kubeconfig"
+SIGNATURE = "jws-kubeconfig-"  # and the token's id
+LONGEST_WAIT = 3600.0  # seconds until an expiry is looked at again: the clock may be set right meanwhile
+
+
+class BootstrapSigner:
+    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
+        self._configmaps, self._secrets = tables[CONFIGMAPS], tables[SECRETS]
+        self._clock, self._log = clock, log
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self._configmaps.require(key)
+        found = self._configmaps.get(key)
+        if found is None:
+            return None
+        data = found.get("data") or {}
+        content = data.get(CONTENT)
+        if content is None:
+            self._log.debug("nothing to sign", key=key, lacks=CONTENT)
+            return None
+        now = self._clock.now()
+        signatures, next_expiry = self._signatures(content, now)
+        for one in self._secrets.unreadable():
+            kept = f"{SIGNATURE}{token_id_of(split_key(one.key)[1])}"
+            if kept in data:
+                signatures.setdefault(kept, data[kept])
+        there = {field: value for field, value in data.items() if field.startswith(SIGNATURE)}
+        if signatures != there:
+            rest = {field: value for field, value in data.items() if field not in there}
+            outcome = yield from must(update(CONFIGMAPS, {**found, "data": {**rest, **signatures}}), but=(NotFound,))
+            if isinstance(outcome, Done):
+                self._log.info("cluster info signed", key=key, signatures=len(signatures))
+        return None if next_expiry is None else RequeueAfter(min(next_expiry - now, LONGEST_WAIT))
+
+    def _signatures(self, content: str, now: float) -> tuple[dict[str, str], float | None]:
+        """Each under its field of the ConfigMap, and when the first of the tokens expires; None if none does."""
+        signatures: dict[str, str] = {}
+        expiries: list[float] = []
+        for secret in self._secrets.objects():
+            try:
+                token = signing_token(secret, now=now)
+            except UnusableError as err:
+                self._log.debug("token does not sign", secret=name_of(secret), why=str(err))
+                continue
+            signatures[f"{SIGNATURE}{token.id}"] = detached_signature(content, key_id=token.id, key=token.secret)
+            expiry = expiry_of(secret)
+            if expiry is not None:
+                expiries.append(expiry)
+        return signatures, min(expiries, default=None)
+
+
+def cluster_info(_change: Change, _tables: Tables) -> Iterable[Key]:
+    return (CLUSTER_INFO,)
+
+
+def build(context: ControllerContext) -> BootstrapSigner:
+    return BootstrapSigner(tables=context.tables, clock=context.clock, log=context.log)
+
+
+SPEC = ControllerSpec(
+    name="bootstrap-signer-controller",
+    aliases=("bootstrapsigner",),
+    on_by_default=False,
+    never_blocks=True,
+    client="bootstrap-signer",
+    build=build,
+    queues=(
+        Queue(
+            "bootstrap_signer_queue",
+            watches=(
+                Watch(
+                    CONFIGMAPS,
+                    to=itself,
+                    namespaces=(PUBLIC,),
+                    fields=f"metadata.name={NAME}",
+                    interest=Interest(types=(EventType.ADDED, EventType.MODIFIED)),
+                ),
+                Watch(SECRETS, to=cluster_info, namespaces=(NAMESPACE,), fields=OF_TYPE),
+            ),
+            concurrency=1,
+            terminal=(),
+        ),
+    ),
+)

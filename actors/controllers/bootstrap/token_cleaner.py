@@ -1,0 +1,76 @@
+"""token-cleaner-controller: deletes Secrets of bootstrap tokens when they expire.
+
+In: Secrets of bootstrap tokens in kube-system. Out: their deletions. Key: a Secret's. Off by default.
+
+Source: kubernetes v1.36 pkg/controller/bootstrap/tokencleaner.go. Differences:
+- The version that was looked at is a precondition beside the uid: a token whose life was just extended stays.
+- What failed is tried again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.controllers.bootstrap.token_secrets import NAMESPACE, OF_TYPE, TYPE, expiry_of
+from actors.reconciliation import Interest, Reconciliation, RequeueAfter, Watch, delete, itself, must
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from protocols.messages.outcomes import Done, NotFound
+from protocols.messages.watching import EventType
+from protocols.objects import Key
+from protocols.resources import SECRETS
+from runtime.scheduling.clock import Clock
+from runtime.tables.overlay import Tables
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+LONGEST_WAIT = 3600.0  # seconds until an expiry is looked at again: the clock may be set right meanwhile
+
+
+class TokenCleaner:
+    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
+        self._secrets, self._clock, self._log = tables[SECRETS], clock, log
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self._secrets.require(key)
+        secret = self._secrets.get(key)
+        expiry = None if secret is None or secret.get("type") != TYPE else expiry_of(secret)
+        if secret is None or expiry is None:
+            return None
+        left = expiry - self._clock.now()
+        if left > 0:
+            return RequeueAfter(min(left, LONGEST_WAIT))
+        outcome = yield from must(delete(SECRETS, secret, unchanged=True), but=(NotFound,))
+        if isinstance(outcome, Done):
+            self._log.info("expired token deleted", key=key)
+        return None
+
+
+def build(context: ControllerContext) -> TokenCleaner:
+    return TokenCleaner(tables=context.tables, clock=context.clock, log=context.log)
+
+
+SPEC = ControllerSpec(
+    name="token-cleaner-controller",
+    aliases=("tokencleaner",),
+    on_by_default=False,
+    never_blocks=True,
+    client="token-cleaner",
+    build=build,
+    queues=(
+        Queue(
+            "token_cleaner",
+            watches=(
+                Watch(
+                    SECRETS,
+                    to=itself,
+                    namespaces=(NAMESPACE,),
+                    fields=OF_TYPE,
+                    interest=Interest(types=(EventType.ADDED, EventType.MODIFIED)),
+                ),
+            ),
+            concurrency=1,
+            terminal=(),
+        ),
+    ),
+)

@@ -1,0 +1,71 @@
+"""Secrets of bootstrap tokens: what they hold, whether they may sign, and when they expire.
+
+Source: kubernetes v1.36 staging/src/k8s.io/cluster-bootstrap/util/secrets/secrets.go and token/api/types.go,
+pkg/controller/bootstrap/util.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from actors.controllers.shared.secret_data import data_of
+from protocols.objects import name_of
+from protocols.times import parse_time
+
+NAMESPACE = "kube-system"
+TYPE = "bootstrap.kubernetes.io/token"
+OF_TYPE = f"type={TYPE}"  # a field selector: no other Secret comes to us
+TOKEN_ID, TOKEN_SECRET, EXPIRATION, SIGNS = "token-id", "token-secret", "expiration", "usage-bootstrap-signing"
+YES = "true"
+
+_NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
+
+
+class Token(NamedTuple):
+    """id: six letters or digits. secret: what it signs with, never empty."""
+
+    id: str
+    secret: bytes
+
+
+class UnusableError(ValueError):
+    """Why a Secret is no token to sign with."""
+
+
+def expiry_of(secret: Mapping[str, Any]) -> float | None:
+    """When it expires, in Unix seconds; None if never. What is no RFC 3339 time expired long ago."""
+    said = data_of(secret, EXPIRATION)
+    if not said:
+        return None
+    try:
+        return parse_time(said.decode())
+    except ValueError:
+        return float("-inf")
+
+
+def token_id_of(name: str) -> str | None:
+    """The id of a token's Secret of this name; None if a token's has another form."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else found[1]
+
+
+def signing_token(secret: Mapping[str, Any], *, now: float) -> Token:
+    """The token to sign with. now: Unix seconds. Raises UnusableError if it may not sign, or does so no more."""
+    name_id, token_id = token_id_of(name_of(secret)), data_of(secret, TOKEN_ID)
+    if name_id is None:
+        raise UnusableError("its name is not bootstrap-token-<id>")
+    if not token_id:
+        raise UnusableError(f"it has no {TOKEN_ID}")
+    if token_id != name_id.encode():
+        raise UnusableError(f"its {TOKEN_ID} is not that of its name")
+    key = data_of(secret, TOKEN_SECRET)
+    if not key:
+        raise UnusableError(f"it has no {TOKEN_SECRET}")
+    expiry = expiry_of(secret)
+    if expiry is not None and expiry <= now:
+        raise UnusableError("it has expired")
+    if data_of(secret, SIGNS) != YES.encode():
+        raise UnusableError(f"{SIGNS} is not {YES}")
+    return Token(name_id, key)

@@ -1,0 +1,16 @@
+"""What Secrets hold."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+
+def data_of(secret: Mapping[str, Any], field: str) -> bytes:
+    """b"" where it is missing, or is no base64."""
+    try:
+        return base64.b64decode((secret.get("data") or {}).get(field) or "")
+    except binascii.Error:
+        return b""

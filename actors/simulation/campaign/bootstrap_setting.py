@@ -1,0 +1,15 @@
+"""The setting of seeded runs about bootstrap tokens: what they sign, and that they go in time."""
+
+from __future__ import annotations
+
+from actors.app.arguments import read_options
+from actors.controllers.bootstrap import signer, token_cleaner
+from actors.simulation.campaign.combining import switched_on_by_name
+from actors.simulation.campaign.setting import Setting
+
+OF_TOKENS = (signer.SPEC, token_cleaner.SPEC)
+BOOTSTRAP_TOO = Setting(
+    name="bootstrap",
+    controllers=OF_TOKENS,
+    options=lambda _scenario: read_options([switched_on_by_name(OF_TOKENS)]),
+)

@@ -1,0 +1,8 @@
+"""The setting of seeded runs about ClusterRoles that others give their rules to."""
+
+from __future__ import annotations
+
+from actors.controllers.identity import clusterrole_aggregation
+from actors.simulation.campaign.setting import Setting
+
+ROLES_TOO = Setting(name="roles", controllers=(clusterrole_aggregation.SPEC,))

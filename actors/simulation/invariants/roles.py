@@ -1,0 +1,65 @@
+"""What may happen to ClusterRoles: reckoned apart from the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from actors.simulation.invariants.observing import Fail, Handled, Observation
+from protocols.objects import Object, decode_object, labels_of, metadata, name_of
+from runtime.apiserver.storage.store import DELETED
+
+AGGREGATOR = "clusterrole-aggregation-controller"  # a client
+STORAGE = "clusterroles.rbac.authorization.k8s.io"
+
+
+def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Of the forms that the trial draws."""
+    pairs, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
+    return all(labels.get(key) == value for key, value in pairs.items()) and all(
+        one["operator"] == "Exists" and one["key"] in labels for one in expressions
+    )
+
+
+def aggregated(role: Mapping[str, Any], roles: Mapping[str, Mapping[str, Any]]) -> list[Object] | None:
+    """The rules that it is to have; None if they are its own. roles: all, by name."""
+    if role.get("aggregationRule") is None:
+        return None
+    found: list[Object] = []
+    for selector in role["aggregationRule"]["clusterRoleSelectors"]:
+        for name in sorted(roles):
+            if name != name_of(role) and _selects(selector, labels_of(roles[name])):
+                found += [rule for rule in roles[name].get("rules") or () if rule not in found]
+    return found
+
+
+class NothingButRulesOfAggregated:
+    """The controller makes and deletes no ClusterRole, changes rules alone, and those only of one that aggregates in
+    the very version that it changes: what a user has just written is not overwritten.
+    """
+
+    name = "only rules of aggregated roles are written"
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Handled) or observation.client != AGGREGATOR:
+            return
+        for change in observation.changes:
+            if change.storage != STORAGE:
+                fail(f"{change.type} {change.storage}")
+            elif change.type == DELETED or not change.previous:
+                fail(f"ClusterRole {name_of(decode_object(change.raw))}: {change.type}")
+            else:
+                self._look(decode_object(change.raw), decode_object(change.previous), fail)
+
+    def _look(self, after: Object, before: Object, fail: Fail) -> None:
+        if before.get("aggregationRule") is None:
+            fail(f"rules of {name_of(after)} are written, and it aggregates none")
+        then, now = _beside_rules(before), _beside_rules(after)
+        if now != then:
+            fail(f"{name_of(after)} is {now}, and was {then}")
+
+
+def _beside_rules(role: Object) -> Object:
+    """What a user says of it."""
+    meta = {field: metadata(role).get(field) for field in ("uid", "labels", "annotations")}
+    return {"metadata": meta, "aggregationRule": role.get("aggregationRule")}

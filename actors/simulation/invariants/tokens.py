@@ -1,0 +1,134 @@
+"""What may happen to bootstrap tokens, and to what they sign: reckoned apart from the controllers."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
+from protocols.objects import Object, decode_object, is_deleting, key_of, metadata, name_of
+from protocols.times import parse_time
+from runtime.apiserver.storage.store import DELETED
+from runtime.faults.vocabulary import FaultKind
+
+SIGNER, CLEANER = "bootstrap-signer", "token-cleaner"  # clients
+OF_TOKENS = "bootstrap.kubernetes.io/token"
+SIGNATURES = "jws-kubeconfig-"
+
+
+def _said(secret: Mapping[str, Any], field: str) -> bytes:
+    return base64.b64decode((secret.get("data") or {}).get(field) or "")
+
+
+def expiry(secret: Mapping[str, Any]) -> float | None:
+    """In Unix seconds, None for never."""
+    text = _said(secret, "expiration").decode()
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return 0.0
+
+
+def key_to_sign_with(secret: Mapping[str, Any], *, now: float) -> tuple[str, bytes] | None:
+    """Id and key of a token that may sign."""
+    found = re.fullmatch(r"bootstrap-token-([a-z0-9]{6})", name_of(secret))
+    key, ends = _said(secret, "token-secret"), expiry(secret)
+    if found is None or not key or _said(secret, "token-id").decode() != found[1]:
+        return None
+    if _said(secret, "usage-bootstrap-signing") != b"true" or (ends is not None and ends <= now):
+        return None
+    return found[1], key
+
+
+def is_signed_by(signature: str, content: str, token: str, key: bytes) -> bool:
+    head, _, rest = signature.partition(".")
+    if json.loads(_decoded(head) or b"{}") != {"alg": "HS256", "kid": token} or not rest.startswith("."):
+        return False
+    body = base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
+    return hmac.compare_digest(_decoded(rest[1:]), hmac.new(key, f"{head}.{body}".encode(), hashlib.sha256).digest())
+
+
+def _decoded(part: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except ValueError:
+        return b""
+
+
+class TokensLiveTheirTime:
+    """No token is cleaned up before it expires, by the version that the deletion met.
+
+    A manager whose clock is ahead deletes by that, as upstream's.
+    """
+
+    name = "no token goes too early"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
+        self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Handled) or observation.client != CLEANER:
+            return
+        for change in observation.changes:
+            if change.storage != "secrets" or not change.previous:
+                continue
+            before = decode_object(change.previous)
+            goes = change.type == DELETED or is_deleting(decode_object(change.raw))
+            if not goes or is_deleting(before):
+                continue
+            ends = expiry(before)
+            if before.get("type") != OF_TOKENS or ends is None:
+                fail(f"{key_of(before)} is deleted, and was to stay")
+            elif ends > self._cluster.clock.now() + self._ahead:
+                fail(f"{key_of(before)} is deleted {ends - self._cluster.clock.now():.3f} s too early")
+
+
+class OnlySignaturesChange:
+    """The signer changes signatures and nothing else; each that it writes is of the content beside it, by a token's
+    secret that was some time.
+    """
+
+    name = "only signatures are written, and true ones"
+
+    def __init__(self) -> None:
+        self._keys: dict[str, set[bytes]] = {}  # by id: all that there have been
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if isinstance(observation, Committed):
+            for change in observation.changes:
+                if change.storage == "secrets" and change.type != DELETED:
+                    self._note(decode_object(change.raw))
+        elif isinstance(observation, Handled) and observation.client == SIGNER:
+            for change in observation.changes:
+                if change.storage != "configmaps" or change.type == DELETED or not change.previous:
+                    fail(f"{change.type} {change.storage}")
+                else:
+                    self._look(decode_object(change.raw), decode_object(change.previous), fail)
+
+    def _note(self, secret: Object) -> None:
+        if secret.get("type") == OF_TOKENS:
+            token = name_of(secret).removeprefix("bootstrap-token-")
+            self._keys.setdefault(token, set()).add(_said(secret, "token-secret"))
+
+    def _look(self, after: Object, before: Object, fail: Fail) -> None:
+        now, then = after.get("data") or {}, before.get("data") or {}
+        for field in now.keys() | then.keys():
+            if now.get(field) == then.get(field) or (field.startswith(SIGNATURES) and field not in now):
+                continue
+            token = field.removeprefix(SIGNATURES)
+            if token == field:
+                fail(f"{field} of {key_of(after)} is {now.get(field)!r}, and was {then.get(field)!r}")
+            elif not any(
+                is_signed_by(now[field], now.get("kubeconfig", ""), token, key) for key in self._keys.get(token, ())
+            ):
+                fail(f"{field} of {key_of(after)} signs something else, or by no token: {now[field]}")
+        if metadata(after).get("labels") != metadata(before).get("labels"):
+            fail(f"labels of {key_of(after)} are {metadata(after).get('labels')}")

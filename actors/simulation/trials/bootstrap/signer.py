@@ -1,0 +1,117 @@
+"""The trial of the signer of cluster-info: what is signed changes, and by whom, and somebody falsifies signatures."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actors.controllers.bootstrap.signer import CLUSTER_INFO, CONTENT, NAME, PUBLIC, SIGNATURE
+from actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, SIGNS, TOKEN_ID, TOKEN_SECRET, TYPE
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.tokens import OnlySignaturesChange, is_signed_by, key_to_sign_with
+from actors.simulation.trials.bootstrap.tokens import EXPIRING, changed, deleted, made
+from actors.simulation.trials.identity.actions import if_there
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import Object
+from protocols.resources import CONFIGMAPS, SECRETS
+
+TOKENS = ("sign00", "sign01", "sign02")
+CHANGES: tuple[tuple[Mapping[str, str | None], str], ...] = (
+    ({TOKEN_SECRET: "another"}, "given another secret"),
+    ({TOKEN_SECRET: None}, "robbed of its secret"),
+    ({TOKEN_ID: "other0"}, "given the id of another"),
+    ({SIGNS: "false"}, "not to sign any more"),
+    ({SIGNS: "true"}, "to sign"),
+    ({EXPIRATION: "2999-01-01T00:00:00Z"}, "given a life of centuries"),
+)
+
+
+def _published(at: float, content: str) -> Action:
+    def do(cluster: SimulatedCluster) -> bool:
+        if cluster.get(CONFIGMAPS, CLUSTER_INFO) is None:
+            meta = {"name": NAME, "namespace": PUBLIC, "labels": {"by": "user"}}
+            cluster.create(CONFIGMAPS, {"metadata": meta, "data": {CONTENT: content, "more": "of the user"}})
+        return True
+
+    return Action(at, f"cluster-info is published: {content!r}", do)
+
+
+def _change_of_info(at: float, chance: random.Random) -> Iterable[Action]:
+    match chance.randrange(6):
+        case 0 | 1:
+            changes, text = {CONTENT: f"clusters at {at}"}, "changed"
+        case 2:
+            changes, text = {f"{SIGNATURE}{chance.choice(TOKENS)}": "falsified"}, "falsified"
+        case 3:
+            changes, text = {f"{SIGNATURE}nobody": "forged"}, "signed by nobody"
+        case 4:
+            yield if_there(at, CONFIGMAPS, CLUSTER_INFO, {"data": None}, "emptied")
+            yield if_there(at + 2.0, CONFIGMAPS, CLUSTER_INFO, {"data": {CONTENT: "again"}}, "filled again")
+            return
+        case _:
+            yield if_there(at, CONFIGMAPS, CLUSTER_INFO, None, "deleted")
+            yield _published(at + 1.0, "published again")
+            return
+    yield if_there(at, CONFIGMAPS, CLUSTER_INFO, {"data": changes}, text)
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("bootstrap signer actions")
+    born, *times = scenario.times(chance, chance.randint(3, 9), first=1.0)
+    yield _published(born, "clusters")
+    for token in chance.sample(TOKENS, chance.randint(1, len(TOKENS))):
+        yield made(chance.choice(times), token)
+    for at in times:
+        token = chance.choice(TOKENS)
+        match chance.randrange(6):
+            case 0 | 1:
+                yield from _change_of_info(at, chance)
+            case 2:
+                yield deleted(at, token)
+                yield made(at + 1.5, token)
+            case 3:
+                yield deleted(at, token)
+            case _:
+                yield changed(at, token, *chance.choice(CHANGES))
+
+
+def _data(cluster: SimulatedCluster) -> Mapping[str, str]:
+    found = cluster.get(CONFIGMAPS, CLUSTER_INFO)
+    return {} if found is None else found.get("data") or {}
+
+
+def _tokens(cluster: SimulatedCluster) -> Mapping[str, bytes]:
+    """The keys to sign with, by id."""
+    now = cluster.clock.now()
+    secrets: list[Object] = [one for one in cluster.shown(SECRETS, NAMESPACE) if one.get("type") == TYPE]
+    return dict(filter(None, (key_to_sign_with(one, now=now) for one in secrets)))
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    data, tokens = _data(cluster), _tokens(cluster)
+    content = data.get(CONTENT)
+    if content is None:
+        return
+    signatures = {key.removeprefix(SIGNATURE): text for key, text in data.items() if key.startswith(SIGNATURE)}
+    for token in sorted(signatures.keys() ^ tokens.keys()):
+        yield f"cluster-info is{'' if token in signatures else ' not'} signed by {token}"
+    for token in sorted(signatures.keys() & tokens.keys()):
+        if not is_signed_by(signatures[token], content, token, tokens[token]):
+            yield f"cluster-info is not signed by {token}, but says so"
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """Without the signatures of tokens that expire: their own trial makes them."""
+    theirs = f"{SIGNATURE}{EXPIRING}"
+    return {"cluster-info": {key: text for key, text in _data(cluster).items() if not key.startswith(theirs)}}
+
+
+TRIAL = Trial(
+    controller="bootstrap-signer-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda _cluster, _options: (OnlySignaturesChange(),),
+)

@@ -1,0 +1,88 @@
+"""The trial of the cleaner of bootstrap tokens: users make some that expire, and change for how long they live."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, TYPE, expiry_of
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.tokens import TokensLiveTheirTime
+from actors.simulation.trials.actions import unless_gone
+from actors.simulation.trials.bootstrap.tokens import EXPIRING, PREFIX, changed, deleted, encoded, key_of, made
+from actors.simulation.trials.scenario import Action, Scenario
+from actors.simulation.trials.trial import Trial
+from protocols.objects import annotations_of, labels_of, name_of
+from protocols.resources import SECRETS
+from protocols.times import format_time
+
+SHORT, EXTENDED, LONG = (0.0, 1.0, 8.0), 20.0, 100_000.0  # seconds to live: of a run is outlived by the last alone
+SOON = 1000.0  # seconds: who lives longer outlives the run
+LATE = "example.com/extended"  # an annotation
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("token cleaner actions")
+    for number in range(chance.randint(1, 4)):
+        yield from _life(scenario, chance, f"{EXPIRING}{number:03}")
+    yield made(2.0, f"{EXPIRING}zzz", lives=0.0, type="Opaque")
+
+
+def _life(scenario: Scenario, chance: random.Random, token: str) -> Iterator[Action]:
+    """It lives for ever, and some time for no longer; of those that are about to go, some are given more time."""
+    born, *changes, after = scenario.times(chance, chance.randint(2, 4))
+    yield made(born, token, lives=chance.choice((None, LONG)))
+    for at in changes:
+        yield _lives(at, token, chance.choice((None, LONG)))
+    match chance.randrange(6):
+        case 0:
+            yield changed(after, token, {EXPIRATION: "tomorrow"}, "given no time but a word")
+        case 1:
+            yield deleted(after, token)
+        case 2 | 3:
+            yield _lives(after, token, chance.choice(SHORT))
+        case 4:
+            yield _lives(after, token, EXTENDED)
+            if chance.random() < 0.8:
+                at = round(after + chance.uniform(1.0, 12.0), 2)
+                yield unless_gone(_lives(at, token, chance.choice((None, LONG)), late=True), SECRETS, key_of(token))
+
+
+def _lives(at: float, token: str, seconds: float | None, *, late: bool = False) -> Action:
+    """From then on it lives so many seconds; None: for ever."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        if cluster.get(SECRETS, key_of(token)) is None:
+            return True
+        expiry = None if seconds is None else format_time(cluster.clock.now() + seconds)
+        changes: dict[str, Any] = {"data": encoded({EXPIRATION: expiry})}
+        if late:
+            changes["metadata"] = {"annotations": {LATE: "yes"}}
+        cluster.merge(SECRETS, key_of(token), changes)
+        return True
+
+    return Action(at, f"token {token} lives {'for ever' if seconds is None else f'{seconds:g} s more'}", do)
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    for secret in cluster.shown(SECRETS, NAMESPACE):
+        expiry = expiry_of(secret)
+        if secret.get("type") == TYPE and expiry is not None and expiry < cluster.clock.now() + SOON:
+            yield f"{name_of(secret)} is still there {cluster.clock.now() - expiry:.0f} s after its time"
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    """Without those that were given more time: a manager whose clock is ahead deletes them before."""
+    ours = (one for one in cluster.shown(SECRETS, NAMESPACE) if name_of(one).startswith(PREFIX + EXPIRING))
+    return {name_of(one): labels_of(one) for one in ours if LATE not in annotations_of(one)}
+
+
+TRIAL = Trial(
+    controller="token-cleaner-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda cluster, _options: (TokensLiveTheirTime(cluster),),
+    deletes=(SECRETS,),
+)

@@ -1,0 +1,67 @@
+"""Bootstrap tokens as users make and change them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+from actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, SIGNS, TOKEN_ID, TOKEN_SECRET, TYPE
+from actors.simulation import SimulatedCluster
+from actors.simulation.trials.scenario import Action
+from protocols.objects import Key, Object, make_key
+from protocols.resources import SECRETS
+from protocols.times import format_time
+
+PREFIX = "bootstrap-token-"
+EXPIRING = "exp"  # what the ids of tokens begin with that may expire within a run
+
+
+def key_of(token_id: str) -> Key:
+    return make_key(NAMESPACE, PREFIX + token_id)
+
+
+def encoded(data: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {field: None if text is None else base64.b64encode(text.encode()).decode() for field, text in data.items()}
+
+
+def token(token_id: str, *, type: str = TYPE, **more: str) -> Object:
+    """more: its data beside id, secret and that it signs, with _ for -."""
+    data = {TOKEN_ID: token_id, TOKEN_SECRET: f"secret-of-{token_id}", SIGNS: "true"}
+    data |= {field.replace("_", "-"): text for field, text in more.items()}
+    meta = {"name": PREFIX + token_id, "namespace": NAMESPACE}
+    return {"metadata": meta, "type": type, "data": encoded(data)}
+
+
+def made(at: float, token_id: str, *, lives: float | None = None, type: str = TYPE, said: str = "") -> Action:
+    """Unless there is one of that id. lives: seconds from then on; None is for ever. said: in place of a time."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        expiry = said if lives is None else format_time(cluster.clock.now() + lives)
+        if cluster.get(SECRETS, key_of(token_id)) is None:
+            cluster.create(SECRETS, token(token_id, type=type, **({EXPIRATION: expiry} if expiry else {})))
+        return True
+
+    life = said or ("for ever" if lives is None else f"for {lives:g} s")
+    return Action(at, f"token {token_id} is made, {life}", do)
+
+
+def changed(at: float, token_id: str, data: Mapping[str, str | None], text: str) -> Action:
+    """If it is there."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        if cluster.get(SECRETS, key_of(token_id)) is not None:
+            cluster.merge(SECRETS, key_of(token_id), {"data": encoded(data)})
+        return True
+
+    return Action(at, f"token {token_id} is {text}", do)
+
+
+def deleted(at: float, token_id: str) -> Action:
+    """If it is there."""
+
+    def do(cluster: SimulatedCluster) -> bool:
+        if cluster.get(SECRETS, key_of(token_id)) is not None:
+            cluster.delete(SECRETS, key_of(token_id))
+        return True
+
+    return Action(at, f"token {token_id} is deleted", do)

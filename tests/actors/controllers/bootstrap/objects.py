@@ -1,0 +1,25 @@
+"""Secrets of bootstrap tokens, for the tests here."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from actors.controllers.bootstrap.token_secrets import TYPE
+from protocols.objects import Object
+from protocols.times import format_time
+
+ID = "abc123"
+KEY = "kube-system/bootstrap-token-abc123"
+
+
+def token(data: dict[str, str] | None = None, *, name: str = f"bootstrap-token-{ID}", **more: Any) -> Object:
+    """data: over that of a token that may sign; "" leaves a field empty."""
+    whole = {"token-id": ID, "token-secret": "tokenSecret", "usage-bootstrap-signing": "true", **(data or {})}
+    encoded = {field: base64.b64encode(text.encode()).decode() for field, text in whole.items()}
+    meta = {"name": name, "namespace": "kube-system"}
+    return {"metadata": meta, "type": TYPE, "data": encoded, **more}
+
+
+def expiring(at: float, **more: Any) -> Object:
+    return token({"expiration": format_time(at)}, **more)

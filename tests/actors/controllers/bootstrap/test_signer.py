@@ -1,0 +1,129 @@
+"""cluster-info is signed: upstream's cases, what goes wrong, and in a cluster.
+
+Cases: kubernetes v1.36 pkg/controller/bootstrap/bootstrapsigner_test.go.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.app.arguments import read_options
+from actors.controllers.bootstrap.signer import CLUSTER_INFO, LONGEST_WAIT, SPEC, BootstrapSigner
+from actors.reconciliation import RequeueAfter
+from actors.simulation import SimulatedCluster
+from actors.simulation.driving import NOW, Answer, Bench, Driven, drive
+from protocols.messages.commands import Command, Update
+from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from protocols.objects import Object, decode_object
+from protocols.resources import CONFIGMAPS, SECRETS
+from protocols.times import format_time
+from runtime.logs.standard_log import quiet_log
+from runtime.tables.lister import UnreadableError
+from tests.actors.controllers.bootstrap.objects import ID, KEY, expiring, token
+
+SIGNATURE = "eyJhbGciOiJIUzI1NiIsImtpZCI6ImFiYzEyMyJ9..QSxpUG7Q542CirTI2ECPSZjvBOJURUW5a7XqFpNI958"  # of "payload"
+SIGNED = {"kubeconfig": "payload", f"jws-kubeconfig-{ID}": SIGNATURE}
+
+
+def info(data: dict[str, str] | None) -> Object:
+    meta = {"name": "cluster-info", "namespace": "kube-public", "labels": {"a": "b"}}
+    return {"metadata": meta, **({} if data is None else {"data": data})}
+
+
+class Scene:
+    def __init__(self, infos: list[Object], secrets: list[Object]) -> None:
+        self.bench = Bench({CONFIGMAPS: infos, SECRETS: secrets})
+        self.signer = BootstrapSigner(tables=self.bench.tables, clock=self.bench.clock, log=quiet_log())
+
+    def sync(self, answer: Answer | None = None, *, raises: type[Exception] | None = None) -> Driven:
+        answer = answer or self.bench.accept
+        return drive(self.signer, CLUSTER_INFO, answer, tables=self.bench.tables, raises=raises)
+
+
+@pytest.mark.parametrize(
+    ("data", "secrets", "wanted"),
+    [
+        ({"kubeconfig": "payload"}, [token()], SIGNED),
+        (SIGNED, [token()], None),
+        ({**SIGNED, f"jws-kubeconfig-{ID}": "old signature"}, [token()], SIGNED),
+        ({**SIGNED, f"jws-kubeconfig-{ID}": "old signature"}, [], {"kubeconfig": "payload"}),
+        ({**SIGNED, "jws-kubeconfig-": "of nobody"}, [token()], SIGNED),
+        ({**SIGNED, "other": "x"}, [token({"usage-bootstrap-signing": ""})], {"kubeconfig": "payload", "other": "x"}),
+        ({"other": "x", f"jws-kubeconfig-{ID}": "old signature"}, [token()], None),
+        (None, [token()], None),
+        ({"kubeconfig": "payload"}, [], None),
+    ],
+)
+def test_it_is_signed_by_each_token_that_may_sign(
+    data: dict[str, str] | None, secrets: list[Object], wanted: dict[str, str] | None
+) -> None:
+    scene = Scene([info(data)], secrets)
+    commands = scene.sync().commands
+    if wanted is None:
+        assert commands == []
+        return
+    [command] = commands
+    assert isinstance(command, Update)
+    written = decode_object(command.body)
+    assert written["data"] == wanted
+    assert written["metadata"]["labels"] == {"a": "b"}
+    assert written["metadata"]["resourceVersion"], "a precondition"
+    assert scene.sync().commands == [], "though the watch is late"
+
+
+def test_without_the_config_map_there_is_nothing_to_do() -> None:
+    assert Scene([], [token()]).sync().commands == []
+
+
+@pytest.mark.parametrize(
+    ("secrets", "again"),
+    [
+        ([token()], None),
+        ([expiring(NOW + 5), expiring(NOW + 9, name="bootstrap-token-def456")], 5.0),
+        ([expiring(NOW + 1e6)], LONGEST_WAIT),
+        ([expiring(NOW)], None),
+    ],
+)
+def test_it_looks_again_when_the_first_signature_expires(secrets: list[Object], again: float | None) -> None:
+    driven = Scene([info({"kubeconfig": "payload"})], secrets).sync()
+    assert driven.result == (None if again is None else RequeueAfter(again))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fails"),
+    [(NotFound("gone"), False), (Conflict("newer"), True), (ServerFailure("x"), True), (Unknown("?"), True)],
+)
+def test_what_failed_is_tried_again(outcome: Outcome, fails: bool) -> None:
+    def answer(_command: Command) -> Outcome:
+        return outcome
+
+    scene = Scene([info({"kubeconfig": "payload"})], [token()])
+    scene.sync(answer, raises=CommandFailed if fails else None)
+
+
+def test_the_signature_of_a_token_that_cannot_be_read_stays() -> None:
+    """Nothing tells that it may not sign any more."""
+    scene = Scene([info(SIGNED)], [])
+    scene.bench.spoil(SECRETS, KEY)
+    assert scene.sync().commands == []
+    scene.bench.spoil(CONFIGMAPS, CLUSTER_INFO)
+    scene.sync(raises=UnreadableError)
+
+
+def test_a_token_signs_as_long_as_it_lives(cluster: SimulatedCluster) -> None:
+    """With the signer alone: nothing deletes the token, and its signature goes all the same."""
+    options = read_options([f"--controllers={SPEC.name}"])
+    cluster.manager(options=options)
+    cluster.create(CONFIGMAPS, info({"kubeconfig": "payload"}))
+    cluster.create(SECRETS, token({"expiration": format_time(cluster.clock.now() + 30)}))
+
+    def data() -> dict[str, str]:
+        found = cluster.get(CONFIGMAPS, CLUSTER_INFO)
+        assert found is not None
+        return dict(found["data"])
+
+    assert cluster.run_until(lambda: data() == SIGNED, within=10)
+    cluster.run_for(15)
+    assert data() == SIGNED
+    assert cluster.run_until(lambda: data() == {"kubeconfig": "payload"}, within=16)
+    assert cluster.get(SECRETS, KEY) is not None

@@ -1,0 +1,85 @@
+"""Bootstrap tokens are deleted when they expire: upstream's cases, what goes wrong, and in a cluster.
+
+Cases: kubernetes v1.36 pkg/controller/bootstrap/tokencleaner_test.go.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.app.arguments import read_options
+from actors.controllers.bootstrap.token_cleaner import LONGEST_WAIT, SPEC, TokenCleaner
+from actors.reconciliation import RequeueAfter
+from actors.simulation import SimulatedCluster
+from actors.simulation.driving import NOW, Bench, drive
+from protocols.messages.commands import Command, Delete
+from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
+from protocols.objects import Object
+from protocols.resources import SECRETS
+from runtime.logs.standard_log import quiet_log
+from tests.actors.controllers.bootstrap.objects import KEY, expiring, token
+
+
+def scene(*secrets: Object) -> tuple[Bench, TokenCleaner]:
+    bench = Bench({SECRETS: secrets})
+    return bench, TokenCleaner(tables=bench.tables, clock=bench.clock, log=quiet_log())
+
+
+@pytest.mark.parametrize(
+    ("secret", "again"),
+    [
+        (token(), None),
+        (expiring(NOW + 5), 5.0),
+        (expiring(NOW + 1e6), LONGEST_WAIT),
+        (expiring(NOW - 3600, type="Opaque"), None),
+    ],
+)
+def test_one_that_has_not_expired_stays(secret: Object, again: float | None) -> None:
+    bench, cleaner = scene(secret)
+    driven = drive(cleaner, KEY, bench.accept, tables=bench.tables)
+    assert driven.commands == []
+    assert driven.result == (None if again is None else RequeueAfter(again))
+
+
+@pytest.mark.parametrize("secret", [expiring(NOW - 3600), expiring(NOW), token({"expiration": "garbage"})])
+def test_one_that_has_expired_is_deleted_as_it_was_seen(secret: Object) -> None:
+    bench, cleaner = scene({**secret, "metadata": {**secret["metadata"], "resourceVersion": "7"}})
+    [command] = drive(cleaner, KEY, bench.accept, tables=bench.tables).commands
+    assert command == Delete("v1/secrets", KEY, uid="uid-of-bootstrap-token-abc123", resource_version="7")
+    assert drive(cleaner, KEY, bench.accept, tables=bench.tables).commands == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fails"),
+    [(NotFound("gone"), False), (Conflict("extended"), True), (ServerFailure("x"), True), (Unknown("?"), True)],
+)
+def test_what_failed_is_tried_again(outcome: Outcome, fails: bool) -> None:
+    def answer(_command: Command) -> Outcome:
+        return outcome
+
+    bench, cleaner = scene(expiring(NOW))
+    drive(cleaner, KEY, answer, tables=bench.tables, raises=CommandFailed if fails else None)
+
+
+def test_it_goes_at_its_very_time_and_one_that_was_extended_later(cluster: SimulatedCluster) -> None:
+    cluster.manager(options=read_options([f"--controllers={SPEC.name}"]))
+    now = cluster.clock.now()
+    other = "bootstrap-token-def456"
+    cluster.create(SECRETS, expiring(now + 2))
+    cluster.create(SECRETS, expiring(now + 20, name=other))
+    cluster.create(SECRETS, token(name="bootstrap-token-stays0"))
+    cluster.create(SECRETS, expiring(now - 20, name="of-another-type", type="Opaque"))
+    cluster.create(SECRETS, {**expiring(now - 20), "metadata": {"name": "elsewhere", "namespace": "default"}})
+    cluster.run_for(10)
+    extended = expiring(now + 60)["data"]["expiration"]
+    cluster.merge(SECRETS, f"kube-system/{other}", {"data": {"expiration": extended}})
+    gone: dict[str, float] = {}
+    names = {"bootstrap-token-abc123", other, "bootstrap-token-stays0", "of-another-type"}
+    while cluster.clock.now() < now + 100:
+        there = {one["metadata"]["name"] for one in cluster.list(SECRETS, "kube-system")}
+        gone |= {name: cluster.clock.now() - now for name in names - there - gone.keys()}
+        cluster.run_for(1.0)
+    assert gone.keys() == {"bootstrap-token-abc123", other}
+    assert gone["bootstrap-token-abc123"] <= 10
+    assert 60 <= gone[other] <= 62
+    assert len(cluster.list(SECRETS, "default")) == 1

@@ -1,0 +1,106 @@
+"""Mutants of the controllers of bootstrap tokens."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from actors.controllers.bootstrap import signer, token_cleaner
+from actors.controllers.bootstrap.signer import BootstrapSigner
+from actors.controllers.bootstrap.token_cleaner import TokenCleaner
+from actors.reconciliation import Reconciliation, delete
+from actors.simulation.campaign.bootstrap_setting import BOOTSTRAP_TOO
+from protocols.messages.outcomes import CommandFailed
+from protocols.objects import Key
+from runtime.faults.vocabulary import Fault, FaultKind
+from tests.faults.mutants.mutant import Mutant
+
+
+@contextmanager
+def looked_at_once() -> Iterator[None]:
+    """A token that has not expired yet is looked at again when it changes, and not when it expires."""
+    right = TokenCleaner.reconcile
+
+    def reconcile(self: TokenCleaner, key: Key) -> Reconciliation:
+        yield from right(self, key)
+        return None
+
+    with patch.object(TokenCleaner, "reconcile", reconcile):
+        yield
+
+
+def deleted_as_the_cache_shows_it() -> Any:
+    """The uid alone is a precondition, as upstream's: a token that was given more time goes."""
+
+    def lax(resource: Any, which: Any, *, unchanged: bool = False) -> Any:
+        return delete(resource, which)
+
+    return patch.object(token_cleaner, "delete", lax)
+
+
+@contextmanager
+def failed_updates_are_forgotten() -> Iterator[None]:
+    """What the server refuses or does not answer is not tried again before something else happens."""
+    right = BootstrapSigner.reconcile
+
+    def reconcile(self: BootstrapSigner, key: Key) -> Reconciliation:
+        try:
+            return (yield from right(self, key))
+        except CommandFailed:
+            return None
+
+    with patch.object(BootstrapSigner, "reconcile", reconcile):
+        yield
+
+
+def signed_whatever_it_became() -> Any:
+    """The ConfigMap is written without its version: what a user has just changed in it is lost."""
+
+    def lax(resource: Any, obj: Any) -> Any:
+        meta = {field: value for field, value in obj["metadata"].items() if field != "resourceVersion"}
+        return signer_update(resource, {**obj, "metadata": meta})
+
+    signer_update = signer.update
+    return patch.object(signer, "update", lax)
+
+
+def late(resource: str) -> Any:
+    """The watch shows everything later than it was, and at some time nothing for a while."""
+
+    def draw(seed: int, *, seconds: float, process: str, actors: Sequence[str]) -> tuple[Fault, ...]:
+        at = round(random.Random(f"late {resource} {seed}").uniform(5.0, seconds * 0.7), 2)
+        return (Fault(kind=FaultKind.WATCH_STALLED, start=at, until=at + 30.0, process=process, resource=resource),)
+
+    return draw
+
+
+BOOTSTRAP = (
+    Mutant(
+        name="a token that has not expired is not looked at again",
+        source="kubernetes/kubernetes#77505",
+        mutation=looked_at_once,
+        setting=BOOTSTRAP_TOO,
+    ),
+    Mutant(
+        name="a token is deleted as the cache shows it",
+        source="kubernetes v1.36 pkg/controller/bootstrap/tokencleaner.go, where the uid is the only precondition",
+        mutation=deleted_as_the_cache_shows_it,
+        setting=replace(BOOTSTRAP_TOO, draw=late("secrets")),
+    ),
+    Mutant(
+        name="a signature that could not be written is forgotten",
+        source="kubernetes/kubernetes#109233",
+        mutation=failed_updates_are_forgotten,
+        setting=BOOTSTRAP_TOO,
+    ),
+    Mutant(
+        name="cluster-info is overwritten",
+        source="in words: an update without the version that was read",
+        mutation=signed_whatever_it_became,
+        setting=replace(BOOTSTRAP_TOO, draw=late("configmaps")),
+    ),
+)
