@@ -11,6 +11,7 @@ import pytest
 from actors.app.arguments import read_options
 from actors.controllers.built_in import BUILT_IN
 from actors.reconciliation.specs import switched_on
+from tests.e2e.bootstrap_tokens import INFO, KUBECONFIG, Tokens
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.real_server import binaries, real_server, write_keys
 from tests.e2e.running import Manager, ending, hollow_nodes, run_kcm, until
@@ -80,6 +81,12 @@ def test_the_full_command_line_starts_all_controllers(
     until(lambda: _addresses(kubectl) == 2, "the Service finds the pods", why=kubectl.state)
     kubectl("delete", "deployment", "web")
     kubectl.until_pods(0)
+    tokens = Tokens(kubectl.api)
+    tokens.public("create", "configmap", INFO, f"--from-literal=kubeconfig={KUBECONFIG}")
+    tokens.create("abcdef.0123456789abcdef")
+    tokens.create("badly1.0123456789abcdef", expiration="tomorrow")
+    until(lambda: tokens.signers() == {"abcdef"}, "cluster-info is signed", why=manager.program.text)
+    until(lambda: tokens.there() == {"bootstrap-token-abcdef"}, "who has expired is gone", why=manager.program.text)
     page = manager.get("/healthz?verbose")[1]
     assert {name for name in wanted if f"[+]{name} ok\n" not in page} == set()
     errors = re.findall(r"^E\d{4} .*$", manager.program.text(), re.MULTILINE)
