@@ -17,6 +17,7 @@ from protocols.quota.amounts import Amounts, add, highest, plus, read_amounts
 from protocols.quota.names import is_huge_pages
 
 OfPod = Callable[[str], bool]
+RESIZE_PENDING = "PodResizePending"  # a condition
 
 
 def is_of_pods(name: str) -> bool:
@@ -107,7 +108,7 @@ def _effective(pod: Object, wanted: Amounts, has: Amounts, allocated: Amounts) -
 def _is_infeasible(pod: Object) -> bool:
     """A resize that was asked for, and that the node can never do."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition.get("type") == "PodResizePending":
+        if condition.get("type") == RESIZE_PENDING:
             return bool(condition.get("reason") == "Infeasible")
     return False
 

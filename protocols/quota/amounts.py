@@ -47,6 +47,11 @@ def minus(one: Quantity, other: Quantity) -> Quantity:
     return Quantity(_EXACT.subtract(one.value, other.value), other.form if one.value == 0 else one.form)
 
 
+def repeated(amounts: Amounts, times: int) -> dict[str, Quantity]:
+    """So many times as much of each."""
+    return {name: Quantity(_EXACT.multiply(one.value, times), one.form) for name, one in amounts.items()}
+
+
 def add(one: Amounts, other: Amounts) -> dict[str, Quantity]:
     return _combined(one, other, plus)
 

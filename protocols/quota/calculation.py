@@ -6,12 +6,13 @@ Source: kubernetes v1.36 staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from protocols.objects import Object
 from protocols.quantities import Quantity
-from protocols.quota.amounts import ZERO, add, masked
+from protocols.quota.amounts import ZERO, add, masked, repeated
 from protocols.quota.evaluators import Evaluator
 from protocols.quota.scopes import Scope, scopes_of
 
@@ -33,8 +34,9 @@ class Usage(NamedTuple):
 def calculate_usage(quota: Object, names: Iterable[str], evaluators: Iterable[Evaluator], listed: ListObjects) -> Usage:
     """What all objects use that the quota is about.
 
-    names: the resources to count. listed: returns the objects of an evaluator's resource in the quota's namespace;
-    raises NotCountedError. What one evaluator cannot count is left out, also where another one can.
+    names: the resources to count. listed: returns the objects of an evaluator's resource in the quota's namespace, or
+    their essences; one that comes several times is looked at once. Raises NotCountedError. What one evaluator cannot
+    count is left out, also where another one can.
     """
     scopes = scopes_of(quota)
     wanted = frozenset(names)
@@ -60,12 +62,17 @@ def calculate_usage(quota: Object, names: Iterable[str], evaluators: Iterable[Ev
 
 def _used(evaluator: Evaluator, scopes: Sequence[Scope], objects: Sequence[Object]) -> dict[str, Quantity]:
     total: dict[str, Quantity] = {}
-    for obj in objects:
+    times = Counter(map(id, objects))
+    for obj in {id(one): one for one in objects}.values():
         try:
             if all(evaluator.meets(obj, scope) for scope in scopes):
-                total = add(total, evaluator.usage(obj))
+                total = add(total, repeated(evaluator.usage(obj), times[id(obj)]))
         except (ValueError, TypeError, AttributeError, KeyError) as err:
-            meta = obj.get("metadata") or {}
-            name = f"{meta.get('namespace')}/{meta.get('name')}"
-            raise NotCountedError(f"{evaluator.resource} {name} cannot be counted: {err}") from err
+            raise NotCountedError(f"{evaluator.resource}{_named(obj)} cannot be counted: {err}") from err
     return total
+
+
+def _named(obj: Object) -> str:
+    """An essence has no name."""
+    meta = obj.get("metadata") or {}
+    return f" {meta.get('namespace')}/{meta['name']}" if "name" in meta else ""

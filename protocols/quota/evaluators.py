@@ -39,9 +39,11 @@ class Evaluator:
     """Counts the objects of a resource. Others count more of theirs, and say here how they differ.
 
     resource: Resource.name. needs_objects: a usage is read from the whole object, not from its metadata.
+    has_essence: `usage` and `meets` read nothing but its essence, so that objects with equal ones are counted together.
     """
 
     needs_objects = False
+    has_essence = False
 
     def __init__(self, resource: str) -> None:
         self.resource = resource
@@ -57,6 +59,10 @@ class Evaluator:
     def usage(self, _obj: Object, /) -> Amounts:
         """What this object uses. Raises ValueError on an object that cannot be read."""
         return dict.fromkeys(self._names, ONE)
+
+    def essence(self, obj: Object, /) -> Object:
+        """All of an object that is counted, where has_essence. Raises AttributeError on what cannot be read."""
+        return obj
 
     def meets(self, _obj: Object, _scope: Scope, /) -> bool:
         """Whether a quota of this scope is about the object. Raises ValueError on a scope that makes no sense."""

@@ -7,11 +7,11 @@ Source: kubernetes v1.36 pkg/quota/v1/evaluator/core/pods.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from protocols.objects import Object, metadata
-from protocols.pod_resources import pod_limits, pod_requests, says_for_itself
+from protocols.pod_resources import RESIZE_PENDING, pod_limits, pod_requests, says_for_itself
 from protocols.quality_of_service import BEST_EFFORT, quality_of_service
 from protocols.quantities import Quantity
 from protocols.quota import scopes
@@ -36,9 +36,15 @@ NAMES = frozenset(
 # A quota of one of these asks for it in each container. No other resource does.
 DEMANDED = frozenset(f"{part}{name}" for part in ("", REQUESTS, LIMITS) for name in ("cpu", "memory"))
 
+# All of a pod that is counted.
+_OF_METADATA = ("deletionTimestamp", "deletionGracePeriodSeconds")
+_OF_SPEC = ("resources", "overhead", "activeDeadlineSeconds", "priorityClassName", "affinity")
+_OF_STATUS = ("phase", "qosClass", "resources", "allocatedResources")
+_OF_CONTAINER = ("name", "restartPolicy", "resources", "allocatedResources")
+
 
 class Pods(Evaluator):
-    needs_objects = True
+    needs_objects = has_essence = True
 
     def __init__(self, now: Callable[[], float]) -> None:
         """now: unix seconds."""
@@ -52,6 +58,17 @@ class Pods(Evaluator):
 
     def usage(self, obj: Object, /) -> Amounts:
         return pod_usage(obj, self._now())
+
+    def essence(self, obj: Object, /) -> Object:
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        resizing = [one for one in status.get("conditions") or () if one.get("type") == RESIZE_PENDING]
+        return {
+            "metadata": _parts(metadata(obj), _OF_METADATA),
+            "spec": _parts(spec, _OF_SPEC) | _lists(spec, ("containers", "initContainers")),
+            "status": _parts(status, _OF_STATUS)
+            | _lists(status, ("containerStatuses", "initContainerStatuses"))
+            | ({"conditions": [_parts(one, ("type", "reason")) for one in resizing]} if resizing else {}),
+        }
 
     def meets(self, obj: Object, scope: Scope, /) -> bool:
         spec = obj.get("spec") or {}
@@ -123,6 +140,15 @@ def is_terminating(pod: Object) -> bool:
     """Whether it has a deadline."""
     deadline = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
+
+
+def _parts(whole: Mapping[str, Any], names: Iterable[str]) -> Object:
+    return {name: whole[name] for name in names if whole.get(name) is not None}
+
+
+def _lists(whole: Object, names: Iterable[str]) -> Object:
+    """Of containers, or of their statuses."""
+    return {name: [_parts(one, _OF_CONTAINER) for one in whole[name]] for name in names if whole.get(name)}
 
 
 def _counted(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:

@@ -17,7 +17,7 @@ NAMES = frozenset({count_of("services"), SERVICES, NODE_PORTS, LOAD_BALANCERS})
 
 
 class Services(Evaluator):
-    needs_objects = True
+    needs_objects = has_essence = True
 
     def __init__(self) -> None:
         super().__init__("services")
@@ -39,6 +39,12 @@ class Services(Evaluator):
                 used[NODE_PORTS] = count(len(ports))
                 used[LOAD_BALANCERS] = ONE
         return used
+
+    def essence(self, obj: Object, /) -> Object:
+        spec = obj.get("spec") or {}
+        ports = [{"nodePort": True} if port.get("nodePort") else {} for port in spec.get("ports") or ()]
+        names = ("type", "allocateLoadBalancerNodePorts")
+        return {"spec": {**{name: spec[name] for name in names if name in spec}, "ports": ports}}
 
     def handles(self, operation: str, subresource: str, _new: Object, _old: Object | None, /) -> bool:
         return operation in (CREATE, UPDATE) and not subresource

@@ -22,7 +22,7 @@ BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 class VolumeClaims(Evaluator):
-    needs_objects = True
+    needs_objects = has_essence = True
 
     def __init__(self) -> None:
         super().__init__(CLAIMS)
@@ -45,6 +45,17 @@ class VolumeClaims(Evaluator):
             if class_:
                 used[class_ + OF_CLASS + STORAGE] = storage
         return used
+
+    def essence(self, obj: Object, /) -> Object:
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        beta = annotations_of(obj).get(BETA_CLASS)
+        of_spec = ("storageClassName", "resources", "volumeAttributesClassName")
+        of_status = ("allocatedResources", "currentVolumeAttributesClassName", "modifyVolumeStatus")
+        return {
+            "metadata": {} if beta is None else {"annotations": {BETA_CLASS: beta}},
+            "spec": {name: spec[name] for name in of_spec if name in spec},
+            "status": {name: status[name] for name in of_status if name in status},
+        }
 
     def meets(self, obj: Object, scope: Scope, /) -> bool:
         return scope.name == scopes.VOLUME_ATTRIBUTES_CLASS and scope.selects(attributes_classes(obj))

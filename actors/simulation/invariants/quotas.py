@@ -1,44 +1,51 @@
-"""That no quota is exceeded, by what the server holds."""
+"""That no quota is exceeded, and that what is counted was there, by what the server holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Committed, Fail, Observation
-from protocols.objects import Object, name_of, namespace_of, split_key
+from protocols.objects import (
+    Key,
+    Object,
+    decode_object,
+    key_of,
+    name_of,
+    namespace_of,
+    resource_version_of,
+    split_key,
+)
 from protocols.quantities import Quantity
-from protocols.quota.amounts import read_amounts
+from protocols.quota.amounts import ZERO, Amounts, equal, growth, in_words, masked, minus, read_amounts
 from protocols.quota.calculation import calculate_usage
 from protocols.quota.evaluators import Evaluator
-from protocols.quota.pods import Pods
+from protocols.quota.pods import Pods, gone_at
 from protocols.quota.services import Services
 from protocols.quota.volume_claims import VolumeClaims
 from protocols.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SECRETS, SERVICES
-from runtime.apiserver.storage.store import ADDED
+from protocols.versions import parse_version
+from runtime.apiserver.storage.store import ADDED, MODIFIED, Change
+from runtime.faults.vocabulary import FaultKind
 
 COUNTED = {resource.name: resource for resource in (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS, CONFIGMAPS, SECRETS)}
 
+_JUST = 0.001  # seconds after which a pod that should be gone does not count
 
-def really_used(
-    cluster: SimulatedCluster, quota: Object, names: Iterable[str], *, ago: float = 0.0
-) -> Mapping[str, Quantity]:
-    """What the quota's namespace uses, by what the server holds now. ago: seconds; pods that should be gone since then
-    count.
-    """
-    evaluators = [
-        Pods(lambda: cluster.clock.now() - ago),
-        Services(),
-        VolumeClaims(),
-        Evaluator("configmaps"),
-        Evaluator("secrets"),
-    ]
+
+def evaluators_at(now: float) -> tuple[Evaluator, ...]:
+    """Of COUNTED. now: unix seconds."""
+    return Pods(lambda: now), Services(), VolumeClaims(), Evaluator("configmaps"), Evaluator("secrets")
+
+
+def really_used(cluster: SimulatedCluster, quota: Object, names: Iterable[str]) -> Mapping[str, Quantity]:
+    """What the quota's namespace uses, by what the server holds now."""
     namespace = namespace_of(quota)
 
     def listed(evaluator: Evaluator) -> list[Object]:
         return cluster.list(COUNTED[evaluator.resource], namespace)
 
-    usage = calculate_usage(quota, names, evaluators, listed)
+    usage = calculate_usage(quota, names, evaluators_at(cluster.clock.now()), listed)
     if usage.errors:
         raise usage.errors[0]
     return usage.used
@@ -48,27 +55,136 @@ class QuotasHold:
     """Nothing is created beyond the limits that a quota's status says are in force.
 
     There may be more than a quota allows: it was there before, or the limits were higher. Then there is no more of it.
+    What is created before the write that puts limits in force, and after the count that it rests on, is charged to
+    nobody until the next count; there may be as much more.
     """
 
     name = "quotas hold"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
+        self._unseen: dict[Key, Mapping[str, Quantity]] = {}  # by quota: what its first count has missed
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):
+            created = [change for change in observation.changes if change.type == ADDED and change.storage in COUNTED]
             for change in observation.changes:
-                if change.type == ADDED and change.storage in COUNTED:
-                    self._look(change.storage, split_key(change.key)[0], fail)
+                if change.storage == RESOURCE_QUOTAS.name and not created:
+                    self._counted(change)
+            for change in created:
+                self._look(change.storage, split_key(change.key)[0], fail)
+
+    def _counted(self, change: Change) -> None:
+        """A quota is counted, changed by users, made, or gone."""
+        self._unseen.pop(change.key, None)
+        if change.type == MODIFIED:
+            quota, before = decode_object(change.raw), decode_object(change.previous)
+            known = read_amounts((quota.get("status") or {}).get("used"))
+            fresh = known.keys() - ((before.get("status") or {}).get("hard") or {}).keys()
+            really = really_used(self._cluster, quota, fresh)
+            self._unseen[change.key] = growth(masked(known, fresh), really)
 
     def _look(self, resource: str, namespace: str, fail: Fail) -> None:
         for quota in self._cluster.list(RESOURCE_QUOTAS, namespace):
             status = quota.get("status") or {}
             hard, known = read_amounts(status.get("hard")), read_amounts(status.get("used"))
             used = really_used(self._cluster, quota, known.keys() & hard.keys())
+            unseen = self._unseen.get(key_of(quota), {})
             for name, quantity in used.items():
-                if quantity.value > hard[name].value and quantity.value > known[name].value:
+                charged = minus(quantity, unseen.get(name, ZERO))
+                if charged.value > hard[name].value and charged.value > known[name].value:
                     fail(
                         f"of {resource} one is created, and {name} of quota {name_of(quota)} comes to {quantity}: it "
                         f"says that {known[name]} are used of {hard[name]}"
                     )
+
+
+class CountsWhatWasThere:
+    """The controller writes what was there, and limits as they are wanted.
+
+    A count rests on a version of the quota, which its write replaces, and on tables that show all that the quota has
+    been charged for. So of each resource it is what the server held at some moment between the quota's version and the
+    write: changes in that time may be unseen, one after the other, and none before it. What a pod that is being deleted
+    counts also depends on the time, by the clock of the process.
+    """
+
+    name = "what is counted was there"
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._changes: dict[tuple[str, str], list[Change]] = {}  # by resource and namespace
+        self._written: dict[int, float] = {}  # when the versions of quotas were written
+        jumps = (fault.seconds for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
+        self._offsets = (0.0, *dict.fromkeys(jumps))
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Committed):
+            return
+        now = self._cluster.clock.now()
+        charged = False
+        for change in observation.changes:
+            if change.storage in COUNTED:
+                self._changes.setdefault((change.storage, split_key(change.key)[0]), []).append(change)
+                charged = True
+            elif change.storage == RESOURCE_QUOTAS.name:
+                self._written[change.revision] = now
+        if charged:
+            return  # what changes with an object is admission's
+        for change in observation.changes:
+            if change.storage == RESOURCE_QUOTAS.name and change.type == MODIFIED:
+                self._look(decode_object(change.raw), decode_object(change.previous), fail)
+
+    def _look(self, quota: Object, before: Object, fail: Fail) -> None:
+        status, replaced = quota.get("status") or {}, before.get("status") or {}
+        if status == replaced:
+            return
+        hard, wanted = read_amounts(status.get("hard")), read_amounts(quota["spec"].get("hard"))
+        if not equal(hard, wanted):
+            fail(f"quota {key_of(quota)} is counted with limits {in_words(hard)}, and {in_words(wanted)} are wanted")
+        used, known = read_amounts(status.get("used")), read_amounts(replaced.get("used"))
+        changed = {name for name, one in used.items() if name not in known or known[name].value != one.value}
+        version = parse_version(resource_version_of(before)) or 0
+        for evaluator in evaluators_at(0.0):
+            names = evaluator.matching(used)
+            if not changed.intersection(names):
+                continue
+            claimed = masked(used, names)
+            found = list(self._counts(quota, names, evaluator.resource, version))
+            if not any(equal(claimed, one) for one in found):
+                possible = " or ".join(dict.fromkeys(in_words(one) for one in found))
+                fail(
+                    f"quota {key_of(quota)} says that {in_words(claimed)} is used, counted since version {version}: "
+                    f"there was {possible}"
+                )
+
+    def _counts(self, quota: Object, names: Iterable[str], resource: str, version: int) -> Iterator[Amounts]:
+        """Whatever could have been counted of the resource, from that version of the quota to now."""
+        now = self._cluster.clock.now()
+        since = self._written.get(version, now)
+        for objects in self._states(resource, namespace_of(quota), version):
+            gone = (gone_at(one) for one in objects) if resource == PODS.name else ()
+            ends = [time + _JUST for time in gone if time is not None]
+            for offset in self._offsets:
+                for time in (since + offset, now + offset, *ends):
+                    if since + offset <= time <= now + offset:
+                        yield self._used(quota, names, resource, objects, time)
+
+    def _states(self, resource: str, namespace: str, version: int) -> Iterator[Sequence[Object]]:
+        """What there was, from now back to that version."""
+        objects: dict[Key, Object] = {key_of(one): one for one in self._cluster.list(COUNTED[resource], namespace)}
+        yield list(objects.values())
+        for change in reversed(self._changes.get((resource, namespace), [])):
+            if change.revision <= version:
+                return
+            if change.type == ADDED:
+                objects.pop(change.key, None)
+            else:
+                objects[change.key] = decode_object(change.previous)
+            yield list(objects.values())
+
+    @staticmethod
+    def _used(
+        quota: Object, names: Iterable[str], resource: str, objects: Sequence[Object], now: float
+    ) -> Mapping[str, Quantity]:
+        mine = [one for one in evaluators_at(now) if one.resource == resource]
+        return calculate_usage(quota, names, mine, lambda _: objects).used

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import actors.controllers.objects.resourcequota.changes as changes
 import actors.controllers.objects.resourcequota.reconciler as reconciler
+from actors.controllers.objects.resourcequota.counting import status_of
 from actors.controllers.objects.resourcequota.reconciler import ResourceQuotaReconciler
 from actors.reconciliation import update
 from actors.simulation.campaign.quota_setting import QUOTAS_TOO
@@ -19,6 +20,16 @@ from tests.faults.mutants.mutant import Mutant
 def any_table_is_new_enough() -> Any:
     """What was charged, and is not in a late table, is given back."""
     return patch.object(ResourceQuotaReconciler, "_tables_behind", lambda *_: [])
+
+
+def a_first_count_may_be_late() -> Any:
+    """What is charged later is made good when the quota is looked at again, and nothing tells of it in the end."""
+    sound = ResourceQuotaReconciler._tables_behind
+
+    def unless_uncounted(self: Any, quota: Object, *rest: Any) -> Any:
+        return sound(self, quota, *rest) if status_of(quota) else []
+
+    return patch.object(ResourceQuotaReconciler, "_tables_behind", unless_uncounted)
 
 
 def usage_is_overwritten() -> Any:
@@ -41,6 +52,12 @@ def nothing_is_charged() -> Any:
 
 
 QUOTAS = (
+    Mutant(
+        name="a quota is first counted from a late cache",
+        source="kube-controller-manager itself, before admission has charged anything",
+        mutation=a_first_count_may_be_late,
+        setting=QUOTAS_TOO,
+    ),
     Mutant(
         name="a quota is counted from a late cache",
         source="kube-controller-manager itself: syncResourceQuota counts what its listers have",

@@ -40,12 +40,13 @@ TWO_GIVEN = [{"port": 27443, "nodePort": 32001}, {"port": 27444, "nodePort": 320
     ],
 )
 def test_a_service_uses_node_ports_and_load_balancers(spec: Object, node_ports: str, load_balancers: str) -> None:
-    assert written(Services().usage({"spec": spec})) == {
-        "count/services": "1",
-        "services": "1",
-        "services.nodeports": node_ports,
-        "services.loadbalancers": load_balancers,
-    }
+    for each in ({"spec": spec}, Services().essence({"spec": spec})):
+        assert written(Services().usage(each)) == {
+            "count/services": "1",
+            "services": "1",
+            "services.nodeports": node_ports,
+            "services.loadbalancers": load_balancers,
+        }
 
 
 def test_names_that_services_use() -> None:
@@ -97,6 +98,7 @@ def test_a_claim_uses_storage_of_its_class(of: Object, storage: str, class_: str
         of_class = f"{class_}.storageclass.storage.k8s.io/"
         expected |= {f"{of_class}persistentvolumeclaims": "1", f"{of_class}requests.storage": storage}
     assert written(VolumeClaims().usage(of)) == expected
+    assert written(VolumeClaims().usage(VolumeClaims().essence(of))) == expected
 
 
 def test_names_that_claims_use() -> None:
@@ -156,7 +158,8 @@ def test_a_claim_meets_the_scopes_of_all_its_attributes_classes(of: Object, scop
         NOT_FOURTH,
         Scope("Terminating"),
     ]
-    assert [one for one in asked if VolumeClaims().meets(of, one)] == scopes
+    for each in (of, VolumeClaims().essence(of)):
+        assert [one for one in asked if VolumeClaims().meets(each, one)] == scopes
 
 
 def test_a_status_of_a_claim_concerns_quotas_where_storage_or_classes_change() -> None:

@@ -44,8 +44,16 @@ def pod(*containers: Object, init: tuple[Object, ...] = (), status: Object | Non
     }
 
 
-def usage(pods: Object) -> Object:
-    return written(PODS.usage(pods))
+def usage(of: Object) -> Object:
+    used = written(PODS.usage(of))
+    assert written(PODS.usage(PODS.essence(of))) == used
+    return used
+
+
+def meets(of: Object, scope: Scope) -> bool:
+    met = PODS.meets(of, scope)
+    assert PODS.meets(PODS.essence(of), scope) is met
+    return met
 
 
 CPU = resources({"cpu": "1m"}, {"cpu": "2m"})
@@ -216,7 +224,7 @@ def test_a_pod_meets_scopes(spec: Object, names: set[str]) -> None:
         Scope(CROSS_NAMESPACE_POD_AFFINITY),
         Scope("VolumeAttributesClass"),
     ]
-    assert {scope.name for scope in scopes if PODS.meets({"spec": spec}, scope)} == names
+    assert {scope.name for scope in scopes if meets({"spec": spec}, scope)} == names
 
 
 @pytest.mark.parametrize(
@@ -232,13 +240,13 @@ def test_a_pod_meets_scopes(spec: Object, names: set[str]) -> None:
 )
 def test_a_priority_class_is_selected(operator: str, values: tuple[str, ...], of_high: bool, of_none: bool) -> None:
     scope = Scope(PRIORITY_CLASS, operator, values)
-    assert PODS.meets({"spec": {"priorityClassName": "high"}}, scope) is of_high
-    assert PODS.meets({"spec": {"priorityClassName": ""}}, scope) is of_none
+    assert meets({"spec": {"priorityClassName": "high"}}, scope) is of_high
+    assert meets({"spec": {"priorityClassName": ""}}, scope) is of_none
 
 
 def test_an_operator_that_is_none_is_told() -> None:
     with pytest.raises(ValueError, match='"Like" is not a valid scope selector operator'):
-        PODS.meets({}, Scope(PRIORITY_CLASS, "Like"))
+        meets({}, Scope(PRIORITY_CLASS, "Like"))
 
 
 FOO, BAR, DUMMY = ({"name": name, **CPU} for name in ("foo", "bar", "dummy"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from actors.controllers.objects.resourcequota.reading import Reading
 from protocols.messages.discovery import ServedResource
 from protocols.objects import Key, Object, make_key
 from protocols.quota import resource_claims
@@ -46,6 +47,7 @@ class Counting:
 
     def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
         self._tables, self.now = tables, now
+        self._reading = Reading()
 
     def evaluators(self) -> Iterator[Evaluator]:
         """One for each resource that there is."""
@@ -71,14 +73,33 @@ class Counting:
                     raise NotCountedError(f"{resource} not yet synced") from err
         raise NotCountedError(f"{evaluator.resource} are not served")
 
+    def has_read(self, evaluator: Evaluator, namespace: str) -> bool:
+        """Whether `objects` takes no long time; else it takes less the next time."""
+        if not evaluator.has_essence:
+            return True
+        try:
+            return self._reading.read(evaluator, self.lister(evaluator), namespace)
+        except NotCountedError:
+            return True
+
     def objects(self, evaluator: Evaluator, namespace: str) -> Sequence[Object]:
-        """Raises NotCountedError where not all of them can be read."""
+        """Or their essences. Raises NotCountedError where not all of them can be read."""
         lister = self.lister(evaluator)
         for one in lister.unreadable(namespace):
             raise NotCountedError(f"{lister.resource} {one.key} cannot be read: {one.why}")
+        if evaluator.has_essence:
+            return self._reading.essences(evaluator, lister, namespace)
         if evaluator.needs_objects:
             return lister.objects(namespace)
         return [{}] * len(lister.entries(namespace))
+
+    def live(self, evaluator: Evaluator, objects: Sequence[Object], namespace: str) -> Sequence[Object]:
+        """The server's objects of a namespace, or their essences. Raises NotCountedError."""
+        return self._reading.essences_of(evaluator, objects, namespace) if evaluator.has_essence else objects
+
+    def forget(self, namespace: str) -> None:
+        """Nothing is counted there any more."""
+        self._reading.forget(namespace)
 
     # What the evaluator of ResourceClaims looks at.
 

@@ -8,7 +8,8 @@ What cannot be counted keeps its last usage; the rest is written, and the key is
 
 A usage that is written was counted from a table at least as new as the quota. Else an object might not be in it that
 was charged already, and the quota would be exceeded by as much. A table that is behind is waited for; then the server
-itself is asked for the objects of the namespace.
+itself is asked for the objects of the namespace. What comes between the first count and the write that puts limits in
+force is charged to nobody: so they are counted once more then, at once.
 
 Source: kubernetes v1.36 pkg/controller/resourcequota/resource_quota_controller.go. Differences: the one above; a pod
 that should be gone by a certain time has its quota counted again then; a resource that is served from now on has the
@@ -26,12 +27,12 @@ from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, l
 from protocols.messages.discovery import TablesChanged
 from protocols.messages.lifecycle import Restarted
 from protocols.messages.outcomes import NotFound
-from protocols.objects import Key, Object, namespace_of, resource_version_of
+from protocols.objects import Key, Object, key_of, metadata, namespace_of, resource_version_of, split_key
 from protocols.quantities import Quantity
 from protocols.quota.amounts import Amounts, equal, masked, read_amounts, written
-from protocols.quota.calculation import Usage, calculate_usage
+from protocols.quota.calculation import NotCountedError, Usage, calculate_usage
 from protocols.quota.evaluators import Evaluator
-from protocols.quota.pods import gone_at
+from protocols.quota.pods import Pods, gone_at
 from protocols.resources import PODS, RESOURCE_QUOTAS
 from protocols.versions import parse_version
 from runtime.scheduling.clock import Clock
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 PRIMARY, PRIORITY, CHANGED = "resourcequota_primary", "resourcequota_priority", "resourcequota_changed"
 LOOKS_AGAIN_AFTER = 10.0  # seconds from a change of the usage until it is compared with what there is
 CATCHES_UP_WITHIN = 1.0  # seconds that a table is waited for which is behind a quota
+PAGE = 500  # objects of one live list
 BEHIND_CHECK = 0.2  # seconds between two looks at whether it still is
 
 
@@ -54,6 +56,7 @@ class ResourceQuotaReconciler:
         self._quotas = tables[RESOURCE_QUOTAS]
         self._counting = Counting(tables, clock.now)
         self._behind: dict[Key, float] = {}  # since when, by the uptime
+        self._just_in_force: dict[Key, frozenset[str]] = {}  # names that the last write put in force
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         match message:
@@ -83,17 +86,19 @@ class ResourceQuotaReconciler:
     def reconcile(self, key: Key) -> Reconciliation:
         quota = self._quotas.get(key)
         if quota is None:
-            self._behind.pop(key, None)
+            self._forget(key)
             return None
+        namespace = namespace_of(quota)
         evaluators = list(self._counting.evaluators())
-        usage = calculate_usage(
-            quota, limits(quota), evaluators, lambda one: self._counting.objects(one, namespace_of(quota))
-        )
+        for evaluator in evaluators:
+            if evaluator.matching(limits(quota)) and not self._counting.has_read(evaluator, namespace):
+                return RequeueAfter(0.0)  # others have their turn before the rest is read
+        usage = calculate_usage(quota, limits(quota), evaluators, lambda one: self._counting.objects(one, namespace))
         used = _used(quota, usage)
-        behind = self._tables_behind(quota, usage, used, evaluators)
+        behind = self._tables_behind(quota, usage, self._changed(quota, used), evaluators)
         if behind:
             since = self._behind.setdefault(key, self._clock.monotonic())
-            waits = not is_uncounted(quota, evaluators)
+            waits = not is_uncounted(quota, evaluators) and key not in self._just_in_force
             if waits and self._clock.monotonic() - since < CATCHES_UP_WITHIN:
                 return RequeueAfter(BEHIND_CHECK)
             usage = yield from self._count_live(quota, evaluators, behind)
@@ -103,16 +108,32 @@ class ResourceQuotaReconciler:
             status = {"hard": limits(quota), "used": written(used)}
             yield from must(update(RESOURCE_QUOTAS, {**quota, "status": status}, subresource="status"), but=(NotFound,))
             self._log.debug("quota counted", key=key, used=status["used"])
+        self._just_in_force.pop(key, None)
+        fresh = used.keys() - (status_of(quota).get("hard") or {}).keys()
+        if fresh:
+            self._just_in_force[key] = frozenset(fresh)
+            yield Enqueue(PRIMARY, key)
         for error in usage.errors:
             raise error
-        return self._when_pods_are_gone(quota, usage)
+        return None if fresh else self._when_pods_are_gone(quota, usage)
 
-    def _tables_behind(
-        self, quota: Object, usage: Usage, used: Amounts, evaluators: Sequence[Evaluator]
-    ) -> list[Evaluator]:
-        """Those by whose count the usage changes, from a table that is older than the quota."""
+    def _forget(self, key: Key) -> None:
+        self._behind.pop(key, None)
+        self._just_in_force.pop(key, None)
+        namespace = split_key(key)[0]
+        if not self._quotas.entries(namespace):
+            self._counting.forget(namespace)
+
+    def _changed(self, quota: Object, used: Amounts) -> frozenset[str]:
+        """The names whose usage is new, or was not charged until it was counted."""
         known = read_amounts(status_of(quota).get("used"))
         changed = {name for name, one in used.items() if name not in known or known[name].value != one.value}
+        return self._just_in_force.get(key_of(quota), frozenset()) | changed
+
+    def _tables_behind(
+        self, quota: Object, usage: Usage, changed: frozenset[str], evaluators: Sequence[Evaluator]
+    ) -> list[Evaluator]:
+        """Those by whose count the usage changes, from a table that is older than the quota."""
         if not changed:
             return []
         version = parse_version(resource_version_of(quota)) or 0
@@ -126,25 +147,40 @@ class ResourceQuotaReconciler:
     def _count_live(self, quota: Object, evaluators: Sequence[Evaluator], behind: Sequence[Evaluator]) -> Step[Usage]:
         """The same, with what the server itself has where tables are behind."""
         namespace = namespace_of(quota)
-        live: dict[str, list[Object]] = {}
+        live: dict[str, Sequence[Object] | NotCountedError] = {}
         for evaluator in behind:
-            found = yield from must_object(list_live(self._counting.lister(evaluator).resource, namespace))
-            live[evaluator.resource] = found.get("items") or []
+            try:
+                live[evaluator.resource] = yield from self._live(evaluator, namespace)
+            except NotCountedError as err:
+                live[evaluator.resource] = err
 
         def listed(evaluator: Evaluator) -> Sequence[Object]:
-            objects = live.get(evaluator.resource)
-            return self._counting.objects(evaluator, namespace) if objects is None else objects
+            found = live.get(evaluator.resource)
+            if isinstance(found, NotCountedError):
+                raise found
+            return self._counting.objects(evaluator, namespace) if found is None else found
 
         return calculate_usage(quota, limits(quota), evaluators, listed)
+
+    def _live(self, evaluator: Evaluator, namespace: str) -> Step[Sequence[Object]]:
+        """In pages, which take some time each to be decoded. Raises NotCountedError."""
+        resource = self._counting.lister(evaluator).resource
+        found: list[Object] = []
+        rest = ""
+        while True:
+            page = yield from must_object(list_live(resource, namespace, limit=PAGE, continue_from=rest))
+            found += self._counting.live(evaluator, page.get("items") or (), namespace)
+            rest = metadata(page).get("continue") or ""
+            if not rest:
+                return found
 
     def _when_pods_are_gone(self, quota: Object, usage: Usage) -> RequeueAfter | None:
         """A pod that is being deleted does not count beyond its time, and no event tells of that."""
         if not usage.counted.get(PODS.name, frozenset()) - {"count/pods"}:
             return None
         now = self._clock.now()
-        pods = self._tables[PODS]
-        deleted = (entry for entry in pods.entries(namespace_of(quota)) if entry.facts.deleting)
-        times = (gone_at(pods.object_of(entry)) for entry in deleted)
+        pods = self._counting.objects(Pods(self._clock.now), namespace_of(quota))
+        times = (gone_at(one) for one in {id(one): one for one in pods}.values())
         due = min((time for time in times if time is not None and time >= now), default=None)
         return None if due is None else RequeueAfter(due - now + 1.0)
 

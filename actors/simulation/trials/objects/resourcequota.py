@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from actors.controllers.objects.resourcequota.counting import limits, status_of
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.quotas import QuotasHold, really_used
+from actors.simulation.invariants.quotas import CountsWhatWasThere, QuotasHold, really_used
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.trial import Trial
 from protocols.objects import Object, is_deleting, key_of, name_of, namespace_of
@@ -26,7 +26,6 @@ from protocols.resources import (
 )
 
 NAMESPACE = "limited"
-NOTICED_WITHIN = 15.0  # seconds: that a pod should be gone by now
 FORBIDDEN, TAKEN, GONE = 403, 409, 404
 ASKED = ("100m", "200m", "500m")
 SCOPES: tuple[list[str], ...] = ([], [], ["NotTerminating"], ["Terminating"], ["BestEffort"])
@@ -138,7 +137,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if is_deleting(quota):
             continue
         for pod in cluster.list(PODS, namespace_of(quota)):
-            if is_deleting(pod) and counts(pod, cluster.clock.now() - NOTICED_WITHIN):
+            if is_deleting(pod) and counts(pod, cluster.clock.now()):
                 yield f"pod {name_of(pod)} is being deleted, and counts until it should be gone"
         hard, status = read_amounts(limits(quota)), status_of(quota)
         says = f"quota {key_of(quota)} says"
@@ -146,7 +145,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             yield f"{says} that {status.get('hard')} are in force, and {limits(quota)} is wanted"
         really = really_used(cluster, quota, hard)
         used = read_amounts(status.get("used"))
-        if not equal(really, used) and not equal(really_used(cluster, quota, hard, ago=NOTICED_WITHIN), used):
+        if not equal(really, used):
             yield f"{says} that {status.get('used')} is used, and {in_words(really)} is"
 
 
@@ -154,6 +153,6 @@ TRIAL = Trial(
     controller="resourcequota-controller",
     actions=_actions,
     unsettled=_unsettled,
-    invariants=lambda cluster, _options: (QuotasHold(cluster),),
+    invariants=lambda cluster, _options: (QuotasHold(cluster), CountsWhatWasThere(cluster)),
     raises=(NotCountedError,),
 )

@@ -14,9 +14,11 @@ import pytest
 import structlog
 
 from actors.controllers.objects.resourcequota import changes
+from actors.controllers.objects.resourcequota.reading import MOST
 from actors.controllers.objects.resourcequota.reconciler import (
     BEHIND_CHECK,
     CATCHES_UP_WITHIN,
+    PAGE,
     PRIMARY,
     ResourceQuotaReconciler,
 )
@@ -154,7 +156,8 @@ def test_after_a_crash_before_the_outcome_the_same_is_written() -> None:
     first = desk.drive(stop_after=1)
     desk.start()
     assert bodies(first, Update) == bodies(desk.drive(), Update)
-    assert desk.drive().commands == []  # it reads what it wrote, though the watch is late
+    again = desk.drive(Live(desk, *PODS_OF_TEST))
+    assert again.of(Update) == []  # it reads what it wrote, though the watch is late
 
 
 # What was charged may not be in a table yet.
@@ -177,7 +180,10 @@ class Live:
     def __call__(self, command: Command) -> Outcome:
         if isinstance(command, List):
             assert (command.resource, command.namespace) == ("v1/pods", "default")
-            return Done(encode_object({"items": list(self.pods)}))
+            start = int(command.continue_from or "0")
+            end = start + command.limit
+            rest = {"continue": str(end)} if end < len(self.pods) else {}
+            return Done(encode_object({"metadata": rest, "items": list(self.pods[start:end])}))
         return self.desk.bench.accept(command)
 
 
@@ -216,6 +222,56 @@ def test_a_quota_that_was_never_counted_does_not_wait() -> None:
     assert bodies(driven, Update)[0]["status"]["used"] == {"pods": "2"}
 
 
+def test_what_came_before_limits_were_in_force_is_counted_at_once() -> None:
+    """Nobody was charged for it, so the version of the quota does not tell."""
+    desk = Desk(quota({"pods": "9"}), [pod("a")])
+    first = desk.drive()
+    assert bodies(first, Update)[0]["status"]["used"] == {"pods": "1"}
+    assert [(one.queue, one.key, one.after) for one in first.enqueued] == [(PRIMARY, KEY, 0.0)]
+    second = desk.drive(Live(desk, pod("a"), pod("b")))
+    assert [type(command) for command in second.commands] == [List, Update]
+    assert bodies(second, Update)[0]["status"]["used"] == {"pods": "2"}
+    assert second.enqueued == []
+
+
+def test_only_what_is_limited_anew_is_counted_at_once_again() -> None:
+    status = {"hard": {"pods": "9"}, "used": {"pods": "1"}}
+    desk = Desk(quota({"pods": "7", "services": "1"}, status), [pod("a")])
+    assert len(desk.drive().enqueued) == 1
+    desk.bench.catch_up()
+    assert desk.drive().commands == []
+    of = quota({"pods": "7"}, status)
+    assert Desk(of, [pod("a")]).drive().enqueued == []
+
+
+# Of thousands of pods each version is decoded once, some at a time.
+
+
+def test_many_pods_are_read_in_several_turns() -> None:
+    desk = Desk(quota({"pods": "9"}), [pod(f"p{number}") for number in range(2 * MOST + 1)])
+    assert [desk.drive().result for _ in range(2)] == [RequeueAfter(0.0)] * 2
+    assert bodies(desk.drive(), Update)[0]["status"]["used"] == {"pods": str(2 * MOST + 1)}
+
+
+def test_what_has_changed_is_read_again_and_what_is_gone_forgotten() -> None:
+    desk = Desk(quota({"pods": "9", "requests.cpu": "9"}), [pod("a"), pod("b"), pod("c", cpu="1")])
+    assert desk.status()["used"] == {"pods": "3", "requests.cpu": "1200m"}
+    desk.bench.catch_up()
+    desk.bench.show(PODS, pod("a", cpu="400m"))
+    desk.bench.hide(PODS, "default/c")
+    assert desk.status()["used"] == {"pods": "2", "requests.cpu": "500m"}
+    desk.bench.catch_up()
+    assert desk.drive().commands == []
+
+
+def test_a_long_live_list_comes_in_pages() -> None:
+    desk = behind(None)
+    pods = [pod(f"p{number}") for number in range(PAGE + 1)]
+    driven = desk.drive(Live(desk, *pods))
+    assert [type(command) for command in driven.commands] == [List, List, Update]
+    assert bodies(driven, Update)[0]["status"]["used"] == {"pods": str(PAGE + 1)}
+
+
 def test_a_quota_is_counted_again_when_a_pod_should_be_gone() -> None:
     desk = Desk(quota({"pods": "9"}))
     now = desk.bench.clock.now()
@@ -224,7 +280,8 @@ def test_a_quota_is_counted_again_when_a_pod_should_be_gone() -> None:
     desk.bench.show(PODS, pod("b", deletionTimestamp=format_time(now - 100), **going))
     driven = desk.drive()
     assert bodies(driven, Update)[0]["status"]["used"] == {"pods": "1"}
-    assert driven.result == RequeueAfter(41.0)
+    desk.bench.catch_up()
+    assert desk.drive().result == RequeueAfter(41.0)
     desk.bench.clock.advance(41.0)
     desk.bench.catch_up()
     assert bodies(desk.drive(), Update)[0]["status"]["used"] == {"pods": "0"}

@@ -1,0 +1,101 @@
+"""What has been read of the objects that are counted, and is kept: of each version its essence, once.
+
+A namespace may have thousands of pods, made of a few templates. Its quotas are counted again whenever one of them goes;
+then only what has changed is decoded, and equal objects are counted together. What was never read is read some at a
+time: the thread that counts is that of all other actors too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from protocols.objects import Key, Object, encode_object, key_of, resource_version_of
+from protocols.quota.calculation import NotCountedError
+from protocols.quota.evaluators import Evaluator
+from protocols.versions import parse_version
+from runtime.tables.lister import Lister
+
+MOST = 250  # objects that are decoded in one turn
+
+
+class Reading:
+    """Of all namespaces that have quotas."""
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, str], _Read] = {}  # by resource and namespace
+
+    def forget(self, namespace: str) -> None:
+        """It has no quota any more."""
+        for known in [known for known in self._read if known[1] == namespace]:
+            del self._read[known]
+
+    def read(self, evaluator: Evaluator, lister: Lister, namespace: str) -> bool:
+        """Whether all is read; else some more was. Raises NotCountedError."""
+        return self._of(evaluator, namespace).read(evaluator, lister, namespace, most=MOST)
+
+    def essences(self, evaluator: Evaluator, lister: Lister, namespace: str) -> Sequence[Object]:
+        """Of all objects of a namespace; the very same for equal ones. Raises NotCountedError."""
+        read = self._of(evaluator, namespace)
+        read.read(evaluator, lister, namespace)
+        return read.essences()
+
+    def essences_of(self, evaluator: Evaluator, objects: Iterable[Object], namespace: str) -> Sequence[Object]:
+        """Of what the server has, which is mostly what was read already. Raises NotCountedError."""
+        return self._of(evaluator, namespace).essences_of(evaluator, objects)
+
+    def _of(self, evaluator: Evaluator, namespace: str) -> _Read:
+        return self._read.setdefault((evaluator.resource, namespace), _Read())
+
+
+class _Read:
+    """Of one resource in one namespace."""
+
+    def __init__(self) -> None:
+        self._texts: dict[Key, tuple[int, bytes]] = {}  # resourceVersion and essence, as JSON
+        self._shared: dict[bytes, Object] = {}
+
+    def essences(self) -> Sequence[Object]:
+        return [self._shared[text] for _, text in self._texts.values()]
+
+    def read(self, evaluator: Evaluator, lister: Lister, namespace: str, *, most: int | None = None) -> bool:
+        texts: dict[Key, tuple[int, bytes]] = {}
+        left = most
+        for entry in lister.entries(namespace):
+            known = self._texts.get(entry.key)
+            if known is None or known[0] != entry.resource_version:
+                if left == 0:
+                    self._texts.update(texts)
+                    return False
+                left = None if left is None else left - 1
+                known = entry.resource_version, self._text(evaluator, entry.key, lister.object_of(entry))
+            texts[entry.key] = known
+        self._texts = texts
+        used = {text for _, text in texts.values()}
+        self._shared = {text: essence for text, essence in self._shared.items() if text in used}
+        return True
+
+    def essences_of(self, evaluator: Evaluator, objects: Iterable[Object]) -> Sequence[Object]:
+        shared = dict(self._shared)
+        found = []
+        for one in objects:
+            key = key_of(one)
+            known = self._texts.get(key)
+            if known is not None and known[0] == parse_version(resource_version_of(one)):
+                found.append(shared[known[1]])
+            else:
+                found.append(shared.setdefault(*_essence(evaluator, key, one)))
+        return found
+
+    def _text(self, evaluator: Evaluator, key: Key, obj: Object) -> bytes:
+        text, essence = _essence(evaluator, key, obj)
+        self._shared.setdefault(text, essence)
+        return text
+
+
+def _essence(evaluator: Evaluator, key: Key, obj: Object) -> tuple[bytes, Object]:
+    """As JSON, and as it is."""
+    try:
+        essence = evaluator.essence(obj)
+        return encode_object(essence), essence
+    except (ValueError, TypeError, AttributeError, KeyError) as err:
+        raise NotCountedError(f"{evaluator.resource} {key} cannot be counted: {err}") from err
