@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 import types
@@ -22,6 +23,7 @@ from actors.simulation.campaign.node_setting import NODES_TOO
 from actors.simulation.campaign.runs import run
 from actors.simulation.campaign.setting import Setting
 from actors.simulation.trials.actions import create
+from actors.simulation.trials.scenario import Action
 from actors.simulation.trials.workloads.actions import workload
 from protocols.objects import name_of
 from protocols.resources import DEPLOYMENTS, PODS, REPLICASETS
@@ -90,6 +92,23 @@ def test_a_run_whose_like_fails_without_faults_says_so() -> None:
     setting = Setting(actions=lambda _: (), settled=1.0, unsettled=only_without)
     (violation,) = check(1, parse_faults("partition 1..2"), setting=setting).violations
     assert violation.text == "after 1 s: ? (in the run of seed 1 without faults)"
+
+
+def test_what_users_could_not_do_before_has_as_long_to_settle_as_all_else() -> None:
+    """A false alarm: a name was taken for minutes, and what users did then had no time left to settle."""
+
+    def late(cluster: SimulatedCluster) -> bool:
+        return cluster.clock.monotonic() >= 70.0
+
+    def until_a_minute_later(cluster: SimulatedCluster) -> list[str]:
+        return [] if cluster.clock.monotonic() >= 130.0 else ["?"]
+
+    setting = Setting(
+        actions=lambda _: [Action(1.0, "held up", late)], faults=20.0, settled=80.0, unsettled=until_a_minute_later
+    )
+    assert check(1, (), setting=setting).violations == []
+    (violation,) = check(1, (), setting=dataclasses.replace(setting, settled=55.0)).violations
+    assert violation.text == "after 55 s: ?"
 
 
 def test_a_setting_of_another_package_is_named_by_its_module(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,11 @@ from actors.simulation.campaign.combining import combined, switched_on_by_name
 from actors.simulation.campaign.node_setting import draw_node_plan
 from actors.simulation.campaign.setting import Setting
 
+SETTLED = 550.0
+"""Seconds. A pod of a user's own tolerates a silent node for the server's 300, after those in which it is given up
+and its zone emptied at its rate; and counts for a quota for another minute. No part has both.
+"""
+
 ALL_ON = Setting(
     name="all-on",
     controllers=BUILT_IN,
@@ -23,4 +28,4 @@ ALL_ON = Setting(
 
 def everything(parts: Sequence[Setting]) -> Setting:
     """parts: all other settings. Their controllers run in the order of the built-in ones."""
-    return replace(combined("everything", ALL_ON, *parts), draw=draw_node_plan)
+    return replace(combined("everything", ALL_ON, *parts), draw=draw_node_plan, settled=SETTLED)

@@ -208,9 +208,9 @@ class _Run:
         faults = setting.acting if self._brief else setting.faults
         if cluster.run_until(self._has_failed, within=faults):
             return
-        until = faults + setting.settled
         while waiting or not composed.is_settled(cluster):
-            if cluster.clock.monotonic() >= until:
+            # What users could not do before, as a name was taken, say, takes as long as what they did in time.
+            if cluster.clock.monotonic() >= max(faults, *self._done.values(), 0.0) + setting.settled:
                 if waiting:
                     self._fail(DOABLE, f"after {setting.settled:g} s: {'; '.join(one.text for one in waiting)}")
                 if left := [*composed.unsettled(cluster)]:

@@ -62,7 +62,8 @@ class Setting:
     is one manager without a lease. fleet: its nodes. pod, steady: see Scenario.
     heartbeats: whether nodes renew their Leases; None: if a controller reads Leases.
     acting: seconds within which users act. faults: seconds within which something goes wrong. settled: seconds after
-    that within which all has to be as the specs say. draw: makes the plan of a seed, see runtime/simulation/plan.py.
+    that, and after the last that users did, within which all has to be as the specs say. draw: makes the plan of a
+    seed, see runtime/simulation/plan.py.
     calls: whether faults of calls are drawn too, by draw_plan or a partial of it; None: with an `outside`.
     """
 

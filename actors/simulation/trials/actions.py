@@ -7,20 +7,28 @@ from weakref import WeakSet
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.scenario import NAMESPACE, Action
 from protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of
-from protocols.resources import Resource
+from protocols.resources import NAMESPACES, Resource
 
 
 def create(at: float, resource: Resource, obj: Object) -> Action:
-    """In the namespace that it says, or "default"; once there is no other one of that name."""
+    """In the namespace that it says, or "default", once that is there; once there is no other one of that name."""
 
     def do(cluster: SimulatedCluster) -> bool:
         namespace = namespace_of(obj) or (NAMESPACE if resource.namespaced else "")
+        if namespace and is_gone_or_going(cluster, namespace):
+            return False
         if cluster.get(resource, make_key(namespace, name_of(obj))) is not None:
             return False
         cluster.create(resource, obj)
         return True
 
     return Action(at, f"create {resource.kind} {name_of(obj)}", do)
+
+
+def is_gone_or_going(cluster: SimulatedCluster, namespace: str) -> bool:
+    """Whether the server would create nothing in it. It is so where shrinking left out that users make it."""
+    there = cluster.get(NAMESPACES, namespace)
+    return there is None or is_deleting(there)
 
 
 def merge(at: float, resource: Resource, key: Key, changes: Object, text: str = "") -> Action:

@@ -128,12 +128,16 @@ def _ports(service: Object) -> list[tuple[str, str, int]]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """How many endpoints each Service has. Which pods these are, and in which slices, is chance."""
+    """How many endpoints each Service has. Which pods these are, and in which slices, is chance.
+
+    So is how many pods are on their way out for good, as their node is silent: it depends on where they were bound.
+    """
     return {
         f"endpoints of {name_of(service)}": sum(
-            len(one.get("endpoints") or ())
+            not endpoint["conditions"].get("terminating")
             for one in managed_slices(cluster)
             if labels_of(one).get(SERVICE_NAME) == name_of(service)
+            for endpoint in one.get("endpoints") or ()
         )
         for service in selecting(cluster)
     }

@@ -62,7 +62,7 @@ def _evicted_at_once(pod: Mapping[str, Any]) -> bool:
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     nodes = {name_of(node): node for node in cluster.shown(NODES)}
-    for pod in cluster.shown(PODS, NAMESPACE):
+    for pod in cluster.shown(PODS):
         node = nodes.get(pod["spec"].get("nodeName") or "")
         if node is not None and not is_deleting(pod) and _has_to_go(pod, node):
             yield f"pod {name_of(pod)} does not tolerate the taints of {name_of(node)} for ever"

@@ -6,8 +6,9 @@ from actors.simulation import SimulatedCluster
 from actors.simulation.trials.actions import create
 from actors.simulation.trials.scenario import do_in_order
 from actors.simulation.trials.workloads.actions import workload
-from protocols.resources import REPLICASETS
+from protocols.resources import NAMESPACES, REPLICASETS
 from runtime.logs.standard_log import quiet_log
+from tests.support.census import CONFIGMAPS
 
 
 def test_a_name_that_is_taken_is_waited_for() -> None:
@@ -20,3 +21,16 @@ def test_a_name_that_is_taken_is_waited_for() -> None:
     cluster.delete(REPLICASETS, "default/web")
     cluster.run_for(10)
     assert waiting == []
+
+
+def test_a_namespace_that_takes_no_new_content_is_waited_for() -> None:
+    """So that leaving out what makes it, or what lets it go, breaks off no run either."""
+    cluster = SimulatedCluster(log=quiet_log(), empty_namespaces=False)
+    held = create(1.0, CONFIGMAPS, {"metadata": {"name": "held", "namespace": "team"}})
+    waiting = do_in_order(cluster, [held])
+    cluster.run_for(10)
+    assert waiting == [held]
+    cluster.create(NAMESPACES, {"metadata": {"name": "team", "finalizers": ["example.com/hold"]}})
+    cluster.delete(NAMESPACES, "team")
+    cluster.run_for(10)
+    assert waiting == [held]
