@@ -1,0 +1,45 @@
+"""What the cleaner of legacy tokens is held to in seeded runs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from actors.controllers.identity.legacy_token_cleaner import INVALID_SINCE
+from actors.reconciliation.actor_names import controller_name
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Submitted
+from actors.simulation.trials.identity.legacy_token_cleaner import LONG_AGO, NAME, OnlyWhatWasMarkedGoes
+from protocols.messages.commands import Delete, Submit
+from protocols.objects import Object, encode_object
+from protocols.pods import pod_facts
+from protocols.resources import PODS, SECRETS, Resource
+from runtime.logs.standard_log import quiet_log
+from runtime.tables.table import Table
+from tests.support.objects import pod, stored
+
+
+def table(resource: Resource[Any], *objects: Object) -> Table:
+    made = Table(resource, derive=pod_facts if resource == PODS else None)
+    writer = made.claim()
+    for obj in objects:
+        writer.put(made.make_entry(obj, encode_object(obj)))
+    return made
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_token_may_go_whose_pod_the_cleaner_cannot_see(*, shown: bool) -> None:
+    """A false alarm: the watch of pods was behind, and the pod that names the Secret was new."""
+    meta = {"name": "mounted", "namespace": "default", "labels": {INVALID_SINCE: LONG_AGO}}
+    pods = [pod("mounting", version=7)] if shown else []
+    secrets = table(SECRETS, stored({"metadata": meta}, 8))
+    system: Any = SimpleNamespace(tables={PODS.id: table(PODS, *pods), SECRETS.id: secrets})
+    command = Delete(SECRETS.id, "default/mounted", resource_version="8")
+    submit = Submit(controller_name(NAME), 1, "client", 1, (command,))
+    texts: list[str] = []
+    cluster = SimulatedCluster(log=quiet_log())
+    cluster.manager(controllers=())
+    OnlyWhatWasMarkedGoes(cluster).observe(Submitted("manager", system, submit), texts.append)
+    assert texts == (["secret mounted is deleted"] if shown else [])
