@@ -21,6 +21,7 @@ import yaml
 from tests.e2e.running import GLANCE, PATIENCE, until
 
 Object = dict[str, Any]
+JSON = "application/json"
 
 
 @dataclass(frozen=True)
@@ -54,16 +55,18 @@ class Api:
     def tls(self) -> ssl.SSLContext | None:
         return self._config[2]
 
-    def open(self, method: str, path: str, body: Object | None = None, *, timeout: float = 30.0) -> Any:
+    def open(
+        self, method: str, path: str, body: Object | None = None, *, timeout: float = 30.0, type: str = JSON
+    ) -> Any:
         url, token, context = self._config
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": type}
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"{url}{path}", data, headers, method=method)
         return urllib.request.urlopen(request, timeout=timeout, context=context)
 
-    def request(self, method: str, path: str, body: Object | None = None) -> Object:
+    def request(self, method: str, path: str, body: Object | None = None, *, type: str = JSON) -> Object:
         """What the server answers. Raises urllib.error.HTTPError, another OSError if it does not."""
-        with self.open(method, path, body) as response:
+        with self.open(method, path, body, type=type) as response:
             answer: Object = json.load(response)
             return answer
 

@@ -6,6 +6,8 @@ them. Key of the main queue: "namespace/name" of a Service, which is that of its
 Source: kubernetes v1.36 pkg/controller/endpoint/endpoints_controller.go. Differences:
 - No tracker of stale Endpoints: the lister shows our own writes.
 - Endpoints that were truncated are not written again at every sync, nor those of a Service with reserved labels.
+- An event about Endpoints that could not be created is in their namespace, there in "default".
+- The address of a pod without a node has no nodeName, there an empty one, which the server refuses.
 - The deletion for a Service that is gone is of the object that was seen, and not sent if there is none.
 """
 

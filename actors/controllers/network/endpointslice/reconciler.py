@@ -9,7 +9,10 @@ staging/src/k8s.io/endpointslice/{reconciler,utils}.go. Differences:
 - Names of slices are chosen here (actors/controllers/shared/generated_names.py), so that a creation is not made twice.
 - Every update has the version that was looked at as its precondition, also where a slice takes the name of another.
 - Slices are written in three batches, creations, updates and deletions, each of them at once.
-- A slice that somebody changed is put right whatever they changed, labels too, and also after a restart of ours.
+- A slice that somebody changed is put right whatever they changed, labels too, and also after a restart of ours. One
+  that they took away by its managed-by label is replaced; there no slice of the Service is written from then on, as the
+  tracker waits for that one.
+- Endpoints and ports that are none are sent as empty lists, there as null: the server's managedFields name them.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from actors.controllers.network.shared.slice_writes import SliceWrites
 from actors.controllers.network.shared.slices import SERVICE, SliceChange, identity_of, managed_value
 from actors.controllers.network.shared.trigger_times import TriggerTimes
 from actors.reconciliation import Enqueue, Reconciliation, Step, record
+from protocols.messages.commands import Create, Delete, Update
 from protocols.messages.outcomes import CommandFailed, Refused
 from protocols.objects import Key, Object, annotations_of, is_deleting, metadata, split_key, uid_of
 from protocols.pods import is_terminal
@@ -101,18 +105,14 @@ class EndpointSliceReconciler:
         if spec.get("type") == "ExternalName" or spec.get("selector") is None:
             self._metrics.synced("success")
             return None
+        troubles: list[str] = []
         try:
-            yield from self._sync(key, service, spec)
+            yield from self._sync(key, service, spec, troubles)
         except (CommandFailed, MissingNodeError) as err:
             self._metrics.synced("error")
             if not (isinstance(err, CommandFailed) and isinstance(err.failure, Refused)):
-                yield record(
-                    SERVICES,
-                    service,
-                    "Warning",
-                    "FailedToUpdateEndpointSlices",
-                    f"Error updating Endpoint Slices for Service {key}: {err}",
-                )
+                text = f"Error updating Endpoint Slices for Service {key}: {aggregated(troubles)}"
+                yield record(SERVICES, service, "Warning", "FailedToUpdateEndpointSlices", text)
             raise
         self._metrics.synced("success")
         return None
@@ -124,7 +124,10 @@ class EndpointSliceReconciler:
         self._writes.forget(key)
         self._ports.pop(key, None)
 
-    def _sync(self, key: Key, service: Object, spec: Mapping[str, Any]) -> Step[None]:
+    def _sync(self, key: Key, service: Object, spec: Mapping[str, Any], troubles: list[str]) -> Step[None]:
+        """troubles: takes what went wrong, in upstream's words. Raises the first failure of a write, else
+        MissingNodeError.
+        """
         namespace, _ = split_key(key)
         pods = selected_pods(self._pods, namespace, tuple(spec["selector"].items()))
         slices = [
@@ -133,27 +136,35 @@ class EndpointSliceReconciler:
         trigger_time = self._times.changed(key, service, pods)
         types = address_types(spec)
         failure: CommandFailed | None = None
-        missing: list[str] = []
+        is_complete = True
         for address_type in types:
+            missing: list[str] = []
             present = [slice_ for slice_ in slices if slice_.get("addressType") == address_type]
             desired = self._desired(key, service, pods, address_type, missing)
             plan = self._plan(service, present, desired, address_type)
             self._metrics.planned(key, plan.groups, added=plan.added, removed=plan.removed)
+            is_complete = is_complete and not missing
+            troubles += missing
             notices = self._add_hints(key, service, plan, address_type)
             try:
                 yield from self._write(key, service, plan, trigger_time)
             except CommandFailed as err:
                 failure = failure or err
+                troubles.append(_failed(err, key))
             for notice in notices:
                 yield record(SERVICES, service, notice.type, notice.reason, notice.message)
         others = [slice_ for slice_ in slices if slice_.get("addressType") not in types]
         for slice_ in others:
             self._topology.forget(key, slice_.get("addressType") or "")
-        yield from self._writes.delete(others)
+        try:
+            yield from self._writes.delete(others)
+        except CommandFailed as err:
+            failure = failure or err
+            troubles.append(_failed(err, key).replace("failed to delete", "error deleting", 1))
         if failure is not None:
             raise failure
-        if missing:
-            raise MissingNodeError("; ".join(dict.fromkeys(missing)))
+        if not is_complete:
+            raise MissingNodeError(aggregated(troubles))
 
     def _desired(
         self, key: Key, service: Object, pods: Sequence[Entry], address_type: str, missing: list[str]
@@ -257,6 +268,25 @@ class EndpointSliceReconciler:
         )
         if written:
             self._log.info("slices written", key=key, created=len(create), updated=len(update), deleted=len(gone))
+
+
+def aggregated(troubles: Iterable[str]) -> str:
+    """Each once, as upstream prints several errors: "[a, b]"."""
+    distinct = list(dict.fromkeys(troubles))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def _failed(err: CommandFailed, service: Key) -> str:
+    match err.command:
+        case Create():
+            what = "create"
+        case Update(key=slice_):
+            what = f"update {split_key(slice_)[1]}"
+        case Delete(key=slice_):
+            what = f"delete {split_key(slice_)[1]}"
+        case _:
+            return str(err)
+    return f"failed to {what} EndpointSlice for Service {service}: {err.failure.message}"
 
 
 def address_types(spec: Mapping[str, Any]) -> tuple[str, ...]:

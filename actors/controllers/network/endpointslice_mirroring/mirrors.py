@@ -14,6 +14,7 @@ from actors.controllers.network.shared.addresses import IPV4, IPV6, read_address
 from actors.controllers.network.shared.ports import Ports, in_order, ports_of_slice
 from actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
 from actors.controllers.network.shared.subsets import repacked
+from actors.controllers.shared.generated_names import generate_name
 from protocols.late_methods import dataclass
 from protocols.objects import Object, annotations_of, labels_of, metadata, name_of, uid_of
 from protocols.services import LEADER, MANAGED_BY, SERVICE_NAME, SKIP_MIRROR, TRIGGER_TIME
@@ -93,7 +94,7 @@ def plan_mirrors(endpoints: Object, desired: Desired, present: Iterable[Object])
         _plan_kind(plan, endpoints, kind, wanted, by_kind.pop(kind, []))
     for slices in by_kind.values():
         plan.delete += slices
-    _recycle(plan)
+    _recycle(plan, endpoints)
     return plan
 
 
@@ -153,14 +154,15 @@ def _is_of_another(slice_: Object, endpoints: Object) -> bool:
     return any(one.get("name") == name_of(endpoints) and one.get("uid") != uid_of(endpoints) for one in owners)
 
 
-def _recycle(plan: MirrorPlan) -> None:
-    """A slice that is to go becomes one of its address type that is to come."""
-    gone = []
+def _recycle(plan: MirrorPlan, endpoints: Object) -> None:
+    """A slice that is to go becomes one of its address type that is to come, and keeps its generateName."""
+    gone, prefix = [], generate_name(name_of(endpoints))
     for slice_ in plan.delete:
         made = next((one for one in plan.create if one["addressType"] == slice_.get("addressType")), None)
         if made is None:
             gone.append(slice_)
         else:
             plan.create = [one for one in plan.create if one is not made]
-            plan.update.append(under_name(slice_, made))
+            named = {**made, "metadata": {**made["metadata"], "generateName": prefix}}
+            plan.update.append(under_name(slice_, named))
     plan.delete = gone

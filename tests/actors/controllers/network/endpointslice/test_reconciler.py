@@ -193,6 +193,30 @@ def test_a_pod_whose_node_is_not_known_is_left_out_and_tried_again() -> None:
     assert [one["targetRef"]["name"] for one in written(update)["endpoints"]] == ["a", "b"]
 
 
+def test_what_went_wrong_is_said_as_upstream_says_it() -> None:
+    both = service(ipFamilies=["IPv4", "IPv6"])
+    lost = [pod(name, ips=("10.0.0.2", "fd00::2"), node=f"no-{name}") for name in "bc"]
+    scene = Scene(pod("a", ips=("10.0.0.1", "fd00::1")), *lost, service=both)
+    refused = Forbidden("because")
+
+    def refuse_six(command: Command) -> Outcome:
+        assert isinstance(command, Create)
+        return refused if decode_object(command.body)["addressType"] == "IPv6" else scene.bench.accept(command)
+
+    [event] = scene.sync(refuse_six, raises=CommandFailed).records
+    assert event.message == (
+        "Error updating Endpoint Slices for Service default/web: ["
+        "skipping Pod b for Service default/web: Node no-b Not Found, "
+        "skipping Pod c for Service default/web: Node no-c Not Found, "
+        "failed to create EndpointSlice for Service default/web: because]"
+    )
+    [slice_] = scene.slices()
+    name = slice_["metadata"]["name"]
+    scene.bench.show(SERVICES, service(ipFamilies=["IPv6"]))
+    [event] = scene.sync(lambda _: refused, raises=CommandFailed).records
+    assert event.message.endswith(f", error deleting {name} EndpointSlice for Service default/web: because]")
+
+
 @pytest.mark.parametrize("spec", [{"selector": None}, {"type": "ExternalName"}])
 def test_services_without_a_selector_or_of_another_name_are_left_alone(spec: Object) -> None:
     assert Scene(pod("a"), service=service(**spec)).sync().commands == []

@@ -222,3 +222,13 @@ def test_endpoints_of_services_that_select_pods_wake_nobody() -> None:
     assert list(endpoints_without_selector(change(written), tables)) == []
     assert list(services_without_selector(change(service()), tables)) == []
     assert list(services_without_selector(change(service(), WEB), tables)) == [KEY]
+
+
+def test_a_slice_that_is_used_again_for_other_ports_keeps_its_generate_name() -> None:
+    scene = Scene(endpoints(subset("10.0.0.1")))
+    [made] = scene.sync().of(Create)
+    assert decode_object(made.body)["metadata"]["generateName"] == "web-"
+    scene.bench.show(ENDPOINTS, endpoints(subset("10.0.0.2", ports=(81,))))
+    [update] = scene.sync().commands
+    assert isinstance(update, Update)
+    assert decode_object(update.body)["metadata"]["generateName"] == "web-"
