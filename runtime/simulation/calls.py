@@ -35,7 +35,8 @@ class SimulatedCalls:
     """The world outside, and the ways to it. latency: virtual seconds a call takes; it may be changed at any time.
 
     What a call does, it does at the end of that time, in an instant; an async function goes on from there for as long
-    as it waits. It is done even if the process that made it is gone: it was on its way.
+    as it waits. It is done even if the process that made it is gone: it was on its way. One that hangs does so in its
+    process, and goes with it: else it would undo, minutes later, what another process has done.
 
     made: (when, call) of all calls as they begin. injector: the faults that `way` puts in between. Implements
     runtime.calls.calling.Calls itself, for a test with one process.
@@ -71,19 +72,20 @@ class SimulatedCalls:
     def close(self) -> None:
         self._own.close()
 
-    def begins(self, process: str, prepared: PreparedCall, go: Callable[[], None]) -> None:
-        """A call begins here; go() is called when it arrives, unless a fault holds it for ever."""
+    def begins(self, process: str, prepared: PreparedCall, go: Callable[[], None], *, thread: SideThread) -> None:
+        """A call begins here; go() is called when it arrives, unless a fault holds it for ever, or as long as the
+        process of `thread` lives."""
         self.made.append((self.clock.monotonic(), prepared.command))
         for witness in self.witnesses:
             witness.called(process, prepared.command)
-        seconds = self.latency
         if self.injector is not None:
             resource, key = prepared.scope
             hung = self.injector.strike(FaultKind.CALL_HUNG, process=process, resource=resource, key=key, at=prepared)
-            if hung is not None and hung.seconds <= 0:
+            if hung is not None:
+                if hung.seconds > 0:
+                    self.clock.call_after(self.latency + hung.seconds, lambda: None if thread.stopped else go())
                 return
-            seconds += hung.seconds if hung is not None else 0.0
-        self.clock.call_after(seconds, go)
+        self.clock.call_after(self.latency, go)
 
 
 class _Way:
@@ -154,7 +156,7 @@ class _Way:
             _raise_blocking(outcome)
             self._thread.do(lambda: self._threads.returned(number, outcome))
 
-        self._outside.begins(self._process, prepared, arrives)
+        self._outside.begins(self._process, prepared, arrives, thread=self._thread)
 
     def _start(self, number: int, prepared: PreparedCall) -> None:
         def ended(outcome: Outcome | None) -> None:
@@ -169,7 +171,7 @@ class _Way:
                     self._tasks[number] = cancel
 
         self._tasks[number] = lambda: ended(None)  # cancelled before it arrives
-        self._outside.begins(self._process, prepared, lambda: self._thread.do(arrives))
+        self._outside.begins(self._process, prepared, lambda: self._thread.do(arrives), thread=self._thread)
 
     def _interrupt(self, number: int) -> None:
         cancel = self._tasks.get(number)

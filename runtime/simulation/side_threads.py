@@ -10,17 +10,20 @@ from runtime.simulation.clock import VirtualClock
 
 
 class SideThread:
-    """Does what it is given, in order: at once, unless it is held up. clock: its process's."""
+    """Does what it is given, in order: at once, unless it is held up.
+
+    clock: its process's. stopped: whether that is gone.
+    """
 
     def __init__(self, world: VirtualClock, clock: Clock | None = None) -> None:
         self.clock: Clock = world if clock is None else clock
         self._world = world
         self._held_until = 0.0
         self._kept: deque[Callable[[], None]] = deque()
-        self._stopped = False
+        self.stopped = False
 
     def do(self, what: Callable[[], None]) -> None:
-        if self._kept or self._world.elapsed < self._held_until or self._stopped:
+        if self._kept or self._world.elapsed < self._held_until or self.stopped:
             self._keep(what)
         else:
             what()
@@ -31,11 +34,11 @@ class SideThread:
 
     def stop(self) -> None:
         """The process is gone: what is kept is never done."""
-        self._stopped = True
+        self.stopped = True
         self._kept.clear()
 
     def _keep(self, what: Callable[[], None]) -> None:
-        if self._stopped:
+        if self.stopped:
             return
         self._kept.append(what)
         if len(self._kept) == 1:

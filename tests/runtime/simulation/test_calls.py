@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from protocols.messages.cloud import InstanceExists
 from protocols.messages.outcomes import Done, Outcome, Refused, Unknown
 from runtime.cloud.calls import prepare_cloud_call
 from runtime.cloud.fake import FakeCloud
 from runtime.faults.injection import Injector
 from runtime.faults.vocabulary import parse_faults
+from runtime.logs.standard_log import quiet_log
 from runtime.simulation.calls import SimulatedCalls
 from runtime.simulation.clock import VirtualClock
+from runtime.simulation.world import World
 
 EXISTS = InstanceExists(b'{"metadata":{"name":"n1","uid":"u1"}}')
 CALL = prepare_cloud_call(FakeCloud(), EXISTS)
@@ -60,3 +66,23 @@ def test_a_call_that_hangs_holds_its_thread_and_is_named() -> None:
     run_until(clock, 131.0)
     assert [type(outcome) for outcome in outcomes] == [Refused, *[Unknown] * 16, Done]
     assert [call.what for call in way.hung()] == ["InstanceExists n1"] * 16
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_call_that_hangs_is_not_made_once_its_process_is_gone(*, gone: bool) -> None:
+    """A false alarm: it hung for minutes, and then set the hosts of a load balancer that the next manager had set."""
+    world, made = World(log=quiet_log()), list[str]()
+
+    def run() -> Outcome:
+        made.append("it")
+        return Done(b"true")
+
+    calls = SimulatedCalls(clock=world.clock)
+    calls.injector = Injector(parse_faults("call-hung seconds=100"), seed=1, clock=world.clock)
+    process = world.process("manager")
+    calls.way("manager", process).send(replace(CALL, run=run), lambda _outcome: None)
+    world.run_for(10.0)
+    if gone:
+        process.crash()
+    world.run_for(200.0)
+    assert made == ([] if gone else ["it"])
