@@ -77,17 +77,21 @@ def plan_slices(
     for slices in by_ports.values():
         plan.delete += slices
     if count == len(plan.delete) and not plan.create:
-        _plan_placeholder(plan, labels=labels, address_type=address_type)
+        _plan_placeholder(plan, labels=labels, owner_uid=owner_uid, address_type=address_type)
     return plan
 
 
-def _plan_placeholder(plan: Plan, *, labels: Mapping[str, str], address_type: str) -> None:
-    """Where there would be no slice there is an empty one."""
+def _plan_placeholder(plan: Plan, *, labels: Mapping[str, str], owner_uid: str, address_type: str) -> None:
+    """Where there would be no slice there is an empty one.
+
+    Upstream looks for it only where there is no other slice; else it may write it as it is.
+    """
     plan.groups[()] = Group(0, 1)
-    if len(plan.delete) == 1:
-        [only] = plan.delete
-        if not only.get("endpoints") and not only.get("ports") and labels_of(only) == labels:
-            plan.delete, plan.unchanged = [], [only]
+    for slice_ in plan.delete:
+        is_empty = not slice_.get("endpoints") and not slice_.get("ports")
+        if is_empty and labels_of(slice_) == labels and is_owned_by(slice_, owner_uid):
+            plan.delete.remove(slice_)
+            plan.unchanged = [slice_]
             return
     plan.create.append(_new(ports=(), labels=labels, address_type=address_type))
 

@@ -131,6 +131,16 @@ def test_a_placeholder_that_is_as_it_should_be_is_left_alone() -> None:
     assert sizes(planned([there], {}, labels={**LABELS, "tier": "front"})) == ([], [0], 0)
 
 
+def test_a_placeholder_among_slices_that_go_is_left_alone() -> None:
+    """It was written as it is, where others were deleted (seed 15005040 of all controllers together)."""
+    there = [slice_of("b", range(3)), slice_of("a", range(0), ports=()), slice_of("c", range(3, 6))]
+    assert sizes(planned(there, {})) == ([], [], 2)
+
+
+def test_a_placeholder_of_a_predecessor_is_replaced() -> None:
+    assert sizes(planned([slice_of("a", range(0), ports=(), owner="a predecessor")], {})) == ([0], [], 1)
+
+
 def test_labels_are_corrected_but_for_the_reserved_ones() -> None:
     there = slice_of("a", range(2))
     assert sizes(planned([there], {HTTP: pods(2)}, labels={**LABELS, "tier": "front"})) == ([], [2], 0)
