@@ -7,6 +7,7 @@ DISPATCHER = "dispatcher"
 RECORDER = "event-recorder"
 ELECTOR = "elector"
 DISCOVERY = "discovery"
+INFORMERS = "shared-informers"  # the client of all informers
 _INFORMER = "informer:"
 _CONTROLLER = "controller:"
 

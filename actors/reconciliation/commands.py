@@ -152,8 +152,9 @@ def delete(
     )
 
 
-def get_live(resource: Resource, key: Key) -> Get:
-    return Get(resource.id, check_key(resource, key))
+def get_live(resource: Resource, key: Key, *, as_informer: bool = False) -> Get:
+    """as_informer: for controllers that may have no right to get it, see Get."""
+    return Get(resource.id, check_key(resource, key), as_informer=as_informer)
 
 
 def list_live(

@@ -103,11 +103,16 @@ class DeleteCollection(Awaited["Outcome"]):
 
 @dataclass(frozen=True, slots=True)
 class Get(Awaited["Outcome"]):
-    """A live GET, for the few decisions that must not rest on a cache. Done.body is the object."""
+    """A live GET, for the few decisions that must not rest on a cache. Done.body is the object.
+
+    as_informer: by a LIST of this one, as the client of the informers. With --use-service-account-credentials few
+    controllers may get what they read from tables; upstream's bootstrap roles let the informers' client list anything.
+    """
 
     resource: str
     key: str
     subresource: str = ""
+    as_informer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

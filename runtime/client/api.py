@@ -38,6 +38,14 @@ class Request:
     timeout: float | None = None
     permit: Permit = ALWAYS
 
+    @property
+    def only_name(self) -> str:
+        """Of the one object that a list asks for by its field selector; "" for any other request."""
+        if self.method != "GET" or self.query.get("watch"):
+            return ""
+        field, _, name = self.query.get("fieldSelector", "").partition("=")
+        return name if field == "metadata.name" and "," not in name else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:

@@ -108,6 +108,8 @@ class FaultyTransport:
         if not self._strikes.plans(kind):
             return None
         resource, key = scope_of(request.path)
+        if name := request.only_name:
+            key += name
         return self._strikes.strike(kind, resource=resource, key=key)
 
     def _give_up(self, deadline: float, on_response: OnResponse) -> None:

@@ -124,7 +124,7 @@ class SimulatedNetwork:
         found = self.server.route(request.path)
         if found is None:
             return Scope(process)
-        name = found.name or _name_in(request)
+        name = found.name or _name_in(request) or request.only_name
         key, has_name = make_key(found.namespace, name), bool(found.name)
         return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name)
 

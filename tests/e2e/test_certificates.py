@@ -1,5 +1,5 @@
-"""`kubectl certificate approve` and `deny`, and what becomes of requests: on our cluster, whose own authority signs, and
-on a real kube-apiserver, where the controllers have no more rights than upstream's bootstrap role gives them.
+"""`kubectl certificate approve` and `deny`, and what becomes of requests: on our cluster, whose own authority signs,
+and on a real kube-apiserver, where the controllers have no more rights than upstream's bootstrap role gives them.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def stale_update(err: Exception, tables: Tables) -> Update | Patch | None:
 
 def refresh(command: Update | Patch, err: Exception, tables: Tables) -> Reconciliation:
     """Read the object live, which puts it into the overlay (remember), and end with the error of the update."""
-    outcome = yield Get(command.resource, command.key)
+    outcome = yield Get(command.resource, command.key, as_informer=True)
     if isinstance(outcome, NotFound):
         remember(tables, command, outcome)
     raise err

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.engine.vitals import DiscoveryVitals, StalledDiscovery
+from actors.reconciliation.actor_names import INFORMERS
 from protocols.discovery.documents import ACCEPT
 from protocols.discovery.survey import ROOTS, Knowledge, Survey
 from protocols.messages.discovery import Discover, DiscoveryAnswer, ResourcesDiscovered
@@ -21,7 +22,6 @@ from runtime.client.api import Request, Response, Transport
 from runtime.system.actor import Actor, Context
 from runtime.system.vitals import Vitals
 
-CLIENT = "shared-informers"
 PERIOD = 10.0  # seconds from one round to the next
 ROUND_WITHIN = 30.0  # seconds after which what is not answered counts as failed
 MOST_ROUNDS = 1_000_000  # of one incarnation, for its numbers
@@ -90,7 +90,7 @@ class Discovery(Actor):
             self.tell(self.name, answer)
 
         request = Request(method="GET", path=path, accept=ACCEPT, timeout=ROUND_WITHIN)
-        self._transport.send(request, client=CLIENT, on_response=on_response)
+        self._transport.send(request, client=INFORMERS, on_response=on_response)
 
     def _end(self, survey: Survey) -> None:
         self._survey = None

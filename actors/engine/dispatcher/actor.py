@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.engine.dispatcher.requests import outcome_of, request_for
+from actors.engine.dispatcher.requests import client_of, outcome_of, request_for
 from actors.reconciliation.actor_names import ELECTOR
 from actors.reconciliation.outside import Functions
 from protocols.late_methods import dataclass
@@ -222,11 +222,11 @@ class Dispatcher(Actor):
         self._ledger.sent(job.sender, job.passage)
 
         def on_response(response: Response) -> None:  # on the transport's thread
-            outcome = outcome_of(response)
+            outcome = outcome_of(response, command)
             version = own_version(outcome.body) if is_shown and isinstance(outcome, Done) else 0
             replies.settle_sent(job, outcome, version=version)
 
-        self._transport.send(request, client=job.client, on_response=on_response)
+        self._transport.send(request, client=client_of(command, job.client), on_response=on_response)
 
     def _call(self, job: _Job) -> None:
         calls, command, replies = self._calls, job.command, self._replies

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from actors.reconciliation.actor_names import INFORMERS
 from protocols.messages.commands import (
     Command,
     Create,
@@ -75,6 +76,10 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
                 accept=METADATA_LIST,  # it answers with all that it deleted, which nobody reads
                 permit=permit,
             )
+        case Get(resource, key, as_informer=True):
+            namespace, name = split_key(key)
+            query = {"fieldSelector": f"metadata.name={_one_name(resource, key, name)}"}
+            return Request(method="GET", path=resource_path(resource, namespace), query=query, permit=permit)
         case Get(resource, key, subresource):
             return Request(method="GET", path=_object_path(resource, key, subresource), permit=permit)
         case List(resource, namespace, labels, fields, metadata_only):
@@ -89,9 +94,14 @@ def request_for(command: Command, *, permit: Permit = ALWAYS, manager: str = "")
 
 def _object_path(resource: str, key: Key, subresource: str = "") -> str:
     namespace, name = split_key(key)
-    if not name:  # this would be the path of all that there are: a deletion would be everybody's
+    return resource_path(resource, namespace, _one_name(resource, key, name), subresource)
+
+
+def _one_name(resource: str, key: Key, name: str) -> str:
+    """Raises ValueError without one: this would be the path of all that there are, a deletion would be everybody's."""
+    if not name:
         raise ValueError(f"the key {key!r} names no object of {resource}")
-    return resource_path(resource, namespace, name, subresource)
+    return name
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
@@ -120,9 +130,16 @@ def _delete_options(command: Delete) -> bytes:
     return orjson.dumps(options)
 
 
-def outcome_of(response: Response) -> Outcome:
+def client_of(command: Command, client: str) -> str:
+    """Who sends it. client: its sender's."""
+    return INFORMERS if isinstance(command, Get) and command.as_informer else client
+
+
+def outcome_of(response: Response, command: Command | None = None) -> Outcome:
     """What a response says became of its command."""
     if 200 <= response.status < 300:
+        if isinstance(command, Get) and command.as_informer:
+            return _only_item(response.body, command)
         return Done(response.body)
     if response.status == 0:
         return Unknown(response.error) if response.sent else Refused(response.error)
@@ -144,6 +161,18 @@ def outcome_of(response: Response) -> Outcome:
             return Unknown(message) if code == 504 else ServerFailure(message, status, code)
         case code:
             return Invalid(message, status, code)
+
+
+def _only_item(body: bytes, command: Get) -> Outcome:
+    """What a GET would have brought. Items of built-in resources come without the kind that their list has."""
+    try:
+        found = orjson.loads(body)
+        kind, items = str(found["kind"]).removesuffix("List"), found.get("items") or ()
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return Invalid(f"HTTP 200 with what is no list of {command.resource}")
+    for item in items:
+        return Done(orjson.dumps({"apiVersion": found.get("apiVersion"), "kind": kind, **item}))
+    return NotFound(f"{command.resource} {split_key(command.key)[1]!r} not found")
 
 
 def _reason_and_message(response: Response) -> tuple[str, str]:

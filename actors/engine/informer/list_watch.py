@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from actors.reconciliation.actor_names import INFORMERS
 from protocols.late_methods import dataclass
 from protocols.messages.watching import Listed, Streamed, StreamEnded
 from protocols.resources import Resource, resource_path
@@ -13,7 +14,6 @@ from runtime.client.api import JSON, METADATA, METADATA_LIST, ReadsAsItComes, Re
 from runtime.scheduling.clock import Clock
 from runtime.tables.selection import Selection
 
-CLIENT = "shared-informers"
 PAGE = 500
 
 
@@ -88,7 +88,7 @@ class ListWatch:
             error, retry_after = response.error, response.retry_after
             self._deliver(Listed(number, response.status, response.body, error, retry_after))
 
-        self._transport.send(request, client=CLIENT, on_response=on_response)
+        self._transport.send(request, client=INFORMERS, on_response=on_response)
 
     def stream_list(self, at_least: int | None) -> None:
         """A list that comes as a stream. at_least: its version; None for one that shows all that was written before.
@@ -105,7 +105,7 @@ class ListWatch:
         number = self._begin()
         request = Request(method="GET", path=self._path, query={**self._selectors, **bound}, accept=self._accept_list)
         self._stream = self._transport.read(
-            request, client=CLIENT, on_bytes=partial(self._bring, number), on_end=partial(self._bring_end, number)
+            request, client=INFORMERS, on_bytes=partial(self._bring, number), on_end=partial(self._bring_end, number)
         )
 
     def open(self, asked: dict[str, str]) -> None:
@@ -117,7 +117,7 @@ class ListWatch:
 
         self._stream = self._transport.watch(
             Request(method="GET", path=self._path, query=query, accept=self._accept_watch),
-            client=CLIENT,
+            client=INFORMERS,
             on_lines=partial(self._bring, number),
             on_end=partial(self._bring_end, number),
         )

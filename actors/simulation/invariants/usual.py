@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.bootstrap_roles import WithinItsRole
 from actors.simulation.invariants.calls import CallsInProportion, NoLookWithoutReason, NothingWrittenTwice
 from actors.simulation.invariants.counts import NoPodTooMany
 from actors.simulation.invariants.deletions import DeletesWhatItSaw, KeepsToItsOwn
@@ -23,6 +24,7 @@ def usual_invariants(cluster: SimulatedCluster, ownership: Ownership) -> tuple[I
         NoWriteByTheReplaced(),
         NoWriteByTheDeposed(cluster),
         NoHotLoop(cluster),
+        WithinItsRole(),
         NothingWrittenTwice(),
         NoLookWithoutReason(ownership),
         CallsInProportion(cluster, ownership),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from actors.engine.informer.list_watch import CLIENT
+from actors.reconciliation.actor_names import INFORMERS
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.knowledge import Streaks
 from actors.simulation.invariants.observing import (
@@ -66,7 +66,7 @@ class NothingListedAgain:
     def observe(self, observation: Observation, fail: Fail) -> None:
         if (
             isinstance(observation, Sent)
-            and observation.client == CLIENT
+            and observation.client == INFORMERS
             and self._clock.monotonic() >= self._calm_from
         ):
             if "watch" not in observation.request.query and "continue" not in observation.request.query:

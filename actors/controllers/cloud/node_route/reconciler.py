@@ -102,7 +102,7 @@ class NodeRouteReconciler:
                 and route.destination not in pod_cidrs(self._nodes.get(route.node) or {})
             }
         )
-        outcomes = yield from in_batches([get_live(NODES, name) for name in names], BATCH)
+        outcomes = yield from in_batches([get_live(NODES, name, as_informer=True) for name in names], BATCH)
         return {name for name, outcome in zip(names, outcomes, strict=True) if not isinstance(outcome, Done | NotFound)}
 
     def _creation(self, route: Route, nodes: dict[str, Object]) -> Command:

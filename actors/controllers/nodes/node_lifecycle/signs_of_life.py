@@ -108,7 +108,8 @@ class SignsOfLife:
         if not self._settings.live_reads:
             return silent
         for names in batches(doubtful, BATCH):
-            outcomes = yield from together([get_live(LEASES, make_key(LEASE_NAMESPACE, name)) for name in names])
+            gets = [get_live(LEASES, make_key(LEASE_NAMESPACE, name), as_informer=True) for name in names]
+            outcomes = yield from together(gets)
             now = self._clock.monotonic()
             for name, outcome in zip(names, outcomes, strict=True):
                 entry = self._nodes.entry(name)

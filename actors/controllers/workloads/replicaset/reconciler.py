@@ -225,7 +225,7 @@ class ReplicaSetReconciler:
 
         The overlay then shows them, so that the next sync counts them or takes other names.
         """
-        gets = [get_live(PODS, key) for key in creations.existing]
+        gets = [get_live(PODS, key, as_informer=True) for key in creations.existing]
         outcomes = yield from together(gets)
         resolved = []
         for get, outcome in zip(gets, outcomes, strict=True):

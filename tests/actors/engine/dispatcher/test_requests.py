@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from actors.engine.dispatcher.requests import outcome_of, request_for
+from actors.engine.dispatcher.requests import client_of, outcome_of, request_for
 from protocols.messages.commands import (
     Command,
     Create,
@@ -75,6 +75,13 @@ def test_what_is_applied_without_a_manager_is_managed_by_its_client() -> None:
             {"limit": "50", "continue": "x"},
         ),
         (Get("v1/pods", "d/a"), "GET", "/api/v1/namespaces/d/pods/a", {}),
+        (
+            Get("v1/pods", "d/a", as_informer=True),
+            "GET",
+            "/api/v1/namespaces/d/pods",
+            {"fieldSelector": "metadata.name=a"},
+        ),
+        (Get("v1/nodes", "n", as_informer=True), "GET", "/api/v1/nodes", {"fieldSelector": "metadata.name=n"}),
         (List("v1/pods"), "GET", "/api/v1/pods", {}),
         (List("v1/pods", limit=1, continue_from="x"), "GET", "/api/v1/pods", {"limit": "1", "continue": "x"}),
     ],
@@ -128,3 +135,28 @@ def test_an_answer_without_a_status_object_is_quoted() -> None:
     outcome = outcome_of(Response(status=502, body=b"<html>bad gateway</html>"))
     assert isinstance(outcome, ServerFailure)
     assert outcome.message == "HTTP 502: <html>bad gateway</html>"
+
+
+LISTED = Get("v1/pods", "d/a", as_informer=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (
+            {"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]},
+            Done(b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}'),
+        ),
+        ({"kind": "PodList", "apiVersion": "v1", "items": []}, NotFound("v1/pods 'a' not found")),
+        ({"kind": "PodList", "apiVersion": "v1", "items": None}, NotFound("v1/pods 'a' not found")),
+        ([], Invalid("HTTP 200 with what is no list of v1/pods")),
+    ],
+)
+def test_what_is_read_as_informers_read_is_the_one_object_of_a_list(body: object, outcome: Outcome) -> None:
+    assert outcome_of(Response(status=200, body=orjson.dumps(body)), LISTED) == outcome
+    assert outcome_of(Response(status=403, body=b""), LISTED) == outcome_of(Response(status=403, body=b""))
+
+
+def test_it_is_read_by_their_client() -> None:
+    assert client_of(LISTED, "replicaset-controller") == "shared-informers"
+    assert client_of(Get("v1/pods", "d/a"), "replicaset-controller") == "replicaset-controller"
