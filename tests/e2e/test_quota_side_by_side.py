@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,7 @@ QUOTAS: dict[str, Object] = {
 }
 
 
-def pod(name: str, requests: Object | None = None, limits: Object | None = None, **spec: object) -> Object:
+def pod(name: str, requests: Object | None = None, limits: Object | None = None, **spec: Any) -> Object:
     parts = {"requests": requests or {}, "limits": limits or {}}
     container = {"name": "c", "image": "nginx", "resources": {key: part for key, part in parts.items() if part}}
     return {

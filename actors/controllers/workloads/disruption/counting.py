@@ -72,7 +72,7 @@ def disrupted_pods(evicted: Mapping[str, str] | None, pods: Iterable[Entry], *, 
         if pod.facts.deleting or name not in evicted:
             continue
         left = parse_time(evicted[name]) + DELETION_TIMEOUT - now
-        if left < 0:
+        if left <= 0:  # looked at again in no time, it would be again and again
             overdue.append(pod)
         else:
             fresh[name] = evicted[name]

@@ -70,8 +70,10 @@ def test_which_evicted_pods_are_still_to_go() -> None:
 def test_an_eviction_is_awaited_for_two_minutes() -> None:
     entries = Scene(pods=[a_pod("p")]).tables[PODS].entries("default")
     evicted = {"p": format_time(NOW)}
-    assert disrupted_pods(evicted, entries, now=NOW + 120).fresh == evicted
-    assert disrupted_pods(evicted, entries, now=NOW + 120.5).fresh == {}
+    awaited = disrupted_pods(evicted, entries, now=NOW + 119.5)
+    assert (awaited.fresh, awaited.recheck) == (evicted, 0.5)
+    over = disrupted_pods(evicted, entries, now=NOW + 120)  # when it is looked at again
+    assert (over.fresh, over.recheck) == ({}, None)
 
 
 def budget(**status: object) -> Object:

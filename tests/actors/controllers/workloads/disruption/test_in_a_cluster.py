@@ -1,0 +1,260 @@
+"""The disruption controller, those of workloads, and evictions by the API, on virtual time.
+
+Source of the rules: kubernetes v1.36 pkg/controller/disruption, pkg/registry/core/pod/storage/eviction.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from structlog.typing import FilteringBoundLogger
+
+from actors.controllers.workloads import deployment, disruption, replicaset
+from actors.controllers.workloads.disruption.counting import DELETION_TIMEOUT
+from actors.controllers.workloads.disruption.stale_targets import TIMEOUT
+from actors.simulation import SimulatedCluster
+from protocols.conditions import find_condition
+from protocols.objects import Object, labels_of, make_key, name_of
+from protocols.resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    REPLICASETS,
+    STATEFULSETS,
+    Resource,
+    resource_path,
+)
+from protocols.times import format_time
+
+SOON = 10.0  # seconds: pods start, and are counted
+CONTROLLERS = (deployment.SPEC, replicaset.SPEC, disruption.SPEC)
+CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
+Counts = tuple[int, int, int, int]
+
+
+class Budgeted:
+    """Nodes that run pods, and a manager."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self.cluster = SimulatedCluster(log=log)
+        self.cluster.hollow_nodes(nodes=2, zones=1)
+        self.cluster.manager(controllers=CONTROLLERS)
+        self.cluster.run_for(1.0)
+
+    def workload(self, name: str, replicas: int, resource: Resource = DEPLOYMENTS, **spec: Any) -> Object:
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": CONTAINERS}
+        whole = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **spec}
+        return self.cluster.create(resource, {"metadata": {"name": name}, "spec": whole})
+
+    def pod(self, name: str, app: str, owner: Object | None = None) -> None:
+        meta: Object = {"name": name, "labels": {"app": app}}
+        if owner is not None:
+            reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
+            meta["ownerReferences"] = [
+                {**reference, "name": name_of(owner), "uid": owner["metadata"]["uid"]},
+            ]
+        self.cluster.create(PODS, {"metadata": meta, "spec": CONTAINERS})
+
+    def budget(self, name: str, app: str = "", **spec: Any) -> None:
+        selector = {"matchLabels": {"app": app or name}}
+        self.cluster.create(
+            POD_DISRUPTION_BUDGETS, {"metadata": {"name": name}, "spec": {"selector": selector, **spec}}
+        )
+
+    def status(self, name: str) -> Object:
+        found = self.cluster.get(POD_DISRUPTION_BUDGETS, make_key("default", name)) or {}
+        return found.get("status") or {}
+
+    def counted(self, name: str) -> Counts:
+        """(allowed, healthy, desired, expected)"""
+        status = self.status(name)
+        fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        allowed, healthy, desired, expected = (status.get(field, -1) for field in fields)
+        return allowed, healthy, desired, expected
+
+    def comes_to(self, name: str, counts: Counts, *, within: float = SOON) -> None:
+        assert self.cluster.run_until(lambda: self.counted(name) == counts, within=within), self.status(name)
+
+    def pods(self, app: str) -> list[Object]:
+        """In the order of their names."""
+        return [one for one in self.cluster.list(PODS, "default") if labels_of(one).get("app") == app]
+
+    def evict(self, name: str) -> tuple[int, Object]:
+        """HTTP's status, and what is answered."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
+        response = self.cluster.request("POST", resource_path(PODS.id, "default", name, "eviction"), body)
+        return response.status, orjson.loads(response.body)
+
+    def events(self, reason: str) -> set[str]:
+        """The objects of which it is told."""
+        found = self.cluster.list(EVENTS, "default")
+        return {one["involvedObject"]["name"] for one in found if one["reason"] == reason}
+
+
+@pytest.fixture
+def budgeted(log: FilteringBoundLogger) -> Budgeted:
+    return Budgeted(log)
+
+
+@pytest.mark.parametrize(
+    ("spec", "of_five", "of_seven"),
+    [
+        ({"minAvailable": "50%"}, (2, 5, 3, 5), (3, 7, 4, 7)),
+        ({"maxUnavailable": "30%"}, (2, 5, 3, 5), (3, 7, 4, 7)),
+        ({"maxUnavailable": 1}, (1, 5, 4, 5), (1, 7, 6, 7)),
+        ({"minAvailable": "100%"}, (0, 5, 5, 5), (0, 7, 7, 7)),
+        ({"minAvailable": 3}, (2, 5, 3, 5), (4, 7, 3, 7)),
+    ],
+    ids=str,
+)
+def test_a_share_is_of_what_the_deployment_wants(
+    budgeted: Budgeted, spec: Object, of_five: Counts, of_seven: Counts
+) -> None:
+    budgeted.workload("web", 5)
+    budgeted.budget("web", **spec)
+    budgeted.comes_to("web", of_five)
+    budgeted.cluster.merge(DEPLOYMENTS, "default/web", {"spec": {"replicas": 7}}, subresource="scale")
+    budgeted.comes_to("web", of_seven)
+
+
+def test_while_pods_are_missing_nothing_is_allowed(budgeted: Budgeted) -> None:
+    """A share of what there is to be, not of what there is."""
+    web = budgeted.workload("web", 4, STATEFULSETS, serviceName="web")
+    for number in range(2):
+        budgeted.pod(f"web-{number}", "web", web)
+    budgeted.budget("web", maxUnavailable="50%")
+    budgeted.comes_to("web", (0, 2, 2, 4))
+    budgeted.pod("web-2", "web", web)
+    budgeted.comes_to("web", (1, 3, 2, 4))
+
+
+def test_a_replica_set_without_its_deployment_counts_by_its_own_scale(budgeted: Budgeted) -> None:
+    budgeted.workload("web", 3)
+    budgeted.budget("web", maxUnavailable=1)
+    budgeted.comes_to("web", (1, 3, 2, 3))
+    budgeted.cluster.delete(DEPLOYMENTS, "default/web", policy="Orphan")
+    budgeted.cluster.run_for(SOON)
+    (replica_set,) = budgeted.cluster.list(REPLICASETS, "default")
+    budgeted.cluster.merge(
+        REPLICASETS, make_key("default", name_of(replica_set)), {"spec": {"replicas": 4}}, subresource="scale"
+    )
+    budgeted.comes_to("web", (1, 4, 3, 4))
+
+
+def test_pods_that_nobody_controls_count_by_number_alone(budgeted: Budgeted) -> None:
+    for number in range(3):
+        budgeted.pod(f"alone-{number}", "alone")
+    budgeted.budget("number", "alone", minAvailable=2)
+    budgeted.comes_to("number", (1, 3, 2, 3))
+    assert budgeted.events("UnmanagedPods") == set()
+    budgeted.budget("share", "alone", minAvailable="50%")
+    budgeted.comes_to("share", (0, 3, 0, 0))
+    assert budgeted.events("UnmanagedPods") == {"share"}
+
+
+def test_what_cannot_be_counted_allows_nothing_until_it_can(budgeted: Budgeted) -> None:
+    budgeted.workload("web", 3)
+    budgeted.budget("web", maxUnavailable=1)
+    budgeted.comes_to("web", (1, 3, 2, 3))
+    strange = {"apiVersion": "x.example.com/v1", "kind": "None", "metadata": {"name": "x", "uid": "x"}}
+    budgeted.pod("strange", "web", strange)
+    budgeted.comes_to("web", (0, 3, 2, 3))
+    condition = find_condition(budgeted.status("web")["conditions"], "DisruptionAllowed") or {}
+    assert (condition["status"], condition["reason"]) == ("False", "SyncFailed")
+    status, answer = budgeted.evict(name_of(budgeted.pods("web")[-1]))
+    assert status == 429
+    assert "because it failed sync: " in answer["details"]["causes"][0]["message"]
+    budgeted.cluster.delete(PODS, "default/strange", grace_seconds=0)
+    budgeted.comes_to("web", (1, 3, 2, 3), within=60.0)
+
+
+def test_evictions_spend_a_budget_and_what_comes_in_their_place_gives_it_back(budgeted: Budgeted) -> None:
+    budgeted.workload("web", 4)
+    budgeted.budget("web", minAvailable=2)
+    budgeted.comes_to("web", (2, 4, 2, 4))
+    budgeted.cluster.crash("manager")  # nobody counts meanwhile
+    names = [name_of(one) for one in budgeted.pods("web")]
+    assert [budgeted.evict(name)[0] for name in names] == [201, 201, 429, 429]
+    assert set(budgeted.status("web")["disruptedPods"]) == set(names[:2])
+    budgeted.cluster.run_for(SOON)
+    assert [budgeted.evict(name)[0] for name in names[2:]] == [429, 429]
+    budgeted.cluster.start_again("manager")
+    budgeted.comes_to("web", (2, 4, 2, 4), within=60.0)
+    assert "disruptedPods" not in budgeted.status("web")
+    assert budgeted.evict(names[2])[0] == 201
+
+
+def test_an_eviction_that_came_to_nothing_is_forgotten_after_two_minutes(budgeted: Budgeted) -> None:
+    budgeted.workload("web", 3)
+    budgeted.budget("web", maxUnavailable=1)
+    budgeted.comes_to("web", (1, 3, 2, 3))
+    name = name_of(budgeted.pods("web")[0])
+    now = format_time(budgeted.cluster.clock.now())
+    noted = {"status": {"disruptedPods": {name: now}, "disruptionsAllowed": 0}}
+    budgeted.cluster.merge(POD_DISRUPTION_BUDGETS, "default/web", noted, subresource="status")
+    budgeted.comes_to("web", (0, 2, 2, 3))
+    budgeted.cluster.run_for(DELETION_TIMEOUT - SOON)
+    assert budgeted.counted("web") == (0, 2, 2, 3)
+    budgeted.comes_to("web", (1, 3, 2, 3), within=2 * SOON)
+    budgeted.cluster.run_for(1.0)
+    assert budgeted.events("NotDeleted") == {name}
+
+
+def test_a_pod_with_two_budgets_is_told_of_and_stays_until_it_has_one(budgeted: Budgeted) -> None:
+    budgeted.workload("web", 3)
+    budgeted.budget("first", "web", minAvailable=1)
+    budgeted.budget("second", "web", minAvailable=0)
+    budgeted.comes_to("first", (2, 3, 1, 3))
+    budgeted.comes_to("second", (3, 3, 0, 3))
+    pods = budgeted.pods("web")
+    name = name_of(pods[0])
+    budgeted.cluster.merge(PODS, make_key("default", name), {"metadata": {"labels": {"touched": "yes"}}})
+    budgeted.cluster.run_for(1.0)
+    assert name in budgeted.events("MultiplePodDisruptionBudgets")
+    status, answer = budgeted.evict(name)
+    assert (status, answer["status"], answer["code"]) == (201, "Failure", 500)
+    assert len(budgeted.pods("web")) == 3
+    assert (budgeted.counted("first")[0], budgeted.counted("second")[0]) == (2, 3)
+    budgeted.cluster.delete(POD_DISRUPTION_BUDGETS, "default/first")
+    assert budgeted.evict(name)[1]["status"] == "Success"
+    assert set(budgeted.status("second")["disruptedPods"]) == {name}
+
+
+def test_a_pod_that_changes_its_labels_changes_its_budget(budgeted: Budgeted) -> None:
+    for number in range(2):
+        budgeted.pod(f"p{number}", "a")
+    budgeted.budget("a", minAvailable=1)
+    budgeted.budget("b", minAvailable=0)
+    budgeted.comes_to("a", (1, 2, 1, 2))
+    budgeted.comes_to("b", (0, 0, 0, 0))
+    budgeted.cluster.merge(PODS, "default/p0", {"metadata": {"labels": {"app": "b"}}})
+    budgeted.comes_to("a", (0, 1, 1, 1))
+    budgeted.comes_to("b", (1, 1, 0, 1))
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_target_that_is_still_there_after_two_minutes_is_none_any_more(budgeted: Budgeted, crash: bool) -> None:
+    budgeted.pod("a", "a")
+    budgeted.cluster.run_for(SOON)
+
+    def target() -> Object:
+        pod = budgeted.cluster.get(PODS, "default/a") or {}
+        return find_condition(pod["status"]["conditions"], "DisruptionTarget") or {}
+
+    conditions = (budgeted.cluster.get(PODS, "default/a") or {})["status"]["conditions"]
+    now = format_time(budgeted.cluster.clock.now())
+    stale = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "lastTransitionTime": now}
+    marked = {"status": {"conditions": [*conditions, stale]}}
+    budgeted.cluster.merge(PODS, "default/a", marked, subresource="status")
+    budgeted.cluster.run_for(TIMEOUT / 2)
+    if crash:
+        budgeted.cluster.crash("manager")
+        budgeted.cluster.start_again("manager")
+    budgeted.cluster.run_for(TIMEOUT / 2 - 2.0)
+    assert target()["status"] == "True"
+    assert budgeted.cluster.run_until(lambda: target()["status"] == "False", within=SOON)
+    assert "reason" not in target()

@@ -1,0 +1,189 @@
+"""Eight creators at a quota, while managers and servers are killed: it is never exceeded, and right in the end."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from urllib.error import HTTPError
+
+import pytest
+
+from runtime.apiserver.process.launch import launch
+from tests.e2e.conftest import in_namespace
+from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.real_server import RealServer
+from tests.e2e.running import GLANCE, Manager, ending, free_port, run_kcm, until, until_working
+
+pytestmark = [pytest.mark.slow]
+
+CREATORS, MOST, KILLS = 8, 10, 3
+HARD = {"count/secrets": str(MOST), "pods": str(MOST), "requests.cpu": "500m"}
+RESOURCES = ("secrets", "pods")
+CONTROLLER = "resourcequota-controller"
+
+
+def body(resource: str, name: str) -> Object:
+    meta: Object = {"metadata": {"name": name}}
+    if resource == "secrets":
+        return meta
+    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "50m"}}}
+    # Nobody runs it, and it is gone as soon as it is deleted.
+    return {**meta, "spec": {"nodeSelector": {"kubernetes.io/os": "none"}, "containers": [container]}}
+
+
+@dataclass
+class Crowd:
+    """Who creates as much as goes, and deletes some of it again.
+
+    most: of each resource, how many there were at once. created, refused: how often.
+    """
+
+    kubectl: Kubectl
+    most: dict[str, int] = field(default_factory=dict)
+    created: int = 0
+    refused: int = 0
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        ended = threading.Event()
+        work: list[Callable[[threading.Event, int], None]] = [self._create] * CREATORS + [self._look]
+        threads = [threading.Thread(target=one, args=(ended, number)) for number, one in enumerate(work)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+
+    def _create(self, ended: threading.Event, number: int) -> None:
+        """Who is refused deletes one of his own."""
+        mine: list[str] = []
+        for turn in count():
+            if ended.is_set():
+                return
+            resource = RESOURCES[turn % 2]
+            name = f"{resource}-{number}-{turn}"
+            status = self._done("POST", self.kubectl.path(resource), body(resource, name))
+            if status == 201:
+                self.created += 1
+                mine.append(self.kubectl.path(resource, name))
+            elif status == 403 and mine:
+                self._done("DELETE", mine.pop(0))
+
+    def _done(self, method: str, path: str, given: Object | None = None) -> int:
+        """HTTP's status, 0 if there was none."""
+        try:
+            self.kubectl.api.request(method, path, given)
+        except HTTPError as err:
+            with err:
+                self.refused += err.code == 403
+            return err.code
+        except (OSError, ValueError, http.client.HTTPException):
+            return 0
+        return 201
+
+    def _look(self, ended: threading.Event, _number: int) -> None:
+        """A list is of one moment."""
+        while not ended.wait(GLANCE / 2):
+            for resource in RESOURCES:
+                try:
+                    found = len(self.kubectl.items(resource))
+                except (OSError, ValueError, http.client.HTTPException):
+                    continue
+                self.most[resource] = max(found, self.most.get(resource, 0))
+
+    def until_some_more(self) -> None:
+        """Somebody got through, and somebody did not."""
+        created, refused = self.created, self.refused
+        until(lambda: self.created > created and self.refused > refused, "they get on", why=self._why)
+
+    def _why(self) -> str:
+        return self.kubectl("get", "quota", "--output=yaml")
+
+
+def start_quota(kubectl: Kubectl) -> Crowd:
+    whole = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": HARD}}
+    kubectl.apply(whole)
+    until(lambda: kubectl.get("resourcequotas", "q").get("status", {}).get("hard") == HARD, "it is in force")
+    return Crowd(kubectl)
+
+
+def assert_held(crowd: Crowd) -> None:
+    """There was never too much, and what is used is what there is."""
+    kubectl = crowd.kubectl
+    assert all(0 < most <= MOST for most in crowd.most.values()), crowd.most
+    secrets, pods = (len(kubectl.items(resource)) for resource in RESOURCES)
+    used = {"count/secrets": str(secrets), "pods": str(pods), "requests.cpu": f"{50 * pods}m" if pods else "0"}
+
+    def says() -> bool:
+        return bool(kubectl.get("resourcequotas", "q")["status"]["used"] == used)
+
+    until(says, f"{used} is used", why=lambda: kubectl("get", "quota", "--output=yaml"))
+    kubectl("delete", "secrets,pods", "--all", "--grace-period=0", "--force")
+    used = dict.fromkeys(used, "0")
+    until(says, "nothing is used", why=lambda: kubectl("get", "quota", "--output=yaml"))
+
+
+def test_a_quota_holds_while_all_of_an_embedded_cluster_is_killed(tmp_path: Path) -> None:
+    port = free_port()
+    flags = (f"--embedded-dir={tmp_path / 'kcm'}", f"--embedded-port={port}", "--leader-elect=false")
+
+    def started(number: int) -> Manager:
+        return run_kcm(tmp_path / f"kcm-{number}.log", *flags)
+
+    manager = started(0)
+    try:
+        until_working(manager)
+        kubectl = in_namespace(tmp_path / "kcm" / "kubeconfig", "crowded")
+        crowd = start_quota(kubectl)
+        with crowd.at_work():
+            for number in range(KILLS):
+                crowd.until_some_more()
+                manager.program.kill()
+                manager = started(number + 1)
+                until(kubectl.api.alive, "the server is back", why=manager.program.text)
+            crowd.until_some_more()
+        assert_held(crowd)
+    finally:
+        with ending(manager.program):
+            pass
+
+
+def killed_again_and_again(kubectl: Kubectl, directory: Path, *flags: str) -> None:
+    """The manager alone: the server goes on, and charges."""
+    given = (*flags, "--leader-elect=false", f"--controllers={CONTROLLER}")
+    crowd = None
+    for number in range(KILLS):
+        manager = run_kcm(directory / f"kcm-{number}.log", *given)
+        with ending(manager.program):
+            if crowd is None:
+                crowd = start_quota(kubectl)
+            with crowd.at_work():
+                crowd.until_some_more()
+                manager.program.kill()
+    assert crowd is not None
+    last = run_kcm(directory / "kcm-last.log", *given)
+    with ending(last.program):
+        assert_held(crowd)
+
+
+def test_a_quota_holds_while_its_manager_is_killed(tmp_path: Path) -> None:
+    server = launch(tmp_path / "kcm")
+    try:
+        kubectl = in_namespace(server.kubeconfig, "crowded")
+        killed_again_and_again(kubectl, tmp_path, f"--kubeconfig={server.kubeconfig}")
+    finally:
+        server.stop()
+
+
+@pytest.mark.cluster
+def test_a_quota_of_a_real_server_holds_while_its_manager_is_killed(real: RealServer, tmp_path: Path) -> None:
+    kubectl = in_namespace(real.kubeconfig, "crowded")
+    killed_again_and_again(kubectl, tmp_path, f"--kubeconfig={real.kubeconfig}")
