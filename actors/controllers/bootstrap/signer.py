@@ -20,10 +20,11 @@ from actors.controllers.bootstrap.token_secrets import (
     OF_TYPE,
     UnusableError,
     expiry_of,
+    look_again,
     signing_token,
     token_id_of,
 )
-from actors.reconciliation import Change, Interest, Reconciliation, RequeueAfter, Watch, itself, must, update
+from actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.messages.outcomes import Done, NotFound
 from protocols.messages.watching import EventType
@@ -39,7 +40,6 @@ PUBLIC, NAME = "kube-public", "cluster-info"
 CLUSTER_INFO: Key = make_key(PUBLIC, NAME)
 CONTENT = "kubeconfig"
 SIGNATURE = "jws-kubeconfig-"  # and the token's id
-LONGEST_WAIT = 3600.0  # seconds until an expiry is looked at again: the clock may be set right meanwhile
 
 
 class BootstrapSigner:
@@ -69,7 +69,7 @@ class BootstrapSigner:
             outcome = yield from must(update(CONFIGMAPS, {**found, "data": {**rest, **signatures}}), but=(NotFound,))
             if isinstance(outcome, Done):
                 self._log.info("cluster info signed", key=key, signatures=len(signatures))
-        return None if next_expiry is None else RequeueAfter(min(next_expiry - now, LONGEST_WAIT))
+        return None if next_expiry is None else look_again(next_expiry, now=now)
 
     def _signatures(self, content: str, now: float) -> tuple[dict[str, str], float | None]:
         """Each under its field of the ConfigMap, and when the first of the tokens expires; None if none does."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.controllers.bootstrap.token_secrets import NAMESPACE, OF_TYPE, TYPE, expiry_of
-from actors.reconciliation import Interest, Reconciliation, RequeueAfter, Watch, delete, itself, must
+from actors.controllers.bootstrap.token_secrets import NAMESPACE, OF_TYPE, TYPE, expiry_of, look_again
+from actors.reconciliation import Interest, Reconciliation, Watch, delete, itself, must
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from protocols.messages.outcomes import Done, NotFound
 from protocols.messages.watching import EventType
@@ -23,8 +23,6 @@ from runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
-
-LONGEST_WAIT = 3600.0  # seconds until an expiry is looked at again: the clock may be set right meanwhile
 
 
 class TokenCleaner:
@@ -37,9 +35,9 @@ class TokenCleaner:
         expiry = None if secret is None or secret.get("type") != TYPE else expiry_of(secret)
         if secret is None or expiry is None:
             return None
-        left = expiry - self._clock.now()
-        if left > 0:
-            return RequeueAfter(min(left, LONGEST_WAIT))
+        now = self._clock.now()
+        if expiry > now:
+            return look_again(expiry, now=now)
         outcome = yield from must(delete(SECRETS, secret, unchanged=True), but=(NotFound,))
         if isinstance(outcome, Done):
             self._log.info("expired token deleted", key=key)

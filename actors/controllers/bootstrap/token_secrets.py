@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from actors.controllers.shared.secret_data import data_of
+from actors.reconciliation import RequeueAfter
 from protocols.objects import name_of
 from protocols.times import parse_time
 
@@ -19,6 +20,7 @@ TYPE = "bootstrap.kubernetes.io/token"
 OF_TYPE = f"type={TYPE}"  # a field selector: no other Secret comes to us
 TOKEN_ID, TOKEN_SECRET, EXPIRATION, SIGNS = "token-id", "token-secret", "expiration", "usage-bootstrap-signing"
 YES = "true"
+LONGEST_WAIT = 60.0  # seconds until an expiry is looked at again: the clock may have been wrong, and be set right
 
 _NAME = re.compile(r"bootstrap-token-([a-z0-9]{6})")
 
@@ -43,6 +45,11 @@ def expiry_of(secret: Mapping[str, Any]) -> float | None:
         return parse_time(said.decode())
     except ValueError:
         return float("-inf")
+
+
+def look_again(expiry: float, *, now: float) -> RequeueAfter:
+    """When it expires, by Unix seconds and this clock."""
+    return RequeueAfter(min(expiry - now, LONGEST_WAIT))
 
 
 def token_id_of(name: str) -> str | None:

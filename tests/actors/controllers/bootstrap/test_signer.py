@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from actors.app.arguments import read_options
-from actors.controllers.bootstrap.signer import CLUSTER_INFO, LONGEST_WAIT, SPEC, BootstrapSigner
+from actors.controllers.bootstrap.signer import CLUSTER_INFO, SPEC, BootstrapSigner
+from actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
 from actors.reconciliation import RequeueAfter
 from actors.simulation import SimulatedCluster
 from actors.simulation.driving import NOW, Answer, Bench, Driven, drive

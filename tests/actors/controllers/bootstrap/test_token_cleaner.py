@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from actors.app.arguments import read_options
-from actors.controllers.bootstrap.token_cleaner import LONGEST_WAIT, SPEC, TokenCleaner
+from actors.controllers.bootstrap.token_cleaner import SPEC, TokenCleaner
+from actors.controllers.bootstrap.token_secrets import LONGEST_WAIT
 from actors.reconciliation import RequeueAfter
 from actors.simulation import SimulatedCluster
 from actors.simulation.driving import NOW, Bench, drive
@@ -16,6 +17,7 @@ from protocols.messages.commands import Command, Delete
 from protocols.messages.outcomes import CommandFailed, Conflict, NotFound, Outcome, ServerFailure, Unknown
 from protocols.objects import Object
 from protocols.resources import SECRETS
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.logs.standard_log import quiet_log
 from tests.actors.controllers.bootstrap.objects import KEY, expiring, token
 
@@ -83,3 +85,13 @@ def test_it_goes_at_its_very_time_and_one_that_was_extended_later(cluster: Simul
     assert gone["bootstrap-token-abc123"] <= 10
     assert 60 <= gone[other] <= 62
     assert len(cluster.list(SECRETS, "default")) == 1
+
+
+def test_a_clock_that_was_an_hour_behind_holds_a_token_up_for_a_minute() -> None:
+    behind = Fault(kind=FaultKind.CLOCK_JUMPED, start=0.0, until=20.0, seconds=-3600.0)
+    cluster = SimulatedCluster(faults=(behind,))
+    cluster.manager(options=read_options([f"--controllers={SPEC.name}"]))
+    cluster.create(SECRETS, expiring(cluster.clock.now() + 10))
+    cluster.run_for(20)
+    assert cluster.get(SECRETS, KEY) is not None
+    assert cluster.run_until(lambda: cluster.get(SECRETS, KEY) is None, within=61)
