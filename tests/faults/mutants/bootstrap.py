@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -44,14 +44,13 @@ def deleted_as_the_cache_shows_it() -> Any:
 
 @contextmanager
 def failed_updates_are_forgotten() -> Iterator[None]:
-    """What the server refuses or does not answer is not tried again before something else happens."""
+    """What the server refuses or does not answer is not tried again before something else happens: time is nothing."""
     right = BootstrapSigner.reconcile
 
     def reconcile(self: BootstrapSigner, key: Key) -> Reconciliation:
-        try:
-            return (yield from right(self, key))
-        except CommandFailed:
-            return None
+        with suppress(CommandFailed):
+            yield from right(self, key)
+        return None
 
     with patch.object(BootstrapSigner, "reconcile", reconcile):
         yield
