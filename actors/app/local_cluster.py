@@ -51,6 +51,7 @@ class LocalCluster:
         collect_garbage: bool = True,
         empty_namespaces: bool = True,
         service_ranges: Sequence[str] = (),
+        account_key_file: str = "",
         log: FilteringBoundLogger | None = None,
     ) -> Self:
         """A cluster in this directory, which is made if it is not there; what it held before, it holds again.
@@ -61,7 +62,8 @@ class LocalCluster:
         collect_garbage: the API server deletes what has lost its owners itself; False where a garbage collector runs,
         as among BUILT_IN, and for a cluster where nobody does. empty_namespaces: likewise, it empties a namespace that
         is deleted; False where a namespace controller runs. service_ranges: CIDRs of cluster IPs, one for each IP
-        family, the default family first; none: 10.96.0.0/16.
+        family, the default family first; none: 10.96.0.0/16. account_key_file: the private key that a token controller
+        signs with (--service-account-private-key-file): the tokens of its Secrets are taken; "" for none.
 
         The processes end with this one, however it ends; nodes that end by themselves are started again.
         Raises LaunchError, as for a directory that another process uses, or that others own or can write.
@@ -78,6 +80,7 @@ class LocalCluster:
             collect_garbage=collect_garbage,
             empty_namespaces=empty_namespaces,
             service_ranges=service_ranges,
+            account_key_file=account_key_file,
         )
         if one.nodes is None:
             return cls(one.server, None)
@@ -156,11 +159,12 @@ def start_local_cluster(
     collect_garbage: bool = True,
     empty_namespaces: bool = True,
     service_ranges: Sequence[str] = (),
+    account_key_file: str = "",
 ) -> LocalCluster:
     """Wait until the API server serves; the nodes come when they come. Raises LaunchError.
 
     log_format: "text" or "json"; quiet: no information. patience: seconds for another server to leave the directory.
-    collect_garbage, empty_namespaces, service_ranges: see LocalCluster.start.
+    collect_garbage, empty_namespaces, service_ranges, account_key_file: see LocalCluster.start.
     """
     server = launch(
         directory,
@@ -171,6 +175,7 @@ def start_local_cluster(
         collect_garbage=collect_garbage,
         empty_namespaces=empty_namespaces,
         service_ranges=service_ranges,
+        account_key_file=account_key_file,
     )
     fleet = None
     if nodes > 0:

@@ -14,6 +14,7 @@ from actors.app.local_cluster import LocalCluster, start_local_cluster
 from actors.app.system import ControllerSystem
 from actors.command.greeting import LiveLine
 from actors.controllers.built_in import BUILT_IN
+from actors.controllers.identity.options import ServiceAccountOptions
 from actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from actors.controllers.objects import garbage_collector, namespace
 from actors.engine.elector import Election
@@ -115,6 +116,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         collect_garbage=not runs(garbage_collector.SPEC.name, BUILT_IN, options),
         empty_namespaces=not runs(namespace.SPEC.name, BUILT_IN, options),
         service_ranges=[one.strip() for one in ranges if one.strip()],
+        account_key_file=options[ServiceAccountOptions].private_key_file,
     )
     closing.callback(local.stop)
     return local

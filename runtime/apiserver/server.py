@@ -21,6 +21,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+import orjson
+
+from protocols.messages.commands import PatchType
+from protocols.objects import name_of, namespace_of, uid_of
+from protocols.resources import SECRETS, resource_path
 from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
@@ -28,6 +33,7 @@ from runtime.apiserver.core.account_tokens import AccountTokens
 from runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, Reaction
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
+from runtime.apiserver.core.legacy_tokens import LAST_USED, LegacyTokens, Use
 from runtime.apiserver.core.uids import RandomUids
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.status_errors import StatusError
@@ -76,6 +82,7 @@ class ApiServer:
         empty_namespaces: bool = True,
         authorize: Authorize = allow_all,
         tokens: AccountTokens | None = None,
+        legacy_tokens: LegacyTokens | None = None,
         service_ranges: tuple[str, ...] = SERVICE_RANGES,
     ) -> None:
         """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
@@ -83,7 +90,8 @@ class ApiServer:
 
         collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
         stand_ins/. authorize: what access reviews say and admission asks; requests themselves are not checked.
-        tokens: issues tokens of service accounts; None: none are. service_ranges: CIDRs of cluster IPs, one for each IP
+        tokens: issues tokens of service accounts; None: none are. legacy_tokens: those of Secrets that are taken.
+        service_ranges: CIDRs of cluster IPs, one for each IP
         family, the default family first.
         """
         self.registry = Registry(resources)
@@ -100,6 +108,7 @@ class ApiServer:
             tokens=tokens,
             service_ranges=service_ranges,
         )
+        self._legacy_tokens = legacy_tokens
         self._watches = 0
         self._expiry = Expiry(self._cluster)
         self._reactions: list[Reaction] = [CustomResources(self._cluster, self._cache), self._expiry]
@@ -131,12 +140,20 @@ class ApiServer:
 
     def user_of(self, token: str) -> User | None:
         """The service account that a token is of. None for any other token, and one that is good no more."""
-        cluster = self._cluster
-        return (
-            None
-            if cluster.tokens is None
-            else cluster.tokens.user_of(token, state=cluster.state, now=cluster.clock.now())
-        )
+        cluster, now = self._cluster, self._cluster.clock.now()
+        user = None if cluster.tokens is None else cluster.tokens.user_of(token, state=cluster.state, now=now)
+        if user is not None or self._legacy_tokens is None:
+            return user
+        use = self._legacy_tokens.use_of(token, state=cluster.state, now=now)
+        if use is not None and use.day:
+            self._note_use(use)
+        return None if use is None else use.user
+
+    def _note_use(self, use: Use) -> None:
+        """A Secret that has changed meanwhile stays as it is."""
+        patch = {"metadata": {"uid": uid_of(use.secret), "labels": {LAST_USED: use.day}}}
+        path = resource_path(SECRETS.id, namespace_of(use.secret), name_of(use.secret))
+        self.handle(Request(method="PATCH", path=path, body=orjson.dumps(patch), content_type=str(PatchType.MERGE)))
 
     def handle(self, request: Request, *, user: User = ADMIN) -> Response:
         """Carry out any request except a watch. A refusal is a response too.

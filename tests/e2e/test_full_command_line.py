@@ -16,7 +16,6 @@ from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.real_server import binaries, real_server, write_keys
 from tests.e2e.running import Manager, ending, hollow_nodes, run_kcm, until
 
-UNTRACKED = "not known since when the use of tokens is noted"  # the embedded server does not note that
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
 
 
@@ -90,7 +89,7 @@ def test_the_full_command_line_starts_all_controllers(
     page = manager.get("/healthz?verbose")[1]
     assert {name for name in wanted if f"[+]{name} ok\n" not in page} == set()
     errors = re.findall(r"^E\d{4} .*$", manager.program.text(), re.MULTILINE)
-    assert [line for line in errors if UNTRACKED not in line] == []
+    assert errors == []
 
 
 def _addresses(kubectl: Kubectl) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,17 @@ def test_a_token_secret_is_filled_and_goes_with_its_account(kubectl: Kubectl, si
     said = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert said["sub"] == f"system:serviceaccount:{kubectl.namespace}:builder"
     assert said["kubernetes.io/serviceaccount/secret.name"] == "builder-token"
-    if site.kubeconfig.parent.name != "kcm":
-        assert said["sub"] in kubectl("auth", "whoami", f"--token={token}")
+    refused = kubectl.run("get", "serviceaccounts", f"--token={token}").stderr
+    assert "Unauthorized" not in refused
+    today = datetime.now(UTC)
+    days = [f"{today + timedelta(days=ahead):%Y-%m-%d}" for ahead in (-1, 0)]
+    used = kubectl.get("secrets", "builder-token")["metadata"]["labels"]["kubernetes.io/legacy-token-last-used"]
+    assert used in days
+    kubectl("label", "secret", "builder-token", f"kubernetes.io/legacy-token-invalid-since={used}")
+    until(
+        lambda: "Unauthorized" in kubectl.run("get", "serviceaccounts", f"--token={token}").stderr,
+        "it is invalid",
+    )
     kubectl("patch", "secret", "builder-token", "--type=json", '--patch=[{"op": "remove", "path": "/data/token"}]')
     until(lambda: data_of(kubectl, "secrets", "builder-token") == data, "the same token again")
     kubectl("delete", "serviceaccount", "builder")

@@ -1,6 +1,7 @@
 """The ConfigMap that says since when the server notes the use of token Secrets: since it was first started.
 
-Source: kubernetes pkg/controlplane/controller/legacytokentracking/controller.go (v1.36). The use itself is not noted.
+Source: kubernetes pkg/controlplane/controller/legacytokentracking/controller.go (v1.36). The use itself is noted
+where a token is taken (core/legacy_tokens.py).
 """
 
 from __future__ import annotations

@@ -50,13 +50,15 @@ def launch(
     collect_garbage: bool = True,
     empty_namespaces: bool = True,
     service_ranges: Sequence[str] = (),
+    account_key_file: str = "",
     ready_within: float = READY_WITHIN,
 ) -> EmbeddedServer:
     """Starts a server on a directory and waits until it serves. Raises LaunchError.
 
     port 0: the one of the last time if it is free, else any. log_format: "text" or "json"; quiet: no information.
     patience: seconds for another server to leave the directory. collect_garbage, empty_namespaces: as in ApiServer.
-    service_ranges: CIDRs of cluster IPs, one for each IP family; none: the server's own.
+    service_ranges: CIDRs of cluster IPs, one for each IP family; none: the server's own. account_key_file: of who signs
+    tokens of service accounts' Secrets; "" for none.
     """
     arguments = [f"--dir={directory}", f"--port={port}", f"--logging-format={log_format}", f"--patience={patience}"]
     if quiet:
@@ -67,6 +69,8 @@ def launch(
         arguments.append("--leave-namespaces")
     if service_ranges:
         arguments.append(f"--service-cluster-ip-range={','.join(service_ranges)}")
+    if account_key_file:
+        arguments.append(f"--service-account-key-file={Path(account_key_file).resolve()}")
     child = start_module(MODULE, ["--until-stdin-closes", *arguments], read=True)
     words = _first_line(child, ready_within)
     if "url" in words:

@@ -28,6 +28,7 @@ import orjson
 from protocols.late_methods import dataclass
 from runtime.apiserver.core.account_tokens import AccountTokens
 from runtime.apiserver.core.cluster import SERVICE_RANGES
+from runtime.apiserver.core.legacy_tokens import LegacyTokens
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.http.authentication import Authenticator
 from runtime.apiserver.http.handler import KEEP_ALIVE, ApiHttp
@@ -54,6 +55,7 @@ from runtime.process.files import DirectoryInUse, DirectoryNotOurs, refuse_forei
 from runtime.process.memory import collect_rarely
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
+from runtime.signing.tokens import KeyUnusableError, read_signing_key
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -89,6 +91,7 @@ class Arguments:
     collect_garbage: bool
     empty_namespaces: bool
     service_ranges: tuple[str, ...]
+    account_key_file: str
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -120,6 +123,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
     parser.add_argument("--leave-garbage", action="store_true", help="to a garbage collector that runs as a controller")
     parser.add_argument("--leave-namespaces", action="store_true", help="to a namespace controller, likewise")
     parser.add_argument("--service-cluster-ip-range", default=",".join(SERVICE_RANGES), help="one, or one each family")
+    parser.add_argument("--service-account-key-file", default="", help="of who signs the tokens of Secrets; private")
     parsed = parser.parse_args(argv)
     return Arguments(
         directory=parsed.dir,
@@ -131,6 +135,7 @@ def parse_arguments(argv: Sequence[str] | None) -> Arguments:
         collect_garbage=not parsed.leave_garbage,
         empty_namespaces=not parsed.leave_namespaces,
         service_ranges=tuple(one.strip() for one in parsed.service_cluster_ip_range.split(",") if one.strip()),
+        account_key_file=parsed.service_account_key_file,
     )
 
 
@@ -166,6 +171,7 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             collect_garbage=arguments.collect_garbage,
             empty_namespaces=arguments.empty_namespaces,
             tokens=AccountTokens(ensure_account_key(certificates_in / "service-accounts.key")),
+            legacy_tokens=_legacy_tokens(arguments.account_key_file, log),  # may be the key that was made just now
             service_ranges=arguments.service_ranges,
         )
         front = _front(api, token, clock=clock, log=log)
@@ -203,6 +209,15 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
         store.close()
     log.info("stopped")
     return 0
+
+
+def _legacy_tokens(key_file: str, log: FilteringBoundLogger) -> LegacyTokens | None:
+    """Without a key none are taken. Who was to sign with that key says more of it, and ends."""
+    try:
+        return LegacyTokens([read_signing_key(key_file)]) if key_file else None
+    except KeyUnusableError as err:
+        log.warning("tokens of secrets are not taken", error=str(err))
+        return None
 
 
 async def _durable(api: ApiServer, *or_else: asyncio.Future[Any]) -> None:

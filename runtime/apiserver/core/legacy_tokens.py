@@ -1,0 +1,78 @@
+"""Tokens of Secrets of type kubernetes.io/service-account-token, which a token controller has signed: whom they are of.
+
+Such a token has no end. It is good while the Secret holds just this token and its account is there, and no more once
+the Secret is labelled as invalid. The day on which it was used is a label of the Secret, by which the legacy token
+cleaner decides.
+
+Source: kubernetes pkg/serviceaccount/legacy.go (v1.36). Neither the audit annotations nor the metrics are kept, and no
+warning is sent for a token that was made by itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from protocols.objects import Object, decode_object, is_deleting, labels_of, make_key, uid_of
+from protocols.times import format_time
+from runtime.apiserver.registry.users import AUTHENTICATED, User
+from runtime.apiserver.storage.state import State
+from runtime.signing.tokens import SigningKey
+
+ISSUER = "kubernetes/serviceaccount"
+_CLAIM = "kubernetes.io/serviceaccount/"
+LAST_USED, INVALID_SINCE = "kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since"
+DAY = 86400.0
+MOST_KNOWN = 1024  # tokens
+
+
+class Use(NamedTuple):
+    """user: None where the Secret is labelled as invalid. day: to be noted as that of the last use; "" if it is."""
+
+    user: User | None
+    secret: Object
+    day: str
+
+
+class LegacyTokens:
+    def __init__(self, keys: Sequence[SigningKey]) -> None:
+        """keys: of those whose tokens are taken."""
+        self._keys = tuple(keys)
+        self._claims_of = lru_cache(maxsize=MOST_KNOWN)(self._read)  # a signature is looked at once
+
+    def use_of(self, token: str, *, state: State, now: float) -> Use | None:
+        """None for a token that is none of these, or that its Secret or account no longer stands for. now: Unix
+        seconds.
+        """
+        claims = self._claims_of(token)
+        if claims is None or claims.get("iss") != ISSUER:
+            return None
+        parts = ("namespace", "secret.name", "service-account.name", "service-account.uid")
+        namespace, secret_name, name, uid = (str(claims.get(f"{_CLAIM}{part}") or "") for part in parts)
+        subject = f"system:serviceaccount:{namespace}:{name}"
+        if not (namespace and secret_name and name and uid) or claims.get("sub") != subject:
+            return None
+        secret = _found(state, "secrets", namespace, secret_name)
+        account = _found(state, "serviceaccounts", namespace, name)
+        if secret is None or account is None or uid_of(account) != uid:
+            return None
+        kept = base64.b64decode((secret.get("data") or {}).get("token") or "")
+        if not hmac.compare_digest(kept, token.encode()):
+            return None
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+        user = None if labels_of(secret).get(INVALID_SINCE) else User(subject, uid=uid, groups=groups)
+        today, tomorrow = (format_time(at).partition("T")[0] for at in (now, now + DAY))
+        return Use(user, secret, "" if labels_of(secret).get(LAST_USED) in (today, tomorrow) else today)
+
+    def _read(self, token: str) -> dict[str, Any] | None:
+        return next((claims for key in self._keys if (claims := key.claims_of(token)) is not None), None)
+
+
+def _found(state: State, storage: str, namespace: str, name: str) -> Object | None:
+    """None for what is being deleted, too."""
+    record = state.get(storage, make_key(namespace, name))
+    found = None if record is None else decode_object(record.raw)
+    return None if found is None or is_deleting(found) else found

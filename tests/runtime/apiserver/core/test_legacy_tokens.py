@@ -1,0 +1,132 @@
+"""Tokens of Secrets: whom they are of, what makes them nobody's, and that their use is noted.
+
+Cases of kubernetes v1.36 pkg/serviceaccount/legacy_test.go, jwt_test.go.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+
+from runtime.apiserver.core.legacy_tokens import INVALID_SINCE, LAST_USED, LegacyTokens
+from runtime.apiserver.registry.users import AUTHENTICATED, User
+from runtime.signing.tokens import SigningKey
+from tests.runtime.apiserver.conftest import Api
+
+KEY, OTHER = (SigningKey(generate_private_key(SECP256R1())) for _ in range(2))
+ROBOT = "system:serviceaccount:default:robot"
+TODAY, TOMORROW = "2001-09-09", "2001-09-10"
+
+
+@pytest.fixture
+def api() -> Api:
+    made = Api(legacy_tokens=LegacyTokens([OTHER, KEY]))
+    made.create("serviceaccounts", {"metadata": {"name": "robot"}})
+    return made
+
+
+def claims(api: Api, **changes: Any) -> dict[str, Any]:
+    private = {
+        "namespace": "default",
+        "secret.name": "token",
+        "service-account.name": "robot",
+        "service-account.uid": api.get("serviceaccounts", "robot").meta["uid"],
+    }
+    said = {"iss": "kubernetes/serviceaccount", "sub": ROBOT}
+    return said | {f"kubernetes.io/serviceaccount/{name}": value for name, value in private.items()} | changes
+
+
+def keep(api: Api, token: str, labels: Mapping[str, str] = {}) -> None:
+    """In the Secret that it names."""
+    data = {"token": base64.b64encode(token.encode()).decode()}
+    annotations = {"kubernetes.io/service-account.name": "robot"}
+    meta = {"name": "token", "annotations": annotations, "labels": dict(labels)}
+    api.create("secrets", {"metadata": meta, "type": "kubernetes.io/service-account-token", "data": data})
+
+
+def labels(api: Api) -> dict[str, str]:
+    found: dict[str, str] = api.get("secrets", "token").meta.get("labels") or {}
+    return found
+
+
+def test_it_is_of_the_account_and_its_use_is_noted_once_a_day(api: Api) -> None:
+    token = KEY.sign(claims(api))
+    keep(api, token)
+    user = api.server.user_of(token)
+    uid = api.get("serviceaccounts", "robot").meta["uid"]
+    groups = ("system:serviceaccounts", "system:serviceaccounts:default", AUTHENTICATED)
+    assert user == User(ROBOT, uid=uid, groups=groups)
+    assert labels(api) == {LAST_USED: TODAY}
+    version = api.get("secrets", "token").meta["resourceVersion"]
+    assert api.server.user_of(token) == user
+    assert api.get("secrets", "token").meta["resourceVersion"] == version
+    api.advance(86400.0)
+    assert api.server.user_of(token) == user
+    assert labels(api) == {LAST_USED: TOMORROW}
+
+
+def test_a_day_ahead_is_left_as_it_is(api: Api) -> None:
+    token = KEY.sign(claims(api))
+    keep(api, token, {LAST_USED: TOMORROW})
+    assert api.server.user_of(token) is not None
+    assert labels(api) == {LAST_USED: TOMORROW}
+
+
+def test_what_was_labelled_as_invalid_is_refused_and_its_use_noted(api: Api) -> None:
+    token = KEY.sign(claims(api))
+    keep(api, token, {INVALID_SINCE: "2001-01-01"})
+    assert api.server.user_of(token) is None
+    assert labels(api) == {INVALID_SINCE: "2001-01-01", LAST_USED: TODAY}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"iss": "https://other"},
+        {"sub": ""},
+        {"sub": "system:serviceaccount:default:other"},
+        {"kubernetes.io/serviceaccount/namespace": ""},
+        {"kubernetes.io/serviceaccount/secret.name": "other"},
+        {"kubernetes.io/serviceaccount/secret.name": ""},
+        {"kubernetes.io/serviceaccount/service-account.name": ""},
+        {"kubernetes.io/serviceaccount/service-account.uid": ""},
+        {"kubernetes.io/serviceaccount/service-account.uid": "of another"},
+    ],
+)
+def test_what_says_something_else_is_nobodys(api: Api, changes: dict[str, str]) -> None:
+    token = KEY.sign(claims(api, **changes))
+    keep(api, token)
+    assert api.server.user_of(token) is None
+    assert labels(api) == {}
+
+
+def test_so_is_what_another_has_signed_and_what_the_secret_does_not_hold(api: Api) -> None:
+    foreign = SigningKey(generate_private_key(SECP256R1())).sign(claims(api))
+    keep(api, foreign)
+    assert api.server.user_of(foreign) is None
+    assert api.server.user_of(KEY.sign(claims(api))) is None
+    assert api.server.user_of("no token") is None
+
+
+@pytest.mark.parametrize("gone", ["secrets/token", "serviceaccounts/robot"])
+def test_so_is_what_lost_its_secret_or_its_account(api: Api, gone: str) -> None:
+    token = KEY.sign(claims(api))
+    keep(api, token)
+    assert api.server.user_of(token) is not None
+    api.delete(*gone.split("/"))
+    assert api.server.user_of(token) is None
+
+
+@pytest.mark.parametrize("going", ["secrets/token", "serviceaccounts/robot"])
+def test_so_is_what_is_being_deleted(api: Api, going: str) -> None:
+    token = KEY.sign(claims(api))
+    keep(api, token)
+    resource, name = going.split("/")
+    body = {"metadata": {"finalizers": ["example.com/stays"]}}
+    api.send("PATCH", api.path(resource, name), body, type_="application/merge-patch+json")
+    api.delete(resource, name)
+    assert api.server.user_of(token) is None
