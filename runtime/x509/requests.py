@@ -99,8 +99,8 @@ def certificate_problem(der: bytes) -> str:
     """Why this is no certificate; "" if it is one."""
     try:
         x509.load_der_x509_certificate(der)
-    except UNREADABLE as err:
-        return f"x509: malformed certificate: {err}"
+    except UNREADABLE:
+        return "x509: malformed certificate"
     return ""
 
 

@@ -136,8 +136,6 @@ def _validate_change(new: Object, old: Object, *, signs: bool, decides: bool) ->
         forbidden(path, f'updates may not remove a condition of type "{kind}"')
         for kind in _ALWAYS_TRUE
         if more[kind] < 0
-        for kind in _ALWAYS_TRUE
-        if more[kind] < 0
     ]
     errors += [
         forbidden(path, f'updates may not add a condition of type "{kind}"')
