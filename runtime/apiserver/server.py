@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -29,7 +29,7 @@ from protocols.resources import SECRETS, resource_path
 from runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from runtime.apiserver.bootstrap.legacy_token_tracking import note_tracking
 from runtime.apiserver.bootstrap.namespaces import create_first_namespaces
-from runtime.apiserver.core.account_tokens import AccountTokens
+from runtime.apiserver.core.account_tokens import ISSUER, AccountTokens
 from runtime.apiserver.core.cluster import SERVICE_RANGES, Call, Cluster, Now, Reaction
 from runtime.apiserver.core.custom_resources import CustomResources
 from runtime.apiserver.core.expiry import Expiry
@@ -40,7 +40,16 @@ from runtime.apiserver.errors.status_errors import StatusError
 from runtime.apiserver.kinds.built_in import BUILT_IN
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route, route
-from runtime.apiserver.registry.users import ADMIN, NOBODY, Authorize, User, allow_all
+from runtime.apiserver.registry.users import (
+    ADMIN,
+    NOBODY,
+    Authenticated,
+    Authorize,
+    StaticTokens,
+    Unauthenticated,
+    User,
+    allow_all,
+)
 from runtime.apiserver.schema.shapes import built_in_shapes
 from runtime.apiserver.stand_ins.garbage import GarbageCollector
 from runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
@@ -83,6 +92,7 @@ class ApiServer:
         authorize: Authorize = allow_all,
         tokens: AccountTokens | None = None,
         legacy_tokens: LegacyTokens | None = None,
+        users: Mapping[str, User] | None = None,
         service_ranges: tuple[str, ...] = SERVICE_RANGES,
     ) -> None:
         """clock: unix seconds. uid, suffix: sources of metadata.uid and of generateName's five characters; at random by
@@ -91,10 +101,11 @@ class ApiServer:
         collect_garbage, empty_namespaces: stand in for the garbage collector and the namespace controller, see
         stand_ins/. authorize: what access reviews say and admission asks; requests themselves are not checked.
         tokens: issues tokens of service accounts; None: none are. legacy_tokens: those of Secrets that are taken.
-        service_ranges: CIDRs of cluster IPs, one for each IP
-        family, the default family first.
+        users: whom other tokens are of, for ever. service_ranges: CIDRs of cluster IPs, one for each IP family, the
+        default family first.
         """
         self.registry = Registry(resources)
+        self._users = StaticTokens(users or {})
         self._cache = WatchCache(store.revision())
         self._state = State(store, self._cache.publish)
         self._cluster = Cluster(
@@ -105,6 +116,7 @@ class ApiServer:
             uid=RandomUids() if uid is None else uid,
             suffix=suffix,
             authorize=authorize,
+            authenticate=self._reviewed,
             tokens=tokens,
             service_ranges=service_ranges,
         )
@@ -139,15 +151,38 @@ class ApiServer:
         self._transact(partial(note_tracking, self._cluster))
 
     def user_of(self, token: str) -> User | None:
-        """The service account that a token is of. None for any other token, and one that is good no more."""
-        cluster, now = self._cluster, self._cluster.clock.now()
-        user = None if cluster.tokens is None else cluster.tokens.user_of(token, state=cluster.state, now=now)
-        if user is not None or self._legacy_tokens is None:
-            return user
-        use = self._legacy_tokens.use_of(token, state=cluster.state, now=now)
+        """Whom a token is of: a user or a service account. None for a token that is not known, or is good no more."""
+        found = self._authenticate(token, ())
+        if isinstance(found, Authenticated):
+            return found.user
+        use = self._use_of(token)
         if use is not None and use.day:
             self._note_use(use)
         return None if use is None else use.user
+
+    def _reviewed(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
+        """As user_of, for some audiences; see registry.users.Authenticate. It is within a request, and notes no use."""
+        found = self._authenticate(token, audiences)
+        if isinstance(found, Authenticated) or ISSUER not in (audiences or (ISSUER,)):
+            return found
+        use = self._use_of(token)
+        return found if use is None or use.user is None else Authenticated(use.user, (ISSUER,))
+
+    def _authenticate(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
+        """All tokens but those of Secrets."""
+        cluster, asking = self._cluster, audiences or (ISSUER,)
+        user = self._users.user_of(token)
+        if user is not None:
+            return Authenticated(user, (ISSUER,)) if ISSUER in asking else Unauthenticated()
+        if cluster.tokens is None:
+            return Unauthenticated()
+        return cluster.tokens.authenticate(token, asking, state=cluster.state, now=cluster.clock.now())
+
+    def _use_of(self, token: str) -> Use | None:
+        """Of a Secret's token."""
+        if self._legacy_tokens is None:
+            return None
+        return self._legacy_tokens.use_of(token, state=self._cluster.state, now=self._cluster.clock.now())
 
     def _note_use(self, use: Use) -> None:
         """A Secret that has changed meanwhile stays as it is."""

@@ -8,12 +8,13 @@ Source: kubernetes pkg/serviceaccount/claims.go, staging/src/k8s.io/apiserver/pk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from protocols.objects import Key, Object, decode_object, make_key, name_of, namespace_of, uid_of
-from runtime.apiserver.registry.users import AUTHENTICATED, User
+from runtime.apiserver.registry.users import AUTHENTICATED, Authenticated, Unauthenticated, User
 from runtime.apiserver.storage.state import State
 from runtime.signing.tokens import SigningKey
 
@@ -69,26 +70,35 @@ class AccountTokens:
             }
         )
 
-    def user_of(self, token: str, *, state: State, now: float) -> User | None:
-        """None for a token that is not ours, or is good no more. now: unix seconds."""
+    def authenticate(
+        self, token: str, audiences: Sequence[str], *, state: State, now: float
+    ) -> Authenticated | Unauthenticated:
+        """now: unix seconds."""
         claims = self._claims_of(token)
-        if claims is None or claims.get("iss") != ISSUER or ISSUER not in claims["aud"]:
-            return None
-        if not claims["nbf"] - LEEWAY <= now < claims["exp"]:
-            return None
+        if claims is None or claims.get("iss") != ISSUER:
+            return Unauthenticated()
+        good_for = tuple(one for one in audiences if one in claims["aud"])
+        if not good_for:
+            given, wanted = (" ".join(map(json.dumps, each)) for each in (claims["aud"], audiences))
+            return Unauthenticated(f"token audiences [{given}] is invalid for the target audiences [{wanted}]")
+        if now >= claims["exp"]:
+            return Unauthenticated("service account token has expired")
+        if now < claims["nbf"] - LEEWAY:
+            return Unauthenticated("service account token is not valid yet")
         said = claims[CLAIM]
         namespace, account = said["namespace"], said["serviceaccount"]
         if not _is_there(state, "serviceaccounts", make_key(namespace, account["name"]), account["uid"]):
-            return None
+            return Unauthenticated(f'serviceaccounts "{account["name"]}" not found')
         for storage, key, uid in _bindings(said):
             if not _is_there(state, storage, key, uid):
-                return None
-        return User(
+                return Unauthenticated("service account token has been invalidated")
+        user = User(
             claims["sub"],
             uid=account["uid"],
             groups=("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
             extra={f"{EXTRA}credential-id": (f"JTI={claims['jti']}",), **_extra(said)},
         )
+        return Authenticated(user, good_for)
 
 
 def _bindings(said: Mapping[str, Any]) -> Iterator[tuple[str, Key, str]]:

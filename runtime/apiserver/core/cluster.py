@@ -12,7 +12,7 @@ from runtime.apiserver.core.account_tokens import AccountTokens
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from runtime.apiserver.registry.routing import Route
-from runtime.apiserver.registry.users import Authorize, User, allow_all
+from runtime.apiserver.registry.users import Authenticate, Authorize, User, allow_all, known_to_nobody
 from runtime.apiserver.schema.shapes import Shapes
 from runtime.apiserver.storage.state import Record, State
 from runtime.apiserver.storage.store import Change
@@ -41,8 +41,9 @@ class Reaction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """suffix: five characters for a generateName. authorize: what users may do. tokens: issues those of service
-    accounts; None: none are. service_ranges: CIDRs of cluster IPs, one for each family, the default family first.
+    """suffix: five characters for a generateName. authorize: what users may do; authenticate: who they are. tokens:
+    issues those of service accounts; None: none are. service_ranges: CIDRs of cluster IPs, one for each family, the
+    default family first.
     """
 
     state: State
@@ -52,6 +53,7 @@ class Cluster:
     uid: Callable[[], str]
     suffix: Callable[[], str]
     authorize: Authorize = allow_all
+    authenticate: Authenticate = known_to_nobody
     tokens: AccountTokens | None = None
     service_ranges: tuple[str, ...] = SERVICE_RANGES
 

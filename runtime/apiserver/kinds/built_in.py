@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from runtime.apiserver.kinds.apiextensions import custom_resource_definition
 from runtime.apiserver.kinds.apps import controller_revision, daemon_set, deployment, replica_set, stateful_set
+from runtime.apiserver.kinds.authentication import self_subject_review, token_review
 from runtime.apiserver.kinds.authorization import (
     local_subject_access_review,
     self_subject_access_review,
@@ -78,6 +79,8 @@ BUILT_IN: tuple[ResourceDefinition, ...] = (
     lease.RESOURCE,
     local_subject_access_review.RESOURCE,
     self_subject_access_review.RESOURCE,
+    self_subject_review.RESOURCE,
+    token_review.RESOURCE,
     subject_access_review.RESOURCE,
     horizontal_pod_autoscaler.RESOURCE,
     certificate_signing_request.RESOURCE,

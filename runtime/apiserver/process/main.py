@@ -172,9 +172,10 @@ async def serve(arguments: Arguments, *, clock: SystemClock, log: FilteringBound
             empty_namespaces=arguments.empty_namespaces,
             tokens=AccountTokens(ensure_account_key(certificates_in / "service-accounts.key")),
             legacy_tokens=_legacy_tokens(arguments.account_key_file, log),  # may be the key that was made just now
+            users={token: User(ADMIN, groups=(ADMIN_GROUP,))},
             service_ranges=arguments.service_ranges,
         )
-        front = _front(api, token, clock=clock, log=log)
+        front = _front(api, clock=clock, log=log)
         connections = BoundedConnections(_bounds(raise_limit()), log=log)
         server, tls = front.server(connections), _tls(certificates)
         renewing = asyncio.create_task(_renew(tls, certificates_in, clock.now, log))
@@ -250,10 +251,10 @@ def _open_store(path: Path, ending: asyncio.Future[None], lost: asyncio.Future[S
     return SqliteStore(path, post=post, soon=soon, failed=failed)
 
 
-def _front(api: ApiServer, token: str, *, clock: SystemClock, log: FilteringBoundLogger) -> ApiHttp:
+def _front(api: ApiServer, *, clock: SystemClock, log: FilteringBoundLogger) -> ApiHttp:
     return ApiHttp(
         api,
-        authenticator=Authenticator({token: User(ADMIN, groups=(ADMIN_GROUP,))}, account_of=api.user_of),
+        authenticator=Authenticator(api.user_of),
         version=this_version(),
         clock=clock,
         log=log,

@@ -14,7 +14,7 @@ from protocols.late_methods import dataclass
 from protocols.objects import Object
 from protocols.selectors import LabelSelector, label_selector_of
 from runtime.apiserver.errors.field_errors import FieldError
-from runtime.apiserver.registry.users import Authorize, User
+from runtime.apiserver.registry.users import AccessControl, User
 
 FieldGetter = Callable[[Object], str]
 
@@ -149,7 +149,7 @@ class Strategy:
     prepare_for_create: Callable[[Object], None] = _change_nothing
     set_requester: Callable[[Object, User], None] = _ask_nobody
     validate: Callable[[Object], list[FieldError]] = _accept
-    review: Callable[[Object, User, Authorize], list[FieldError]] | None = None
+    review: Callable[[Object, User, AccessControl], list[FieldError]] | None = None
 
     allow_unconditional_update: bool = True
     update_keeps: tuple[str, ...] = ()

@@ -5,7 +5,8 @@ Source: apiserver pkg/authentication/user/user.go, pkg/authorization/authorizer/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hmac
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -47,9 +48,52 @@ class Decision(NamedTuple):
 Authorize = Callable[[Access], Decision]
 
 
+class Authenticated(NamedTuple):
+    """Whom a token is of, and for which of the audiences that were asked for."""
+
+    user: User
+    audiences: tuple[str, ...]
+
+
+class Unauthenticated(NamedTuple):
+    """A token that nobody knows, or is good no more, or for others. why: "" where nobody knows it."""
+
+    why: str = ""
+
+
+Authenticate = Callable[[str, Sequence[str]], Authenticated | Unauthenticated]
+"""By a token and the audiences that ask, () for the server itself."""
+
+
+class AccessControl(NamedTuple):
+    """Who somebody is, and what they may do."""
+
+    authenticate: Authenticate
+    authorize: Authorize
+
+
+class StaticTokens:
+    """Tokens that are good for ever. Everyone who is known is in the group of those who are, too."""
+
+    def __init__(self, tokens: Mapping[str, User]) -> None:
+        self._tokens = [(token.encode(), known(user)) for token, user in tokens.items()]
+
+    def user_of(self, token: str) -> User | None:
+        given = token.encode(errors="replace")
+        return next((user for one, user in self._tokens if hmac.compare_digest(given, one)), None)
+
+
+def known(user: User) -> User:
+    return user if AUTHENTICATED in user.groups else user._replace(groups=(*user.groups, AUTHENTICATED))
+
+
 def allow_all(_access: Access) -> Decision:
     """As --authorization-mode=AlwaysAllow: whoever is authenticated may do everything."""
     return Decision(allowed=True)
+
+
+def known_to_nobody(_token: str, _audiences: Sequence[str]) -> Unauthenticated:
+    return Unauthenticated()
 
 
 def may_use_signer(authorize: Authorize, user: User, verb: str, signer: str) -> bool:

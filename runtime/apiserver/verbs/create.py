@@ -17,7 +17,7 @@ from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.shared.object_meta import validate_metadata
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.users import ADMIN as SERVER
-from runtime.apiserver.registry.users import User
+from runtime.apiserver.registry.users import AccessControl, User
 from runtime.client.api import Response
 
 GENERATE_ATTEMPTS = 8
@@ -75,7 +75,7 @@ def create_object(
 def _reviewed(cluster: Cluster, call: Call, obj: Object, review: Callable[..., list[FieldError]]) -> Response:
     """The object with the server's answer; nothing is stored. Raises StatusError (422)."""
     definition = call.definition
-    errors = review(obj, call.user, cluster.authorize)
+    errors = review(obj, call.user, AccessControl(cluster.authenticate, cluster.authorize))
     if errors:
         raise status_errors.invalid(definition.group, definition.kind, "", errors)
     return Response(status=201, body=encode_object(obj))

@@ -18,10 +18,10 @@ from runtime.apiserver.kinds.shared.access_reviews import (
 )
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.registry.users import Authorize, User
+from runtime.apiserver.registry.users import AccessControl, User
 
 
-def review(review: Object, _user: User, authorize: Authorize) -> list[FieldError]:
+def review(review: Object, _user: User, access: AccessControl) -> list[FieldError]:
     spec, namespace = review["spec"], review["metadata"].get("namespace", "")
     errors = [*validate_attributes(spec), *validate_subject(spec), *validate_no_metadata(review, "namespace")]
     asked = (spec.get(FOR_RESOURCE) or {}).get("namespace", "")
@@ -31,7 +31,7 @@ def review(review: Object, _user: User, authorize: Authorize) -> list[FieldError
         because = "disallowed on this kind of request"
         errors.append(invalid("spec.nonResourceAttributes", spec[FOR_NO_RESOURCE], because))
     if not errors:
-        answer(review, subject_of(spec), authorize)
+        answer(review, subject_of(spec), access.authorize)
     return errors
 
 

@@ -10,13 +10,13 @@ from runtime.apiserver.errors.field_errors import FieldError
 from runtime.apiserver.kinds.shared.access_reviews import answer, validate_attributes, validate_no_metadata
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.registry.users import Authorize, User
+from runtime.apiserver.registry.users import AccessControl, User
 
 
-def review(review: Object, user: User, authorize: Authorize) -> list[FieldError]:
+def review(review: Object, user: User, access: AccessControl) -> list[FieldError]:
     errors = [*validate_attributes(review["spec"]), *validate_no_metadata(review)]
     if not errors:
-        answer(review, user, authorize)
+        answer(review, user, access.authorize)
     return errors
 
 

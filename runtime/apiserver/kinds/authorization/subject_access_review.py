@@ -16,14 +16,14 @@ from runtime.apiserver.kinds.shared.access_reviews import (
 )
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.strategy import Strategy
-from runtime.apiserver.registry.users import Authorize, User
+from runtime.apiserver.registry.users import AccessControl, User
 
 
-def review(review: Object, _user: User, authorize: Authorize) -> list[FieldError]:
+def review(review: Object, _user: User, access: AccessControl) -> list[FieldError]:
     spec = review["spec"]
     errors = [*validate_attributes(spec), *validate_subject(spec), *validate_no_metadata(review)]
     if not errors:
-        answer(review, subject_of(spec), authorize)
+        answer(review, subject_of(spec), access.authorize)
     return errors
 
 

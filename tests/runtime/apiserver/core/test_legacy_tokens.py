@@ -69,6 +69,17 @@ def test_it_is_of_the_account_and_its_use_is_noted_once_a_day(api: Api) -> None:
     assert labels(api) == {LAST_USED: TOMORROW}
 
 
+def test_a_review_knows_it_and_notes_no_use(api: Api) -> None:
+    token = KEY.sign(claims(api))
+    keep(api, token)
+    reviews = "/apis/authentication.k8s.io/v1/tokenreviews"
+    status = api.send("POST", reviews, {"spec": {"token": token}}).obj["status"]
+    assert (status["authenticated"], status["user"]["username"]) == (True, ROBOT)
+    assert labels(api) == {}
+    for_others = api.send("POST", reviews, {"spec": {"token": token, "audiences": ["vault"]}})
+    assert for_others.obj["status"] == {"user": {}, "error": "invalid bearer token"}
+
+
 def test_a_day_ahead_is_left_as_it_is(api: Api) -> None:
     token = KEY.sign(claims(api))
     keep(api, token, {LAST_USED: TOMORROW})

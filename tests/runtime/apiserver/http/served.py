@@ -83,10 +83,10 @@ def posted_pod(name: str, **fields: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def serving(store: Store, resources: Iterable[ResourceDefinition] = RESOURCES) -> AsyncIterator[Served]:
     clock, logs = SetClock(), LogCapture()
-    api = ApiServer(store=store, clock=clock, resources=resources)
+    api = ApiServer(store=store, clock=clock, resources=resources, users={TOKEN: User("admin")})
     front = ApiHttp(
         api,
-        authenticator=Authenticator({TOKEN: User("admin")}),
+        authenticator=Authenticator(api.user_of),
         version=Version(kubernetes="1.36.2", kcm="1"),
         clock=clock,
         log=structlog.wrap_logger(None, processors=[logs]),

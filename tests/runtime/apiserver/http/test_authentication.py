@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from runtime.apiserver.http.authentication import Authenticator
-from runtime.apiserver.registry.users import User
+from runtime.apiserver.registry.users import StaticTokens, User
 
 CERTIFICATE = {"subject": ((("organizationName", "system:masters"),), (("commonName", "kubernetes-admin"),))}
 
@@ -32,9 +32,9 @@ ROBOT = User("robot", groups=(KNOWN,))
     ],
 )
 def test_the_user_of_a_request(authorization: str, certificate: dict[str, Any] | None, user: User | None) -> None:
-    authenticator = Authenticator({"secret": ADMIN, "other": User("robot")})
+    authenticator = Authenticator(StaticTokens({"secret": ADMIN, "other": User("robot")}).user_of)
     assert authenticator.user(authorization, certificate) == user
 
 
 def test_without_tokens_an_empty_one_is_no_user() -> None:
-    assert Authenticator({}).user("Bearer ", None) is None
+    assert Authenticator(StaticTokens({}).user_of).user("Bearer ", None) is None

@@ -1,0 +1,30 @@
+"""SelfSubjectReviews: who am I? As `kubectl auth whoami` asks.
+
+Source: kubernetes pkg/registry/authentication/selfsubjectreview/rest.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.kinds.shared.user_info import user_info
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.users import AccessControl, User
+
+
+def review(review: Object, user: User, _access: AccessControl) -> list[FieldError]:
+    """Whatever the review says, also of its name."""
+    review["status"] = {"userInfo": user_info(user)}
+    return []
+
+
+RESOURCE = ResourceDefinition(
+    group="authentication.k8s.io",
+    version="v1",
+    plural="selfsubjectreviews",
+    kind="SelfSubjectReview",
+    namespaced=False,
+    verbs=("create",),
+    strategy=Strategy(review=review),
+)

@@ -1,0 +1,40 @@
+"""TokenReviews: whose token is this?
+
+Source: kubernetes pkg/registry/authentication/tokenreview/storage.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from protocols.objects import Object
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.field_errors import FieldError
+from runtime.apiserver.kinds.shared.user_info import user_info
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.users import AccessControl, Authenticated, Unauthenticated, User
+
+UNKNOWN = "invalid bearer token"
+
+
+def review(review: Object, _user: User, access: AccessControl) -> list[FieldError]:
+    """Raises StatusError (400) where there is no token."""
+    spec = review["spec"]
+    if not spec.get("token"):
+        raise status_errors.bad_request("token is required for TokenReview in authentication")
+    match access.authenticate(spec["token"], spec.get("audiences") or ()):
+        case Authenticated(of, audiences):
+            review["status"] = {"authenticated": True, "user": user_info(of), "audiences": list(audiences)}
+        case Unauthenticated(why):
+            review["status"] = {"user": {}, "error": f"[{UNKNOWN}, {why}]" if why else UNKNOWN}
+    return []
+
+
+RESOURCE = ResourceDefinition(
+    group="authentication.k8s.io",
+    version="v1",
+    plural="tokenreviews",
+    kind="TokenReview",
+    namespaced=False,
+    verbs=("create",),
+    strategy=Strategy(review=review),
+)
