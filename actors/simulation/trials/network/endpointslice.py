@@ -112,9 +112,16 @@ def _unlike_their_service(
         return
     distribution = service["spec"].get("trafficDistribution")
     for one in endpoints:
+        # One that is published whatever becomes of it may be from when its node was not there, and has no zone.
+        zone = one.get("zone")
+        if zone != zones.get(one["nodeName"]) and (
+            zone is not None or not service["spec"].get("publishNotReadyAddresses")
+        ):
+            yield f"an endpoint of {name} is in {zone}, and its node {one['nodeName']} in {zones.get(one['nodeName'])}"
         hints: Object = {}
         if distribution and one["conditions"]["ready"]:
-            hints["forZones"] = [{"name": zones[one["nodeName"]]}]
+            if zone is not None:
+                hints["forZones"] = [{"name": zone}]
             if distribution == "PreferSameNode":
                 hints["forNodes"] = [{"name": one["nodeName"]}]
         if (one["conditions"]["ready"] or not distribution) and (one.get("hints") or {}) != hints:

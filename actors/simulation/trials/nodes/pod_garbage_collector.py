@@ -15,7 +15,7 @@ from actors.simulation.invariants.nodes import OnlyGarbageIsRemoved
 from actors.simulation.trials.actions import merge
 from actors.simulation.trials.nodes.actions import FIRST, bare_pod, draw_spell, set_taint
 from actors.simulation.trials.nodes.taints import tolerations
-from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.settings import options_of
 from actors.simulation.trials.silence import silenced
 from actors.simulation.trials.trial import Trial
@@ -43,7 +43,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     nodes = {name_of(node): node for node in cluster.shown(NODES)}
     ended = 0
-    for pod in cluster.shown(PODS, NAMESPACE):
+    for pod in cluster.shown(PODS):
         facts = pod_facts(pod)
         ended += is_terminal(facts)
         node = nodes.get(facts.node)

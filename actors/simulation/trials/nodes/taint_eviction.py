@@ -10,13 +10,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from actors.controllers.nodes.node_lifecycle.settings import lifecycle_settings
-from actors.controllers.nodes.taint_eviction import no_execute_taints
+from actors.controllers.nodes.taint_eviction import REASON, no_execute_taints
+from actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.evictions import EvictionsHaveACause
 from actors.simulation.trials.nodes.actions import bare_pod, cordon, draw_spell, set_taint
 from actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.trial import Trial
+from protocols.conditions import find_condition
 from protocols.nodes import NO_EXECUTE
 from protocols.objects import Object, is_deleting, name_of
 from protocols.resources import NODES, PODS
@@ -64,8 +66,14 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     nodes = {name_of(node): node for node in cluster.shown(NODES)}
     for pod in cluster.shown(PODS):
         node = nodes.get(pod["spec"].get("nodeName") or "")
-        if node is not None and not is_deleting(pod) and _has_to_go(pod, node):
+        if node is not None and not _is_evicted(pod) and _has_to_go(pod, node):
             yield f"pod {name_of(pod)} does not tolerate the taints of {name_of(node)} for ever"
+
+
+def _is_evicted(pod: Object) -> bool:
+    """One that others delete is evicted when its time comes, if its node is silent until then."""
+    condition = find_condition((pod.get("status") or {}).get("conditions"), DISRUPTION_TARGET)
+    return is_deleting(pod) and condition is not None and condition.get("reason") == REASON
 
 
 def _has_to_go(pod: Object, node: Object) -> bool:

@@ -68,3 +68,17 @@ def test_nothing_is_settled_while_a_pod_has_to_go_in_whatever_namespace(where: s
         cluster.create(NAMESPACES, namespace(where))
     cluster.create(PODS, pod("p1", namespace=where, node="n1"))
     assert list(TRIAL.unsettled(cluster)) == ["pod p1 does not tolerate the taints of n1 for ever"]
+
+
+@pytest.mark.parametrize(("reason", "settled"), [("DeletionByTaintManager", True), ("PreemptionByScheduler", False)])
+def test_nothing_is_settled_while_a_pod_that_others_delete_is_still_to_be_evicted(
+    reason: str, *, settled: bool
+) -> None:
+    """A false alarm: the time came for one that users had deleted, and that a silent node had kept for minutes."""
+    cluster = SimulatedCluster(log=quiet_log())
+    cluster.create(NODES, node("n1", taints=[taint()]))
+    cluster.create(PODS, pod("p1", node="n1"))
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": reason}]
+    cluster.merge(PODS, "default/p1", {"status": {"conditions": conditions}}, subresource="status")
+    cluster.delete(PODS, "default/p1")
+    assert (list(TRIAL.unsettled(cluster)) == []) is settled
