@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from actors.reconciliation import (
         ORPHANS,
         Change,
+        DebugPage,
         Enqueue,
         Interest,
         Read,
@@ -135,6 +136,7 @@ else:
             "ControllerSystem": "actors.app.system:ControllerSystem",
             "Counter": "runtime.metrics.registry:Counter",
             "create": "actors.reconciliation:create",
+            "DebugPage": "actors.reconciliation:DebugPage",
             "decode_object": "protocols.objects:decode_object",
             "delete": "actors.reconciliation:delete",
             "Discovered": "actors.reconciliation.discovered:Discovered",
@@ -251,6 +253,7 @@ __all__ = [
     "ControllerSpec",
     "ControllerSystem",
     "Counter",
+    "DebugPage",
     "Discovered",
     "Done",
     "Election",

@@ -18,6 +18,7 @@ from runtime.process.version import Version, this_version
 from runtime.scheduling.clock import Clock
 from runtime.serving.authentication import ByCertificate, ProxyHeaders
 from runtime.serving.authorization import EverythingAllowed, PathsAllowed
+from runtime.serving.debugging import DebugPages
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import Listener, ServerThread, connections_of
 from runtime.serving.site import Site, build_application
@@ -79,9 +80,12 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
         )
         server = ServerThread([_plain(site, *_host_and_port(address))], log=system.log)
     else:
+        debug = DebugPages()
+        debug.set(system.debug_page)
         built = build_server(
             system.options,
             health=health,
+            debug=debug,
             metrics=system.metrics,
             set_verbosity=None,
             version=version,
@@ -101,6 +105,7 @@ def build_server(
     options: Options,
     *,
     health: HealthChecks,
+    debug: DebugPages,
     metrics: Metrics,
     set_verbosity: Callable[[int], None] | None,
     version: Version,
@@ -111,12 +116,14 @@ def build_server(
 ) -> ServerThread | None:
     """A server to start and stop; None when nothing is to be served. Raises TlsError.
 
-    set_verbosity: None where logs are not ours. descriptors: how many this process may have. embeds_cluster: then HTTPS
-    is for this host alone, and on another port where its own is taken, unless the command line says where.
+    debug: the pages of controllers. set_verbosity: None where logs are not ours. descriptors: how many this process may
+    have. embeds_cluster: then HTTPS is for this host alone, and on another port where its own is taken, unless the
+    command line says where.
     """
     site = _site(
         options,
         health=health,
+        debug=debug,
         metrics=metrics,
         set_verbosity=set_verbosity,
         version=version,
@@ -158,6 +165,7 @@ def _site(
     profiling: bool,
     clock: Clock,
     log: FilteringBoundLogger,
+    debug: DebugPages | None = None,
 ) -> Site:
     return Site(
         health=health,
@@ -172,6 +180,7 @@ def _site(
         started=clock.now(),
         flagz=options.feature_gates["ComponentFlagz"],
         statusz=options.feature_gates["ComponentStatusz"],
+        debug=debug,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
+import pykka
 
 from actors.app.assembly import Assembly, manager_spec, plan_manager
 from actors.app.health import (
@@ -30,10 +31,12 @@ from actors.controllers.built_in import BUILT_IN
 from actors.engine.elector import Election
 from actors.engine.manager import DRAINED
 from actors.options import Options
+from actors.reconciliation import DebugPage
 from actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
 from actors.reconciliation.derived import MakeTable, new_table
 from actors.reconciliation.specs import ControllerSpec, switched_on
 from protocols.codec import pack
+from protocols.messages.debugging import ShowPage
 from protocols.messages.lifecycle import (
     ActorFailed,
     Describe,
@@ -238,6 +241,27 @@ class ControllerSystem:
         if runs:
             self.actors.tell(name, message)
         return runs
+
+    def debug_page(
+        self, controller: str, path: str, query: Mapping[str, list[str]], *, timeout: float = 30.0
+    ) -> DebugPage:
+        """What a controller shows at this path, of those under /debug/controllers/<its name>; also by its older names.
+
+        Raises LookupError without such a page, or where that controller does not run; TimeoutError; whatever the
+        controller raises.
+        """
+        spec = next((one for one in self.controllers if controller in (one.name, *one.aliases)), None)
+        if spec is None:
+            raise LookupError(f"no controller is called {controller!r}")
+        try:
+            shown = self.actors.ask(controller_name(spec.name), ShowPage(path, dict(query)), timeout=timeout)
+        except pykka.ActorDeadError as err:
+            raise LookupError(f"{spec.name} does not run") from err
+        except pykka.Timeout as err:
+            raise TimeoutError(f"{spec.name} did not answer within {timeout:.0f} s") from err
+        if not shown.found:
+            raise LookupError(f"{spec.name} has no page {path!r}")
+        return DebugPage(shown.body.decode(), shown.content_type)
 
     def describe(self, actor: str = MANAGER, *, timeout: float = 5.0) -> dict[str, Any]:
         """What an actor says of itself. Raises pykka.ActorDeadError or pykka.Timeout if it does not."""

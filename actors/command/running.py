@@ -49,6 +49,7 @@ from runtime.process.memory import collect_rarely, give_back_freed
 from runtime.process.standard_streams import is_terminal
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
+from runtime.serving.debugging import DebugPages
 from runtime.serving.health import HealthChecks
 from runtime.system.journal import JournalError
 
@@ -137,11 +138,19 @@ def run(launch: Launch) -> int:
     cloud = load_provider(options.cloud.cloud_provider, config_file=options.cloud.cloud_config)
     plan = fault_plan(launch)
     check_journal(options)
-    metrics, health = Metrics(), HealthChecks(log=log)
+    metrics, health, debug = Metrics(), HealthChecks(log=log), DebugPages()
     report_build(metrics, version)
     with ExitStack() as closing:
         closing.callback(launch.line.end)
-        serve_pages(launch, closing, health=health, metrics=metrics, version=version, descriptors=descriptors)
+        serve_pages(
+            launch,
+            closing,
+            health=health,
+            debug=debug,
+            metrics=metrics,
+            version=version,
+            descriptors=descriptors,
+        )
         local = local_cluster(launch, closing)
         go_on(launch)
         config = load_config(
@@ -175,6 +184,7 @@ def run(launch: Launch) -> int:
             plan=plan,
             authority=authority,
         )
+        debug.set(system.debug_page)
         health.set({**system.checks(), **(local.checks() if local is not None else {})})
         welcome = Welcome(
             greeting_of(launch, local, config.server, applied),

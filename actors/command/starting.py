@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from actors.faults.live import LiveFaults
     from runtime.faults.plan_file import FaultPlan
-    from runtime.serving.health import HealthChecks
-
+    from runtime.serving.debugging import DebugPages
+from runtime.serving.health import HealthChecks
 
 ORPHANED = 10.0  # seconds for an API server to end whose manager was killed
 
@@ -123,7 +123,14 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
 
 
 def serve_pages(
-    launch: Launch, closing: ExitStack, *, health: HealthChecks, metrics: Metrics, version: Version, descriptors: int
+    launch: Launch,
+    closing: ExitStack,
+    *,
+    health: HealthChecks,
+    debug: DebugPages,
+    metrics: Metrics,
+    version: Version,
+    descriptors: int,
 ) -> None:
     """Health, metrics and debugging, where flags say that they are served. descriptors: how many this process may have.
 
@@ -140,6 +147,7 @@ def serve_pages(
         server = build_server(
             options,
             health=health,
+            debug=debug,
             metrics=metrics,
             set_verbosity=launch.control.set_verbosity,
             version=version,

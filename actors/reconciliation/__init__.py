@@ -38,6 +38,8 @@ from actors.reconciliation.outside import answer_of, call, outside
 from actors.reconciliation.owners import controlled_by, own, owned
 from actors.reconciliation.reconciler import (
     AsyncReconciliation,
+    Debuggable,
+    DebugPage,
     Enqueue,
     Receiver,
     Reconciler,
@@ -59,6 +61,8 @@ __all__ = [
     "ORPHANS",
     "AsyncReconciliation",
     "Change",
+    "DebugPage",
+    "Debuggable",
     "Enqueue",
     "Interest",
     "Read",

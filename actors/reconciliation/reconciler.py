@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Sequence
-from typing import Any, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
 
 from protocols.late_methods import dataclass
 from protocols.messages.awaiting import Awaited
@@ -78,4 +78,22 @@ class Receiver(Protocol):
         """A message for this controller that is not the driver's own business (also Restarted, for any peer).
 
         Returns the keys that it concerns. Raises TypeError on a message that the reconciler does not handle.
+        """
+
+
+class DebugPage(NamedTuple):
+    """What a controller shows people, for their eyes or for a tool that draws it."""
+
+    body: str
+    content_type: str = "text/plain; charset=utf-8"
+
+
+@runtime_checkable
+class Debuggable(Protocol):
+    """A reconciler with pages of its own: `/debug/controllers/<its name>/…`, where run-kcm or `serve` serves pages."""
+
+    def debug_page(self, path: str, query: Mapping[str, Sequence[str]]) -> DebugPage | None:
+        """None where there is no such page. It is called between two reconciliations, and writes nothing.
+
+        path: what follows the controller's name, "/graph". query: the values of each parameter, in order.
         """

@@ -5,6 +5,7 @@ Paths and texts follow k8s.io/controller-manager/app/serve.go, Kubernetes 1.36.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from runtime.scheduling.clock import Clock
 from runtime.serving import profiling
 from runtime.serving.authentication import Authenticator, NobodyKnown, UnauthorizedError
 from runtime.serving.authorization import Attributes, Authorizer, forbidden_status, unauthorized_status
+from runtime.serving.debugging import DebugPages
 from runtime.serving.health import HealthChecks
 from runtime.serving.local_hosts import names_this_host
 from runtime.serving.metrics_page import MetricsPage
@@ -37,12 +39,12 @@ TEXT = "text/plain"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What there is to show. The callables are called on the server's thread and must not block.
+    """What there is to show. The callables are called on the server's thread and must not block, but for `debug`.
 
     configuration: /configz, JSON-able. flags: /flagz, name → value. set_verbosity: for PUT /debug/flags/v; None: no
     such page.
     started: when the process did, Unix seconds. flagz, statusz: whether these pages are there. profiler: one for all
-    applications of the site.
+    applications of the site. debug: the pages of controllers; None: there are none.
     """
 
     health: HealthChecks
@@ -57,6 +59,7 @@ class Site:
     started: float
     flagz: bool = True
     statusz: bool = True
+    debug: DebugPages | None = None
     profiler: Profiler = field(default_factory=Profiler)
 
 
@@ -92,6 +95,9 @@ def _pages(site: Site) -> dict[str, Handler]:
         pages["/flagz"] = _flagz(site)
     if site.statusz:
         pages["/statusz"] = _statusz(site, [path for path in LISTED if path in pages])
+    if site.debug is not None:
+        for path in ("/debug/controllers/{controller}", "/debug/controllers/{controller}{path:/.*}"):
+            pages[path] = _of_a_controller(site.debug)
     if site.profiling:
         pages |= {
             "/debug/pprof": _text(lambda: profiling.INDEX),
@@ -254,6 +260,21 @@ def _profile(profiler: Profiler) -> Handler:
             return web.Response(status=409, text=f"{error}\n")
 
     return profile
+
+
+def _of_a_controller(debug: DebugPages) -> Handler:
+    async def show(request: web.Request) -> web.StreamResponse:
+        names, query = request.match_info, request.query
+        asked = {name: query.getall(name) for name in query}
+        try:
+            body, content_type = await asyncio.to_thread(debug.show, names["controller"], names.get("path", ""), asked)
+        except LookupError:
+            return await _not_found(request)
+        except TimeoutError as error:
+            return web.Response(status=504, text=f"{error}\n")
+        return web.Response(body=body.encode(), headers={"Content-Type": content_type})
+
+    return show
 
 
 def _verbosity(set_verbosity: Callable[[int], None], log: FilteringBoundLogger) -> Handler:

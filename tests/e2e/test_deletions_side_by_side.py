@@ -1,21 +1,25 @@
 """Namespaces and owners are deleted: the real kube-controller-manager and ours, on one kube-apiserver.
 
-After each step what is left, conditions of the namespace and events must be the same. How long it takes they do not:
-upstream leaves every namespace alone for 5 s.
+After each step what is left, conditions of the namespace and events must be the same, and so must the owner graph that
+the garbage collector shows. How long it takes they do not: upstream leaves every namespace alone for 5 s.
 """
 
 from __future__ import annotations
 
+import re
+import ssl
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.real_server import RealServer, binaries, real_manager, real_server
-from tests.e2e.running import CONTROLLERS, managing, until
+from tests.e2e.running import CONTROLLERS, free_port, managing, until
 from tests.e2e.test_namespace import CONTAINERS, DEPLOYMENT, SERVICE, config, is_gone
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -23,6 +27,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 Object = dict[str, Any]
 WANTED = (*CONTROLLERS, "namespace-controller", "garbage-collector-controller")
 POLICIES = ("background", "foreground", "orphan")
+GRAPH = "/debug/controllers/garbage-collector-controller/graph"
 
 
 def namespace_of(kubectl: Kubectl) -> Object:
@@ -104,6 +109,76 @@ def owned_across_namespaces(site: RealServer, whose: str) -> Any:
     return [tuple(str(part).replace(uid, "UID").replace(whose, "WHOSE") for part in one) for one in told]
 
 
+def asked(port: int, path: str) -> tuple[int, str, str]:
+    """Status, content type and body of a page of a manager's."""
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    try:
+        with urlopen(f"https://127.0.0.1:{port}{path}", context=anybody, timeout=30) as response:
+            return response.status, response.headers["Content-Type"], response.read().decode()
+    except HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read().decode()
+
+
+def graph(port: int, *uids: str) -> tuple[dict[str, list[str]], list[str]]:
+    """Its nodes by uid, each with the lines about it; its edges."""
+    status, content_type, text = asked(port, f"{GRAPH}?{'&'.join(f'uid={uid}' for uid in uids)}")
+    assert (status, content_type) == (200, "text/vnd.graphviz"), text
+    before, _, after = text.partition("  // Edge definitions.\n")
+    assert before.startswith("strict digraph full {\n")
+    nodes = re.findall(r'^  "(.*?)" \[\n(.*?)^  \];\n', before, re.DOTALL | re.MULTILINE)
+    return {uid: lines.splitlines() for uid, lines in nodes}, re.findall(r"^  (.*);$", after, re.MULTILINE)
+
+
+def owner_graph(site: RealServer, whose: str, port: int) -> Any:
+    """A Deployment with its pods; an owner that waits for a dependent, and one of a kind that is not served."""
+    kubectl = in_namespace(site.kubeconfig, f"graph-{whose}")
+    kubectl.apply(DEPLOYMENT)
+    for name in ("alone", "owner"):
+        kubectl.apply(config(name))
+    uid_of_owner = kubectl.get("configmaps", "owner")["metadata"]["uid"]
+    child, odd = config("child", "example.com/hold"), config("odd")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid_of_owner}
+    child["metadata"]["ownerReferences"] = [{**reference, "blockOwnerDeletion": True}]
+    unknown = {"apiVersion": "odd.example.com/v1", "kind": "Odd", "name": "odd", "uid": f"odd-{whose}"}
+    odd["metadata"]["ownerReferences"] = [unknown]
+    for obj in (child, odd):
+        kubectl.apply(obj)
+    until(lambda: len(kubectl.items("pods")) == 3, "three pods")
+    uid_of_deployment = kubectl.get("apps/v1/deployments", "web")["metadata"]["uid"]
+    until(lambda: len(graph(port, uid_of_deployment)[0]) == 5, "it is in the graph with what it owns")
+    until(lambda: len(graph(port, uid_of_owner)[0]) == 2, "the owner is in the graph")
+    kubectl("delete", "configmap", "owner", "--cascade=foreground", "--wait=false")
+    until(lambda: str(graph(port, uid_of_owner)).count('beingDeleted="true"') == 2, "both are being deleted")
+    uids = {uid_of_deployment: "web", uid_of_owner: "owner", f"odd-{whose}": "odd's owner"}
+    for resource in ("apps/v1/replicasets", "pods", "configmaps"):
+        for obj in kubectl.items(resource):
+            meta = obj["metadata"]
+            uids[meta["uid"]] = meta["name"] if resource == "configmaps" else resource.rpartition("/")[2]
+    names = {meta["name"] for meta in (one["metadata"] for one in kubectl.items("pods"))}
+
+    def plain(text: str) -> str:
+        for uid, name in uids.items():
+            text = text.replace(uid, f"<{name}>")
+        for name in names:
+            text = text.replace(name, "<a pod>")
+        return re.sub(r"web-[0-9a-f]+", "<a ReplicaSet>", text.replace(whose, "WHOSE"))
+
+    seen: dict[str, Any] = {}
+    for what, of in (("some", (uid_of_deployment, uid_of_owner, "nobody")), ("none", ("nobody",)), ("all", ())):
+        nodes, edges = graph(port, *of)
+        here = {uid for uid in nodes if uid in uids}
+        seen[what] = (
+            sorted(([plain(uid), *map(plain, lines)] for uid, lines in nodes.items() if uid in here)),
+            sorted(plain(edge) for edge in edges if edge.split('"')[1] in here),
+        )
+        if of:
+            assert here == set(nodes)
+    seen["elsewhere"] = [asked(port, path)[0] for path in (f"{GRAPH}/", f"{GRAPH}s", GRAPH.rpartition("/")[0])]
+    kubectl("patch", "configmap", "child", "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+    return seen
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
     """What is to be seen with either manager."""
@@ -114,10 +189,12 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[st
     found: dict[str, dict[str, Any]] = {}
     with real_server(tmp_path_factory.mktemp("deletions"), assets) as server:
         for whose in ("real", "ours"):
+            port = free_port()
+            shows = (f"--secure-port={port}", "--authorization-always-allow-paths=/healthz,/debug/controllers/*")
             if whose == "real":
-                manager: Any = real_manager(server, wanted)
+                manager: Any = real_manager(server, wanted, *shows)
             else:
-                flags = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", wanted)
+                flags = (f"--kubeconfig={server.kubeconfig}", "--leader-elect=false", wanted, *shows)
                 manager = managing(server.directory / "kcm.log", *flags)
             with manager:
                 seen = remove_namespace(server, whose)
@@ -125,12 +202,15 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[st
                 for policy in POLICIES:
                     seen[policy] = cascade(server, whose, policy)
                 seen["an owner elsewhere"] = owned_across_namespaces(server, whose)
+                seen["the owner graph"] = owner_graph(server, whose, port)
             found[whose] = seen
         print({whose: {what: one for what, one in seen.items() if "seconds" in what} for whose, seen in found.items()})
         yield found
 
 
-@pytest.mark.parametrize("step", ["a pod is left", "a ConfigMap is left", *POLICIES, "an owner elsewhere"])
+@pytest.mark.parametrize(
+    "step", ["a pod is left", "a ConfigMap is left", *POLICIES, "an owner elsewhere", "the owner graph"]
+)
 def test_nothing_tells_our_work_from_the_real_managers(both: dict[str, dict[str, Any]], step: str) -> None:
     assert both["ours"][step] == both["real"][step]
 

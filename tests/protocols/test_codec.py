@@ -18,6 +18,7 @@ from protocols.messages import (
     calls,
     cloud,
     commands,
+    debugging,
     discovery,
     eviction,
     journal,
@@ -90,6 +91,8 @@ EXPECTED_TAGS = {
     99: "StartChild",
     100: "StopChild",
     101: "EnqueueKey",
+    102: "ShowPage",
+    103: "PageShown",
     110: "ZoneQueueReady",
     111: "SetEvictionRate",
     112: "EvictNode",
@@ -194,7 +197,19 @@ def test_tags_are_what_they_always_were() -> None:
 def test_every_message_has_a_tag() -> None:
     defined = {
         value
-        for module in (calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes, recording, watching)
+        for module in (
+            calls,
+            cloud,
+            commands,
+            debugging,
+            discovery,
+            eviction,
+            journal,
+            lifecycle,
+            outcomes,
+            recording,
+            watching,
+        )
         for value in vars(module).values()
         if isinstance(value, type) and dataclasses.is_dataclass(value) and value.__module__ == module.__name__
     }

@@ -6,27 +6,47 @@ Source: apimachinery pkg/api/meta/restmapper.go (RESTMapping).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from actors.reconciliation import Retry
 from protocols.messages.discovery import ServedResource
+from protocols.resources import Resource
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 FIRST_LOOK = 1.0  # seconds until kinds may be known, after a start
 
 
 class ServedKinds:
-    """A reconciler with `discovers` in its spec hands it what each TablesChanged says is served."""
+    """A reconciler with `discovers` in its spec hands it what each TablesChanged says is served.
+
+    Before the first one nothing is known: Retry is raised.
+    """
 
     def __init__(self) -> None:
         self._kinds: Mapping[tuple[str, str], ServedResource] | None = None
+        self._resources: Mapping[str, Resource] | None = None
 
     def follow(self, served: Iterable[ServedResource]) -> None:
         kinds: dict[tuple[str, str], ServedResource] = {}
+        resources: dict[str, Resource] = {}
         for one in served:
-            kinds.setdefault((one.resource.api_version, one.kind), one)
-        self._kinds = kinds
+            resource = one.resource
+            resources[resource.id] = resource
+            kinds.setdefault((resource.api_version, one.kind), one)
+        self._kinds, self._resources = kinds, resources
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
-        """None if this version of the kind is not served. Raises Retry before anything is known."""
-        if self._kinds is None:
-            raise Retry("what is served is not known yet", after=FIRST_LOOK)
-        return self._kinds.get((api_version, kind))
+        """None if this version of the kind is not served. Where two resources are of one kind, the one served first."""
+        return _known(self._kinds).get((api_version, kind))
+
+    def resource(self, resource_id: str) -> Resource | None:
+        """By Resource.id; None if it is not served."""
+        return _known(self._resources).get(resource_id)
+
+
+def _known(found: Mapping[K, V] | None) -> Mapping[K, V]:
+    if found is None:
+        raise Retry("what is served is not known yet", after=FIRST_LOOK)
+    return found

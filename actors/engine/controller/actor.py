@@ -1,7 +1,7 @@
 """The controller actor: drives one reconciler. The only class that does.
 
 Takes WatchEvents and Synced from informers, Settled and Attached from the dispatcher, Restarted, Pause, Resume and
-Drain from the manager, Describe from people, Wake. Sends Subscribe, Submit, Attach, Record, Drained.
+Drain from the manager, Describe and ShowPage from people, Wake. Sends Subscribe, Submit, Attach, Record, Drained.
 
 What is the same for all controllers is here and in the files beside this one: the work queue (a key is reconciled by
 one at a time), how many keys are in work at once, retries with backoff, looking again after a while, the overlay of own
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -28,9 +28,11 @@ from actors.engine.controller.task_log import InHand
 from actors.engine.controller.timetable import Timetable
 from actors.engine.controller.work import Work
 from actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, Misread, description
-from actors.reconciliation import Change, Enqueue, Receiver
+from actors.reconciliation import Change, Debuggable, Enqueue, Receiver
 from actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of, table_of
 from actors.reconciliation.outside import Functions
+from protocols.codec import encode
+from protocols.messages.debugging import PageShown, ShowPage
 from protocols.messages.discovery import RequestTables, TablesChanged
 from protocols.messages.lifecycle import (
     Attach,
@@ -230,6 +232,8 @@ class Controller(Actor):
                 self._enqueue(Enqueue(queue, key))
             case Describe():
                 answer = description(self.name, self._description())
+            case ShowPage(path=path, query=query):
+                answer = encode(self._page(path, query))
             case _:
                 if not self._pass_on(message):
                     super().receive(message)
@@ -410,6 +414,11 @@ class Controller(Actor):
             queues=queues,
             passes={one.settings.name: one.description(now) for one in self._passes},
         )
+
+    def _page(self, path: str, query: Mapping[str, Sequence[str]]) -> PageShown:
+        reconciler = self._reconciler
+        page = reconciler.debug_page(path, query) if isinstance(reconciler, Debuggable) else None
+        return PageShown(False) if page is None else PageShown(True, page.content_type, page.body.encode())
 
     def _misread(self) -> Iterator[Misread]:
         for resource, one in self._tables.misread():

@@ -6,7 +6,7 @@ import io
 import json
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,17 @@ from actors.app.arguments import read_options
 from actors.app.serving import Pages, build_server, serve
 from actors.app.system import ControllerSystem
 from actors.options import parse_options
+from actors.reconciliation import DebugPage
+from actors.reconciliation.specs import ControllerSpec
 from runtime.logs.configuration import LogControl, LogSettings, Sink
 from runtime.metrics.registry import Family, Metrics
 from runtime.process.version import Version
 from runtime.scheduling.clock import SystemClock
+from runtime.serving.debugging import DebugPages
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import ServerThread, ServingError
 from runtime.serving.tls_names import TlsError
-from tests.actors.app.test_embedding import Silent, spec
+from tests.actors.app.test_embedding import Idle, Silent, spec
 from tests.support.certificates import Authority, client_context
 
 LOOPBACK = "127.0.0.1"
@@ -41,6 +44,7 @@ def server_for(*argv: str, embeds_cluster: bool = False, logged: LogCapture | No
     return build_server(
         parse_options(argv),
         health=HealthChecks(log=log),
+        debug=DebugPages(),
         metrics=Metrics(),
         set_verbosity=LogControl(LogSettings(), sink=sink, now=clock.now).set_verbosity,
         version=Version(kubernetes="1.36.2", kcm="0.1.0"),
@@ -238,11 +242,17 @@ COUNTED = Family(name="mine_total", kind="counter", help="Mine.")
 
 
 @contextmanager
-def served(address: str = "", *flags: str, **more: Any) -> Iterator[tuple[Pages, Metrics]]:
+def served(
+    address: str = "",
+    *flags: str,
+    controllers: Sequence[ControllerSpec] = (spec("idle-controller"),),
+    started: bool = False,
+    **more: Any,
+) -> Iterator[tuple[Pages, Metrics]]:
     clock = SystemClock()
-    system = ControllerSystem(
-        transport=Silent(), controllers=[spec("idle-controller")], options=read_options(flags), clock=clock
-    )
+    system = ControllerSystem(transport=Silent(), controllers=controllers, options=read_options(flags), clock=clock)
+    if started:
+        system.start()
     try:
         with serve(system, address, **more) as pages:
             yield pages, system.metrics
@@ -269,6 +279,41 @@ def test_a_program_serves_its_metrics_health_and_configuration() -> None:
         assert "idle-controller" in text
         assert fetched(pages, "/configz")[0] == 200
         assert fetched(pages, "/debug/pprof/")[0] == 404, "no profiles for everybody"
+
+
+class Talkative(Idle):
+    """Shows what it was asked for."""
+
+    def debug_page(self, path: str, query: Mapping[str, Sequence[str]]) -> DebugPage | None:
+        if path == "/broken":
+            raise RuntimeError("there is nothing to see")
+        return DebugPage(f"{path} {dict(query)}", "text/html") if path == "/all" else None
+
+
+def test_a_controller_of_ones_own_has_pages() -> None:
+    (port,) = free_ports(1)
+    controllers = [spec("idle-controller"), spec("talkative-controller", lambda _context: Talkative())]
+    with served("", "--secure-port=0", f"--port={port}", controllers=controllers, started=True) as (pages, _):
+        below = "/debug/controllers/talkative-controller"
+        assert fetched(pages, f"{below}/all?a=1&a=2") == (200, "/all {'a': ['1', '2']}")
+        assert fetched(pages, f"{below}/broken")[0] == 500
+        assert fetched(pages, f"{below}/all")[0] == 200, "it is alive"
+        assert fetched(pages, below)[0] == 404
+        assert fetched(pages, "/debug/controllers/idle-controller/all")[0] == 404
+        assert fetched(pages, "/debug/controllers/nobody/all")[0] == 404
+
+
+def test_a_controller_that_does_not_run_has_no_pages() -> None:
+    (port,) = free_ports(1)
+    controllers = [spec("talkative-controller", lambda _context: Talkative())]
+    with served("", "--secure-port=0", f"--port={port}", controllers=controllers) as (pages, _):
+        assert fetched(pages, "/debug/controllers/talkative-controller/all")[0] == 404
+
+
+def test_everybody_who_reaches_a_plain_address_sees_no_pages_of_controllers() -> None:
+    controllers = [spec("talkative-controller", lambda _context: Talkative())]
+    with served("127.0.0.1:0", controllers=controllers, started=True) as (pages, _):
+        assert fetched(pages, "/debug/controllers/talkative-controller/all")[0] == 404
 
 
 def test_a_program_serves_as_its_flags_say() -> None:

@@ -19,10 +19,11 @@ Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,opera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actors.controllers.objects.garbage_collector.absent import AbsentOwners
+from actors.controllers.objects.garbage_collector.graph import CONTENT_TYPE, dot, graph_around, owner_graph
 from actors.controllers.objects.garbage_collector.items import (
     FINALIZERS,
     FOREGROUND,
@@ -41,7 +42,9 @@ from actors.controllers.objects.garbage_collector.ownership import (
     unblocking,
     without_owners,
 )
+from actors.controllers.shared.served_kinds import ServedKinds
 from actors.reconciliation import (
+    DebugPage,
     Enqueue,
     Reconciliation,
     RequeueAfter,
@@ -102,8 +105,7 @@ class GarbageCollector:
         self._began = clock.monotonic()
         self._absent = AbsentOwners()
         self._unshown: dict[Item, _Unshown] = {}
-        self._kinds: dict[tuple[str, str], Resource] = {}  # all that is served, by apiVersion and kind
-        self._resources: dict[str, Resource] = {}  # the same, by Resource.id
+        self._served = ServedKinds()
         self._announced: dict[str, float] = {}  # by Resource.id: since when there is a table to wait for
         self._told_of: set[Item] = set()  # whose owners cannot be theirs, and were looked for a second time
         self._merged: set[str] = set()  # Resource.ids of what takes no strategic patches: custom resources
@@ -122,11 +124,7 @@ class GarbageCollector:
     def _follow(self, resources: Iterable[ServedResource], served: Iterable[ServedResource]) -> None:
         now = self._clock.monotonic()
         self._announced = {one.resource.id: self._announced.get(one.resource.id, now) for one in resources}
-        self._kinds, self._resources = {}, {}
-        for one in served:
-            resource = one.resource
-            self._resources[resource.id] = resource
-            self._kinds.setdefault((resource.api_version, resource.kind), resource)
+        self._served.follow(served)
 
     # Queue attempt_to_delete.
 
@@ -191,11 +189,11 @@ class GarbageCollector:
 
     def _owner_of(self, item: Key, reference: Reference) -> Owner:
         api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
-        served = self._kinds.get((api_version, kind))
+        served = self._served.find(api_version, kind)
         if served is None:
             return Owner(State.UNKNOWN_KIND)
         lister = self._tables.of_kind(api_version, kind)
-        resource = served if lister is None else lister.resource
+        resource = served.resource if lister is None else lister.resource
         uid = reference.get("uid") or ""
         owner = Item(resource.id, owner_key(resource, item, reference.get("name") or ""), uid)
         if resource.namespaced and not split_key(item)[0]:
@@ -249,7 +247,7 @@ class GarbageCollector:
     def _look_for(self, item: Item) -> Reconciliation:
         """Ask the server for it, on behalf of all its dependents, unless it will be shown soon."""
         dependents = self._tables.dependents(item.uid)
-        resource = self._resources.get(item.resource)
+        resource = self._served.resource(item.resource)
         if not dependents or resource is None:
             self._unshown.pop(item, None)
             return None
@@ -291,9 +289,9 @@ class GarbageCollector:
 
     def _is_elsewhere(self, item: Item) -> bool:
         """Whether an object of its kind with its uid is in another namespace."""
-        resource = self._resources[item.resource]
-        lister = self._tables.of_kind(resource.api_version, resource.kind)
-        if lister is None or not resource.namespaced:
+        resource = self._served.resource(item.resource)
+        lister = None if resource is None else self._tables.of_kind(resource.api_version, resource.kind)
+        if lister is None or not lister.resource.namespaced:
             return False
         return any(entry.uid == item.uid and entry.key != item.key for entry in lister.entries())
 
@@ -347,6 +345,20 @@ class GarbageCollector:
         yield from self._release(lister, entry, ORPHAN)
         return None
 
+    # For people.
+
+    def debug_page(self, path: str, query: Mapping[str, Sequence[str]]) -> DebugPage | None:
+        """/graph: all owners and what they own, in Graphviz's language; with `?uid=…` what is connected with these."""
+        if path != "/graph":
+            return None
+        graph = owner_graph(self._tables, self._is_absent)
+        if uids := query.get("uid"):
+            graph = graph_around(graph, uids)
+        return DebugPage(dot(graph), CONTENT_TYPE)
+
+    def _is_absent(self, item: Key, reference: Reference) -> bool:
+        return self._owner_of(item, reference).state is State.ABSENT
+
     # Pass.
 
     def look_at_resources(self) -> Reconciliation:
@@ -368,7 +380,7 @@ class GarbageCollector:
 
     def _shown(self, item: Item) -> tuple[Lister, Entry] | None:
         """The object, if a table shows it: of its kind, whatever the version."""
-        resource = self._resources.get(item.resource)
+        resource = self._served.resource(item.resource)
         lister = None if resource is None else self._tables.of_kind(resource.api_version, resource.kind)
         entry = None if lister is None else lister.entry(item.key)
         return None if lister is None or entry is None or entry.uid != item.uid else (lister, entry)

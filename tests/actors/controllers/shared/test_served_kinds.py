@@ -1,0 +1,67 @@
+"""Which resource an owner reference names."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.controllers.shared.served_kinds import FIRST_LOOK, ServedKinds
+from actors.reconciliation import Retry
+from protocols.messages.discovery import ServedResource
+
+
+def served(group: str, version: str, plural: str, kind: str, **more: object) -> ServedResource:
+    return ServedResource(group=group, version=version, plural=plural, kind=kind, namespaced=True, **more)  # type: ignore[arg-type]
+
+
+V1 = served("example.com", "v1", "flakes", "Flake")
+V2 = served("example.com", "v2", "flakes", "Flake")
+ELSEWHERE = served("other.com", "v1", "flakes", "Flake")
+CORE = served("", "v1", "pods", "Pod")
+
+
+def test_before_anything_is_known_it_is_asked_again_soon() -> None:
+    kinds = ServedKinds()
+    for ask in (lambda: kinds.find("v1", "Pod"), lambda: kinds.resource("v1/pods")):
+        with pytest.raises(Retry) as raised:
+            ask()
+        assert raised.value.after == FIRST_LOOK
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "expected"),
+    [
+        ("example.com/v1", "Flake", V1),
+        ("example.com/v2", "Flake", V2),
+        ("other.com/v1", "Flake", ELSEWHERE),
+        ("v1", "Pod", CORE),
+        ("example.com/v3", "Flake", None),
+        ("v1", "Flake", None),
+        ("example.com/v1", "flake", None),
+        ("", "Pod", None),
+    ],
+)
+def test_a_kind_is_found_in_the_version_that_a_reference_names(
+    api_version: str, kind: str, expected: ServedResource | None
+) -> None:
+    kinds = ServedKinds()
+    kinds.follow([V1, V2, ELSEWHERE, CORE])
+    assert kinds.find(api_version, kind) == expected
+    if expected is not None:
+        assert kinds.resource(expected.resource.id) == expected.resource
+
+
+def test_of_two_resources_of_one_kind_the_one_served_first_counts() -> None:
+    kinds = ServedKinds()
+    twin = served("example.com", "v1", "snowflakes", "Flake", scale="autoscaling/v1")
+    kinds.follow([V1, twin])
+    assert kinds.find("example.com/v1", "Flake") == V1
+    assert kinds.resource(twin.resource.id) == twin.resource
+
+
+def test_what_is_served_no_more_is_found_no_more() -> None:
+    kinds = ServedKinds()
+    kinds.follow([V1, CORE])
+    kinds.follow([CORE])
+    assert (kinds.find("example.com/v1", "Flake"), kinds.resource(V1.resource.id)) == (None, None)
+    kinds.follow([])
+    assert kinds.find("v1", "Pod") is None
