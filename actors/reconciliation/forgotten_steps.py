@@ -39,6 +39,7 @@ WORDS = frozenset(
     }
 )
 STEPS = frozenset({calling})  # functions that return one, and are no generators themselves
+ATTEMPTS = 10
 _MISSING = object()
 _looked_at: WeakSet[type] = WeakSet()
 
@@ -109,12 +110,25 @@ def _calls(function: FunctionType) -> Iterator[tuple[ast.Call, bool]]:
             yield node, False
 
 
+def _parsed(source: str) -> ast.AST | None:
+    """None if it cannot be read. Python 3.11 raises SystemError if another thread parses something meanwhile
+    (gh-106905), as the start of another controller may.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return ast.parse(source)
+        except (SyntaxError, ValueError):
+            return None
+        except SystemError:
+            continue
+    return None
+
+
 @lru_cache(maxsize=64)
 def _definitions(file: str) -> Mapping[int, ast.AST]:
     """By the line on which each begins, its decorators included. A lambda is none."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
+    tree = _parsed("".join(linecache.getlines(file)))
+    if tree is None:
         return {}
     return {
         min([node.lineno, *(one.lineno for one in node.decorator_list)]): node

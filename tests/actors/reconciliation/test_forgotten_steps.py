@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,7 +24,7 @@ from actors.reconciliation import (
     steps,
     together,
 )
-from actors.reconciliation.forgotten_steps import forgotten_steps, warn_of_forgotten_steps
+from actors.reconciliation.forgotten_steps import ATTEMPTS, _definitions, forgotten_steps, warn_of_forgotten_steps
 from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass, Queue
 from actors.simulation import SimulatedCluster
 from actors.simulation.driving import Bench, StillClock, drive
@@ -113,6 +114,29 @@ def test_what_is_kept_or_started_is_none() -> None:
 
 def test_functions_of_a_queue_are_read_too() -> None:
     assert [one.line for one in forgotten_steps(object(), [helper])] == lines_marked([1])
+
+
+@pytest.mark.parametrize("failures", [1, ATTEMPTS])
+def test_a_parser_that_two_threads_confuse_is_asked_again_and_stops_no_controller(
+    monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """gh-106905: SystemError, from ast.parse."""
+    parse, failed = ast.parse, []
+
+    def confused(source: str) -> ast.AST:
+        if len(failed) < failures:
+            failed.append(source)
+            raise SystemError("AST constructor recursion depth mismatch (before=45, after=41)")
+        return parse(source)
+
+    expected = forgotten_steps(Forgetful())
+    _definitions.cache_clear()
+    with monkeypatch.context() as while_confused:
+        while_confused.setattr(ast, "parse", confused)
+        found = forgotten_steps(Forgetful())
+    _definitions.cache_clear()
+    assert len(failed) == failures
+    assert found == (expected if failures < ATTEMPTS else [])
 
 
 def test_a_function_without_source_is_left_out() -> None:
