@@ -27,6 +27,7 @@ class ServedKinds:
     def __init__(self) -> None:
         self._kinds: Mapping[tuple[str, str], ServedResource] | None = None
         self._resources: Mapping[str, Resource] | None = None
+        self._ever: dict[tuple[str, str], Resource] = {}
 
     def follow(self, served: Iterable[ServedResource]) -> None:
         kinds: dict[tuple[str, str], ServedResource] = {}
@@ -36,10 +37,15 @@ class ServedKinds:
             resources[resource.id] = resource
             kinds.setdefault((resource.api_version, one.kind), one)
         self._kinds, self._resources = kinds, resources
+        self._ever.update((kind, resources[one.resource.id]) for kind, one in kinds.items())
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
         """None if this version of the kind is not served. Where two resources are of one kind, the one served first."""
         return _known(self._kinds).get((api_version, kind))
+
+    def find_former(self, api_version: str, kind: str) -> Resource | None:
+        """What was of this kind when it was served for the last time, which may be now."""
+        return self._ever.get((api_version, kind))
 
     def resource(self, resource_id: str) -> Resource | None:
         """By Resource.id; None if it is not served."""

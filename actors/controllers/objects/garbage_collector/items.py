@@ -30,11 +30,15 @@ INTERESTS = (Interest(owners=True), Interest(types=(EventType.MODIFIED,), finali
 
 
 class Item(NamedTuple):
-    """An object by its coordinates, that may or may not exist. resource: its Resource.id."""
+    """An object by its coordinates, that may or may not exist. resource: its Resource.id.
+
+    gone: as a key, that its table stopped to show it, or went.
+    """
 
     resource: str
     key: Key
     uid: str
+    gone: bool = False
 
     def __str__(self) -> str:
         return f"{name_of_resource(self.resource)} {self.key} {self.uid}"
@@ -97,7 +101,7 @@ def concerned(resource: Resource, change: Change, tables: Tables) -> Iterable[It
 def _gone(resource: Resource, key: Key, obj: Object, tables: Tables) -> Iterator[Item]:
     uid = metadata(obj).get("uid") or ""
     if uid and tables.has_dependents(uid):
-        yield Item(resource.id, key, uid)
+        yield Item(resource.id, key, uid, gone=True)
     yield from _that_wait(references_of(obj), key, tables)
 
 

@@ -15,6 +15,9 @@ Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,opera
 - A kind is found by its group, whatever served version a reference names.
 - A 404 that does not name the object (a version that is served no more) is no proof that an owner is absent.
 - That an owner is elsewhere is looked for among objects of its kind.
+- The server is asked for an owner though a watch has shown its deletion. If it says then that nothing is served there,
+  the watch is proof enough: a CustomResourceDefinition takes its objects along, and they what they own. That a table
+  went with all that it showed proves nothing: an API may be away for a while, or be served in another version.
 """
 
 from __future__ import annotations
@@ -128,11 +131,12 @@ class GarbageCollector:
 
     # Queue attempt_to_delete.
 
-    def attempt_to_delete(self, item: Item) -> Reconciliation:
+    def attempt_to_delete(self, key: Item) -> Reconciliation:
+        item = key._replace(gone=False)
         shown = self._shown(item)
         if shown is None:
             self._told_of.discard(item)
-            return (yield from self._look_for(item))
+            return (yield from self._look_for(item, gone=key.gone))
         lister, entry = shown
         self._unshown.pop(item, None)
         if is_deleting(lister, entry):
@@ -191,7 +195,7 @@ class GarbageCollector:
         api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
         served = self._served.find(api_version, kind)
         if served is None:
-            return Owner(State.UNKNOWN_KIND)
+            return Owner(State.ABSENT if self._has_gone_with_its_kind(item, reference) else State.UNKNOWN_KIND)
         lister = self._tables.of_kind(api_version, kind)
         resource = served.resource if lister is None else lister.resource
         uid = reference.get("uid") or ""
@@ -207,6 +211,13 @@ class GarbageCollector:
         if unshown is not None:
             return Owner(State.WAITING if unshown.waits else State.SOLID, owner)
         return Owner(State.UNSEEN, owner)
+
+    def _has_gone_with_its_kind(self, item: Key, reference: Reference) -> bool:
+        former = self._served.find_former(reference.get("apiVersion") or "", reference.get("kind") or "")
+        if former is None:
+            return False
+        name, uid = reference.get("name") or "", reference.get("uid") or ""
+        return Item(former.id, owner_key(former, item, name), uid) in self._absent
 
     def _owners_shown(self, ownership: Ownership) -> Iterable[tuple[Lister, Entry]]:
         """The owners that wait, as far as tables show them."""
@@ -244,9 +255,12 @@ class GarbageCollector:
 
     # An owner that no table shows.
 
-    def _look_for(self, item: Item) -> Reconciliation:
+    def _look_for(self, item: Item, *, gone: bool) -> Reconciliation:
         """Ask the server for it, on behalf of all its dependents, unless it will be shown soon."""
         dependents = self._tables.dependents(item.uid)
+        if dependents and item in self._absent:
+            yield from self._forget(item, dependents)
+            return None
         resource = self._served.resource(item.resource)
         if not dependents or resource is None:
             self._unshown.pop(item, None)
@@ -258,14 +272,20 @@ class GarbageCollector:
         live = decode_object(outcome.body) if isinstance(outcome, Done) else {}
         if isinstance(outcome, Done) and uid_of(live) == item.uid:
             return (yield from self._take_unshown(item, live, dependents))
-        if isinstance(outcome, NotFound) and not _names(outcome, split_key(item.key)[1]):
+        deletion_was_seen = gone and self._tables.of_kind(resource.api_version, resource.kind) is not None
+        if isinstance(outcome, NotFound) and not deletion_was_seen and not _names(outcome, split_key(item.key)[1]):
             raise Retry(f"{resource} are not served as they were: {outcome.message}", after=KIND_CHECK)
         if not isinstance(outcome, (Done, NotFound)):
             raise CommandFailed(command, outcome)
-        self._unshown.pop(item, None)
-        self._absent.add(item, elsewhere=self._is_elsewhere(item))
-        yield from self._look_again_at(dependents)
+        yield from self._forget(item, dependents)
         return None
+
+    def _forget(self, item: Item, dependents: Sequence[tuple[Lister, Entry]]) -> Step[None]:
+        """It does not exist."""
+        self._unshown.pop(item, None)
+        if item not in self._absent:
+            self._absent.add(item, elsewhere=self._is_elsewhere(item))
+        yield from self._look_again_at(dependents)
 
     def _take_unshown(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:
         """It exists. What we read is laid over its table, which will show it, or that it is gone. Without a table it is
