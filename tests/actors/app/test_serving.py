@@ -6,6 +6,7 @@ import io
 import json
 import socket
 import ssl
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,7 @@ from runtime.serving.debugging import DebugPages
 from runtime.serving.health import HealthChecks
 from runtime.serving.server import ServerThread, ServingError
 from runtime.serving.tls_names import TlsError
-from tests.actors.app.test_embedding import Idle, Silent, spec
+from tests.actors.app.test_embedding import PATIENCE, Idle, Silent, spec
 from tests.support.certificates import Authority, client_context
 
 LOOPBACK = "127.0.0.1"
@@ -282,7 +283,10 @@ def test_a_program_serves_its_metrics_health_and_configuration() -> None:
 
 
 class Talkative(Idle):
-    """Shows what it was asked for."""
+    """Shows what it was asked for. built: set once there is one."""
+
+    def __init__(self, built: threading.Event) -> None:
+        built.set()
 
     def debug_page(self, path: str, query: Mapping[str, Sequence[str]]) -> DebugPage | None:
         if path == "/broken":
@@ -292,8 +296,10 @@ class Talkative(Idle):
 
 def test_a_controller_of_ones_own_has_pages() -> None:
     (port,) = free_ports(1)
-    controllers = [spec("idle-controller"), spec("talkative-controller", lambda _context: Talkative())]
+    built = threading.Event()
+    controllers = [spec("idle-controller"), spec("talkative-controller", lambda _context: Talkative(built))]
     with served("", "--secure-port=0", f"--port={port}", controllers=controllers, started=True) as (pages, _):
+        assert built.wait(PATIENCE)
         below = "/debug/controllers/talkative-controller"
         assert fetched(pages, f"{below}/all?a=1&a=2") == (200, "/all {'a': ['1', '2']}")
         assert fetched(pages, f"{below}/broken")[0] == 500
@@ -305,14 +311,16 @@ def test_a_controller_of_ones_own_has_pages() -> None:
 
 def test_a_controller_that_does_not_run_has_no_pages() -> None:
     (port,) = free_ports(1)
-    controllers = [spec("talkative-controller", lambda _context: Talkative())]
+    controllers = [spec("talkative-controller", lambda _context: Talkative(threading.Event()))]
     with served("", "--secure-port=0", f"--port={port}", controllers=controllers) as (pages, _):
         assert fetched(pages, "/debug/controllers/talkative-controller/all")[0] == 404
 
 
 def test_everybody_who_reaches_a_plain_address_sees_no_pages_of_controllers() -> None:
-    controllers = [spec("talkative-controller", lambda _context: Talkative())]
+    built = threading.Event()
+    controllers = [spec("talkative-controller", lambda _context: Talkative(built))]
     with served("127.0.0.1:0", controllers=controllers, started=True) as (pages, _):
+        assert built.wait(PATIENCE)
         assert fetched(pages, "/debug/controllers/talkative-controller/all")[0] == 404
 
 
