@@ -38,12 +38,14 @@ SYSTEM = "/api/v1/namespaces/kube-system"
 # alone, and PodCertificateRequests after 15 minutes; simulated runs are held to that
 # (actors/simulation/invariants/bootstrap_roles.py).
 WRITES = {
+    "bootstrap-signer": {"update configmaps"},
     "certificate-controller": {
         "create subjectaccessreviews",
         "update certificatesigningrequests/approval",
         "update certificatesigningrequests/status",
         "delete certificatesigningrequests",
     },
+    "clusterrole-aggregation-controller": {"patch clusterroles"},
     "deployment-controller": {
         "create replicasets",
         "update replicasets",
@@ -86,6 +88,7 @@ WRITES = {
     "route-controller": {"patch nodes/status"},
     "service-account-controller": {"create serviceaccounts"},
     "service-controller": {"patch services/status", "create events"},
+    "token-cleaner": {"delete secrets"},
     "ttl-after-finished-controller": {"delete jobs"},
     "ttl-controller": {"patch nodes"},
 }
@@ -112,6 +115,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             "--leader-elect=false",
             "--use-service-account-credentials",
             f"--feature-gates={GATES}",
+            "--controllers=*,bootstrapsigner,tokencleaner",
             "--cloud-provider=fake",
             "--allocate-node-cidrs",
             "--cluster-cidr=10.120.0.0/16",
@@ -125,7 +129,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             "--node-startup-grace-period=15s",
             "--node-eviction-rate=10",
             "--route-reconciliation-period=2s",
-            "--legacy-service-account-token-clean-up-period=1s",
+            "--legacy-service-account-token-clean-up-period=1ms",
         )
         _leave_old_things(Api(server.kubeconfig))
         stack.enter_context(managing(directory / "kcm.log", *flags))
@@ -162,7 +166,17 @@ def _leave_old_things(api: Api) -> None:
         data = {"token": base64.b64encode(b"t").decode()}
         body = {"type": "kubernetes.io/service-account-token", "metadata": meta, "data": data}
         api.request("POST", f"{SYSTEM}/secrets", body)
-    time.sleep(2.0)  # they are older than --legacy-service-account-token-clean-up-period
+    token = {"token-id": "abcdef", "token-secret": "0123456789abcdef"}
+    _keep_bootstrap_token(api, **token, **{"usage-bootstrap-signing": "true"})
+    _keep_bootstrap_token(api, **{**token, "token-id": "123456"}, expiration="2020-01-01T00:00:00Z")
+    cluster = {"metadata": {"name": "cluster-info"}, "data": {"kubeconfig": "clusters: []"}}
+    api.request("POST", "/api/v1/namespaces/kube-public/configmaps", cluster)
+
+
+def _keep_bootstrap_token(api: Api, **data: str) -> None:
+    meta = {"name": f"bootstrap-token-{data['token-id']}"}
+    body = {"type": "bootstrap.kubernetes.io/token", "metadata": meta, "stringData": data}
+    api.request("POST", f"{SYSTEM}/secrets", body)
 
 
 def _is_there(api: Api, path: str) -> bool:
@@ -295,6 +309,13 @@ def _objects(kubectl: Kubectl) -> None:
         meta = {"name": f"of-{owner}", "ownerReferences": owners}
         kubectl.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
         kubectl("delete", "configmap", owner, f"--cascade={cascade}", "--wait=false")
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    selectors = [{"matchLabels": LABELS}]
+    kubectl.apply(
+        {**role, "metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": selectors}},
+        {**role, "metadata": {"name": "part", "labels": LABELS}, "rules": [rule]},
+    )
     other = in_namespace(kubectl.api.kubeconfig, "roles-going")
     other("create", "configmap", "one")
     other("delete", "namespace", "roles-going", "--wait=false")
