@@ -152,6 +152,7 @@ class ServiceLoadBalancerReconciler:
 
     def reconcile(self, key: Key) -> Reconciliation:
         if self._supported is False:
+            self._leave_passes(key)
             return None
         service, known = self._services.get(key), self._balancers.get(key)
         try:

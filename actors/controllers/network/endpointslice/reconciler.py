@@ -8,7 +8,7 @@ staging/src/k8s.io/endpointslice/{reconciler,utils}.go. Differences:
 - No tracker of slices: the lister shows our own writes, so no sync rests on a late watch, and none ends as "stale".
 - Names of slices are chosen here (actors/controllers/shared/generated_names.py), so that a creation is not made twice.
 - Every update has the version that was looked at as its precondition, also where a slice takes the name of another.
-- Slices are written in three batches, creations, updates and deletions, each of them at once.
+- Creations are sent at once, and so are deletions.
 - A slice that somebody changed is put right whatever they changed, labels too, and also after a restart of ours. One
   that they took away by its managed-by label is replaced; there no slice of the Service is written from then on, as the
   tracker waits for that one.

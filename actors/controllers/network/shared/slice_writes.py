@@ -56,9 +56,11 @@ class SliceWrites:
         update: Sequence[Object],
         delete: Sequence[Object],
     ) -> Step[bool]:
-        """In this order, each list at once. Returns False where the namespace is being terminated, and takes none.
+        """In this order: creations at once, updates one after the other, deletions at once.
 
-        Raises CommandFailed for the first that failed; what comes after its list is not sent.
+        While one update is under way, changes of pods gather: a rollout costs fewer writes than with updates at once.
+        Returns False where the namespace is being terminated, and takes none. Raises CommandFailed for the first that
+        failed; later updates, and what comes after its list, are not sent.
         """
         if create and not (yield from self._create(key, owner, owners, create)):
             return False
@@ -110,16 +112,9 @@ class SliceWrites:
         return True
 
     def _update(self, slices: Iterable[Object]) -> Step[None]:
-        commands = [update(ENDPOINT_SLICES, slice_) for slice_ in slices]
-        outcomes = yield from together(commands)
-        failure: CommandFailed | None = None
-        for command, outcome in zip(commands, outcomes, strict=True):
-            if isinstance(outcome, Done):
-                self._remember(command.key, "update")
-            else:
-                failure = failure or CommandFailed(command, outcome)
-        if failure is not None:
-            raise failure
+        for slice_ in slices:
+            yield from must(update(ENDPOINT_SLICES, slice_))
+            self._remember(key_of(slice_), "update")
 
     def delete(self, slices: Sequence[Object]) -> Step[None]:
         """All at once. Raises CommandFailed for the first that failed."""

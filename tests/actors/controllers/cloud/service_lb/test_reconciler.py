@@ -356,6 +356,24 @@ def test_a_cloud_without_load_balancers_writes_no_finalizer(make_cluster: Callab
     assert finalizers_of(scene.web()) == ()
 
 
+def test_no_pass_over_nodes_waits_for_a_service_that_nothing_can_be_done_for(
+    make_cluster: Callable[..., SimulatedCluster],
+) -> None:
+    """One that has the finalizer, on a cloud that turns out to have no load balancers."""
+    cluster = make_cluster(cloud=Cloud())
+    scene = Scene(cluster)
+    cluster.cloud.load_balancers = None  # type: ignore[union-attr,misc]
+    meta = {"name": "web", "namespace": "default", "finalizers": [FINALIZER]}
+    cluster.create(SERVICES, {"metadata": meta, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}})
+    cluster.run_for(1.0)
+    scene.service("api")
+    passes = scene.manager.metrics.histogram(PASSES)
+    before = passes.counts[0]
+    cluster.create(NODES, node("n3"))
+    cluster.run_for(1.0)
+    assert passes.counts[0] > before
+
+
 def test_a_service_that_was_made_anew_without_its_finalizer_costs_no_load_balancer(scene: Scene) -> None:
     """Somebody removed the finalizer, deleted it, and made another one of its name."""
     first = scene.service()

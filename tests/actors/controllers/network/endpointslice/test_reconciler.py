@@ -217,6 +217,18 @@ def test_what_went_wrong_is_said_as_upstream_says_it() -> None:
     assert event.message.endswith(f", error deleting {name} EndpointSlice for Service default/web: because]")
 
 
+def test_updates_go_out_one_after_the_other_and_end_with_the_first_that_fails() -> None:
+    """So that changes gather meanwhile: a rolling update of 500 pods took twice as many writes with updates at once."""
+    pods = [pod(f"p{number}", ips=(f"10.0.0.{number}",)) for number in range(1, 7)]
+    scene = Scene(*pods, service=service(), most=2)
+    assert [len(batch) for batch in scene.sync().batches] == [3]
+    for number in range(1, 7):
+        scene.bench.show(PODS, pod(f"p{number}", ips=(f"10.0.0.{number}",), ready=False))
+    failed = scene.sync(lambda _: Forbidden("no"), raises=CommandFailed)
+    assert [[type(one) for one in batch] for batch in failed.batches] == [[Update]]
+    assert [[type(one) for one in batch] for batch in scene.sync().batches] == [[Update]] * 3
+
+
 @pytest.mark.parametrize("spec", [{"selector": None}, {"type": "ExternalName"}])
 def test_services_without_a_selector_or_of_another_name_are_left_alone(spec: Object) -> None:
     assert Scene(pod("a"), service=service(**spec)).sync().commands == []
