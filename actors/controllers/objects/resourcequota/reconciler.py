@@ -56,6 +56,7 @@ class ResourceQuotaReconciler:
         self._quotas = tables[RESOURCE_QUOTAS]
         self._counting = Counting(tables, clock.now)
         self._behind: dict[Key, float] = {}  # since when, by the uptime
+        self._partly: set[Key] = set()  # quotas of which something could not be counted, as nobody knew its resource
         self._just_in_force: dict[Key, frozenset[str]] = {}  # names that the last write put in force
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
@@ -72,6 +73,8 @@ class ResourceQuotaReconciler:
         for entry in self._quotas.entries():
             if is_uncounted(self._quotas.object_of(entry), evaluators):
                 yield Enqueue(PRIORITY, entry.key)
+            elif entry.key in self._partly:
+                yield Enqueue(PRIMARY, entry.key)
 
     def enqueue_all(self) -> Reconciliation:
         for entry in self._quotas.entries():
@@ -104,6 +107,10 @@ class ResourceQuotaReconciler:
             usage = yield from self._count_live(quota, evaluators, behind)
             used = _used(quota, usage)
         self._behind.pop(key, None)
+        if limits(quota).keys() - frozenset().union(*usage.counted.values()):
+            self._partly.add(key)  # after a start it is not known yet what is served
+        else:
+            self._partly.discard(key)
         if _differs(quota, used):
             status = {"hard": limits(quota), "used": written(used)}
             yield from must(update(RESOURCE_QUOTAS, {**quota, "status": status}, subresource="status"), but=(NotFound,))
@@ -120,6 +127,7 @@ class ResourceQuotaReconciler:
     def _forget(self, key: Key) -> None:
         self._behind.pop(key, None)
         self._just_in_force.pop(key, None)
+        self._partly.discard(key)
         namespace = split_key(key)[0]
         if not self._quotas.entries(namespace):
             self._counting.forget(namespace)

@@ -25,6 +25,7 @@ from actors.controllers.objects.resourcequota.reconciler import (
 from actors.reconciliation import Change, RequeueAfter
 from actors.simulation.driving import Bench, Driven, bodies, drive, drive_steps, failing
 from protocols.messages.commands import Command, List, Update
+from protocols.messages.discovery import TablesChanged
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome
 from protocols.objects import Object, encode_object
 from protocols.quota.calculation import NotCountedError
@@ -136,6 +137,18 @@ def test_what_cannot_be_counted_keeps_its_usage_and_the_limits_are_written() -> 
     assert bodies(driven, Update)[0]["status"] == {"hard": {"pods": "1", "services": "1"}, "used": {"services": "0"}}
     counted = quota({"pods": "1"}, {"hard": {"pods": "1"}, "used": {"pods": "7"}})
     assert Desk(counted, [pod("b", cpu="x")]).drive(raises=NotCountedError).commands == []
+
+
+def test_what_nobody_knew_to_count_is_counted_once_its_resource_is_served() -> None:
+    """After a start: what was deleted meanwhile is told by nobody."""
+    status = {"hard": {"secrets": "9", "pods": "9"}, "used": {"secrets": "2", "pods": "0"}}
+    desk = Desk(quota({"secrets": "9", "pods": "9"}, status))
+    assert desk.drive().commands == []
+    found = desk.reconciler.on_message(TablesChanged(()))
+    assert [(one.queue, one.key) for one in found] == [(PRIMARY, KEY)]
+    whole = Desk(quota({"pods": "9"}, {"hard": {"pods": "9"}, "used": {"pods": "0"}}))
+    assert whole.drive().commands == []
+    assert whole.reconciler.on_message(TablesChanged(())) == []
 
 
 def test_a_quota_that_is_gone_is_nothing() -> None:
