@@ -304,15 +304,15 @@ class ApiServer:
         match call.request.method, bool(found.name), found.subresource:
             case "GET", _, "" if "get" not in found.definition.verbs:
                 pass  # what is only reviewed
-            case "GET", True, "" | "status" | "approval":
+            case "GET", True, "" | "status" | "approval" | "resize":
                 return get(cluster, call)
             case "GET", False, "":
                 return list_(cluster, self._cache, call)
             case "POST", False, "":
                 return create(cluster, call)
-            case "PUT", True, "" | "status" | "finalize" | "approval":
+            case "PUT", True, "" | "status" | "finalize" | "approval" | "resize":
                 return update(cluster, call)
-            case "PATCH", True, "" | "status" | "approval":
+            case "PATCH", True, "" | "status" | "approval" | "resize":
                 return patch(cluster, call)
             case "DELETE", True, "":
                 return delete(cluster, call)

@@ -5,6 +5,7 @@ On our cluster and a real kube-apiserver, whose words for what they refuse are t
 
 from __future__ import annotations
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -88,6 +89,29 @@ def test_quotas_are_about_their_scopes_and_change_with_their_limits(kubectl: Kub
     kubectl("patch", "pod", "b", '--patch={"spec":{"activeDeadlineSeconds":600}}')
     until_used(kubectl, "jobs", {"pods": "1"})
     until_used(kubectl, "rest", {"pods": "1"})
+
+
+def resize(kubectl: Kubectl, name: str, **requests: str) -> str:
+    """What is said where it is refused."""
+    container = {"name": "c", "resources": {"requests": requests}}
+    patch = json.dumps({"spec": {"containers": [container]}})
+    return kubectl.run("patch", "pod", name, "--subresource=resize", f"--patch={patch}").stderr
+
+
+def test_a_pod_is_resized_within_its_quota_and_limits(kubectl: Kubectl) -> None:
+    nobody = {"nodeSelector": {"kubernetes.io/os": "none"}}  # runs it
+    made = pod("a", requests={"cpu": "100m", "memory": "1Mi"})
+    kubectl.apply({**made, "spec": {**made["spec"], **nobody}})
+    kubectl("create", "quota", "small", "--hard=requests.cpu=1")
+    until_used(kubectl, "small", {"requests.cpu": "100m"})
+    assert resize(kubectl, "a", cpu="800m") == ""
+    until_used(kubectl, "small", {"requests.cpu": "800m"})
+    words = "exceeded quota: small, requested: requests.cpu=201m, used: requests.cpu=800m, limited: requests.cpu=1"
+    assert words in resize(kubectl, "a", cpu="1001m")
+    assert resize(kubectl, "a", cpu="200m") == ""
+    assert "only cpu and memory resources are mutable" in resize(kubectl, "a", **{"ephemeral-storage": "1Gi"})
+    kubectl("delete", "pod", "a")
+    until_used(kubectl, "small", {"requests.cpu": "0"})
 
 
 def test_many_creators_at_once_do_not_exceed_a_quota(kubectl: Kubectl) -> None:

@@ -25,7 +25,16 @@ from runtime.apiserver.admission.resource_quota import Charge, charge
 from runtime.apiserver.core.cluster import Call, Cluster
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
-__all__ = ["Charge", "admit_create", "admit_delete", "admit_update", "charge", "check_create", "check_update"]
+__all__ = [
+    "Charge",
+    "admit_create",
+    "admit_delete",
+    "admit_subresource",
+    "admit_update",
+    "charge",
+    "check_create",
+    "check_update",
+]
 
 
 def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
@@ -41,6 +50,12 @@ def admit_update(definition: ResourceDefinition, new: Object, old: Object) -> No
     """Changes new in place."""
     default_toleration_seconds.admit(definition, new)
     priority.admit_update(definition, new, old)
+
+
+def admit_subresource(cluster: Cluster, call: Call, new: Object) -> None:
+    """Changes new in place."""
+    if call.route.subresource == limit_ranger.RESIZE:
+        limit_ranger.set_defaults(cluster, call.definition, new)
 
 
 def check_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> list[Charge]:

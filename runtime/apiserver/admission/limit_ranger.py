@@ -1,7 +1,7 @@
 """LimitRanger: the LimitRanges of a namespace give containers defaults, and bound what pods and claims ask for.
 
 Source: kubernetes plugin/pkg/admission/limitranger/admission.go (v1.36). Differs: what is wrong is told in a fixed
-order. There is no subresource resize yet.
+order.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.registry.definitions import ResourceDefinition
 
 LIMIT_RANGES, PODS, CLAIMS = "limitranges", "pods", "persistentvolumeclaims"
+RESIZE = "resize"  # a subresource
 ANNOTATION = "kubernetes.io/limit-ranger"
 _MOST_MILLI = (2**63 - 1) // 1000  # larger amounts are compared in units
 
@@ -36,8 +37,9 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 
 def admit_update(cluster: Cluster, definition: ResourceDefinition, subresource: str, new: Object, old: Object) -> None:
-    """A pod's resources cannot be updated, so only claims are looked at. Raises StatusError (403)."""
-    if definition.storage == CLAIMS and not subresource and not is_deleting(old):
+    """Of a pod only a resize changes the resources. Raises StatusError (403)."""
+    changed = subresource == RESIZE if definition.storage == PODS else not subresource
+    if changed and not is_deleting(old):
         _admit(cluster, definition, new)
 
 

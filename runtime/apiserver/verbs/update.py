@@ -63,6 +63,7 @@ def replace(
     errors += 2 * validate_metadata_update(new["metadata"], old["metadata"])
     part = strategy.subresource_updates.get(call.route.subresource)
     if part is not None:
+        chain.admit_subresource(cluster, call, new)
         part.prepare(new, old, cluster.timestamp())
         errors += part.validate(new, old)
     elif call.route.subresource == STATUS:

@@ -13,6 +13,7 @@ from protocols.late_methods import dataclass
 from protocols.objects import Object, is_deleting
 from protocols.quality_of_service import quality_of_service
 from runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
+from runtime.apiserver.kinds.shared import pod_resize
 from runtime.apiserver.kinds.shared.cells import (
     NONE,
     age_cell,
@@ -31,7 +32,7 @@ from runtime.apiserver.kinds.shared.pod_validation import validate_pod_spec
 from runtime.apiserver.kinds.shared.selectable_fields import FIELD_LABEL_NOT_SUPPORTED, boolean_at, fields_at, text_at
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
-from runtime.apiserver.registry.strategy import Strategy
+from runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -146,6 +147,11 @@ def prepare_for_status_update(new: Object, old: Object) -> None:
     for field in ("qosClass", "observedGeneration"):
         if not status.get(field) and field in old.get("status", {}):
             status[field] = old["status"][field]
+
+
+def _prepare_for_resize(new: Object, old: Object, now: str) -> None:
+    set_defaults(new)
+    pod_resize.prepare(new, old, now)
 
 
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
@@ -297,7 +303,7 @@ RESOURCE = ResourceDefinition(
     kind="Pod",
     short_names=("po",),
     categories=("all",),
-    subresources=("status", "binding", "eviction"),
+    subresources=("status", "binding", "eviction", "resize"),
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
@@ -309,6 +315,7 @@ RESOURCE = ResourceDefinition(
         status_update_keeps=("ownerReferences",),
         prepare_for_status_update=prepare_for_status_update,
         validate_status_update=validate_status_update,
+        subresource_updates={"resize": SubresourceUpdate(prepare=_prepare_for_resize, validate=pod_resize.validate)},
         grace_period=grace_period,
         return_deleted_object=True,
         selectable_fields={

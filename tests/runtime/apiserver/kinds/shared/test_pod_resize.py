@@ -1,0 +1,199 @@
+"""pods/resize: cpu and memory of a pod that exists, within limits and quotas.
+
+Source of the cases: kubernetes pkg/apis/core/validation/validation_test.go (TestValidatePodResize),
+pkg/registry/core/pod/strategy_test.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocols.objects import Object
+from tests.runtime.apiserver.conftest import Answer, Api
+
+SMALL = {"cpu": "100m", "memory": "100Mi"}
+
+
+def container(name: str = "c", requests: Object | None = None, limits: Object | None = None, **more: Any) -> Object:
+    parts = {"requests": requests, "limits": limits}
+    return {
+        "name": name,
+        "image": "i",
+        "resources": {part: one for part, one in parts.items() if one is not None},
+        **more,
+    }
+
+
+def a_pod(api: Api, *containers: Object, name: str = "p", **spec: Any) -> None:
+    body = api.pod(name, **spec)
+    body["spec"]["containers"] = list(containers or (container(requests=SMALL),))
+    made = api.create("pods", body)
+    assert made.status == 201, made.message
+
+
+def resize(api: Api, *containers: Object, name: str = "p", **spec: Any) -> Answer:
+    """PUT of what is there with other containers."""
+    pod = api.get("pods", name).obj
+    some = {"containers": list(containers)} if containers else {}
+    return api.put("pods", {**pod, "spec": {**pod["spec"], **some, **spec}}, "resize")
+
+
+def requests_of(api: Api, name: str = "p") -> Object:
+    found: Object = api.get("pods", name).obj["spec"]["containers"][0]["resources"]["requests"]
+    return found
+
+
+def test_cpu_and_memory_change_and_nothing_else_does(api: Api) -> None:
+    a_pod(api)
+    before = api.get("pods", "p").obj
+    changed = container(requests={"cpu": "200m", "memory": "100Mi"}, image="other")
+    pod = {**before, "metadata": {**before["metadata"], "labels": {"a": "b"}}, "status": {"phase": "Failed"}}
+    pod["spec"] = {**before["spec"], "containers": [changed], "activeDeadlineSeconds": 5}
+    answer = api.put("pods", pod, "resize")
+    assert answer.status == 200, answer.message
+    after = api.get("pods", "p").obj
+    assert after["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "200m", "memory": "100Mi"}}
+    assert (before["metadata"]["generation"], after["metadata"]["generation"]) == (1, 2)
+    before["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "200m"
+    before["metadata"] |= {name: after["metadata"][name] for name in ("generation", "resourceVersion")}
+    assert after == before
+
+
+def test_it_can_be_read_and_patched(api: Api) -> None:
+    a_pod(api)
+    assert api.send("GET", api.path("pods", "p", "resize")).obj["kind"] == "Pod"
+    patch = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "150m"}}}]}}
+    answer = api.send("PATCH", api.path("pods", "p", "resize"), patch, type_="application/strategic-merge-patch+json")
+    assert answer.status == 200, answer.message
+    assert requests_of(api) == {"cpu": "150m", "memory": "100Mi"}
+    same = resize(api)
+    assert same.obj["metadata"]["generation"] == answer.obj["metadata"]["generation"] == 2
+
+
+GUARANTEED = container(requests=SMALL, limits=SMALL)
+INIT = container("i", requests={"cpu": "1m"})
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "said"),
+    [
+        ([container(requests=SMALL)], [container(requests={"cpu": "1"})], "resource requests cannot be removed"),
+        ([GUARANTEED], [container(requests=SMALL)], "resource limits cannot be removed"),
+        (
+            [GUARANTEED],
+            [container(requests={**SMALL, "cpu": "50m"}, limits=SMALL)],
+            "Pod QOS Class may not change as a result of resizing",
+        ),
+        (
+            [container(requests=SMALL)],
+            [container(requests={**SMALL, "ephemeral-storage": "1Gi"})],
+            "only cpu and memory resources are mutable",
+        ),
+        (
+            [container(requests=SMALL)],
+            [container(requests=SMALL), container("d")],
+            "containers may not be added or removed on resize",
+        ),
+        (
+            [container(requests=SMALL)],
+            [container("d", requests=SMALL)],
+            "containers may not be renamed or reordered on resize",
+        ),
+        (
+            [container(requests=SMALL, limits={"cpu": "1"})],
+            [container(requests={**SMALL, "cpu": "2"}, limits={"cpu": "1"})],
+            "must be less than or equal to cpu limit",
+        ),
+    ],
+)
+def test_what_cannot_be_resized(api: Api, given: list[Object], wanted: list[Object], said: str) -> None:
+    a_pod(api, *given)
+    answer = resize(api, *wanted)
+    assert answer.status == 422, answer.obj
+    assert said in answer.message
+    assert api.get("pods", "p").obj["metadata"]["generation"] == 1
+
+
+def test_init_containers_are_resized_too_unless_they_would_be_restarted(api: Api) -> None:
+    policy = {"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
+    a_pod(api, initContainers=[INIT, container("side", requests=SMALL, restartPolicy="Always", **policy)])
+    more = [container("i", requests={"cpu": "2m"}), container("side", requests={**SMALL, "cpu": "1"}, **policy)]
+    assert resize(api, initContainers=more).status == 200
+    a_pod(api, name="q", initContainers=[{**INIT, **policy}])
+    answer = resize(api, name="q", initContainers=[{**more[0], **policy}])
+    assert (answer.status, "non-sidecar init containers" in answer.message) == (422, True)
+
+
+@pytest.mark.parametrize(("has", "status"), [({}, 422), ({"resources": {"requests": SMALL}}, 200)])
+def test_a_kubelet_has_to_say_that_it_can(api: Api, has: Object, status: int) -> None:
+    a_pod(api)
+    running = {"name": "c", "state": {"running": {}}, "image": "i", "imageID": "", "ready": True, "restartCount": 0}
+    api.patch("pods", "p", {"status": {"containerStatuses": [{**running, **has}]}}, subresource="status")
+    assert resize(api, container(requests={**SMALL, "cpu": "2"})).status == status
+
+
+def test_static_pods_stay(api: Api) -> None:
+    body = api.pod("p")
+    body["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+    assert api.create("pods", body).status == 201
+    answer = resize(api)
+    assert (answer.status, "static pods cannot be resized" in answer.message) == (422, True)
+
+
+def a_quota(api: Api, hard: Object, used: Object) -> None:
+    made = api.create("resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+    assert api.put("resourcequotas", {**made.obj, "status": {"hard": hard, "used": used}}, "status").status == 200
+
+
+def test_what_is_more_is_charged_and_stays_within_the_quota(api: Api) -> None:
+    a_pod(api)
+    a_quota(api, {"pods": "1", "requests.cpu": "1"}, {"pods": "1", "requests.cpu": "100m"})
+
+    def used() -> Object:
+        found: Object = api.get("resourcequotas", "q").obj["status"]["used"]
+        return found
+
+    assert resize(api, container(requests={**SMALL, "cpu": "600m"})).status == 200
+    assert used() == {"pods": "1", "requests.cpu": "600m"}
+    answer = resize(api, container(requests={**SMALL, "cpu": "1001m"}))
+    assert answer.status == 403
+    words = "exceeded quota: q, requested: requests.cpu=401m, used: requests.cpu=600m, limited: requests.cpu=1"
+    assert words in answer.message
+    assert resize(api, container(requests={**SMALL, "cpu": "200m"})).status == 200
+    assert used() == {"pods": "1", "requests.cpu": "600m"}  # the controller gives back
+
+
+def test_what_a_container_still_has_is_paid_already(api: Api) -> None:
+    """Usage is the most of what is asked for and given: it was lowered, and goes up again before that is done."""
+    a_pod(api)
+    has = {"name": "c", "state": {"running": {}}, "image": "i", "imageID": "", "ready": True, "restartCount": 0}
+    has |= {"resources": {"requests": {"cpu": "500m"}}, "allocatedResources": {"cpu": "500m"}}
+    api.patch("pods", "p", {"status": {"containerStatuses": [has]}}, subresource="status")
+    a_quota(api, {"requests.cpu": "500m"}, {"requests.cpu": "500m"})
+    assert resize(api, container(requests={**SMALL, "cpu": "500m"})).status == 200
+    assert resize(api, container(requests={**SMALL, "cpu": "501m"})).status == 403
+
+
+def test_limits_of_the_namespace_hold_for_it(api: Api) -> None:
+    a_pod(api)
+    limits = [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}]
+    assert api.create("limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}}).status == 201
+    answer = resize(api, container(requests={**SMALL, "cpu": "2"}, limits={"cpu": "2"}))
+    assert (answer.status, "maximum cpu usage per Container is 1, but limit is 2" in answer.message) == (403, True)
+    assert resize(api, container(requests={**SMALL, "cpu": "200m"})).status == 200
+    made = api.get("pods", "p").obj
+    assert made["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1"}  # by default
+    assert "annotations" not in made["metadata"]
+
+
+def test_resources_of_the_pod_as_a_whole(api: Api) -> None:
+    a_pod(api, resources={"requests": {"cpu": "1"}})
+    assert resize(api, resources={"requests": {"cpu": "2"}}).status == 200
+    for wanted, said in (
+        ({"requests": {}}, "pod-level resource requests cannot be removed"),
+        (None, "pod-level resources cannot be removed"),
+    ):
+        answer = resize(api, resources=wanted)
+        assert (answer.status, said in answer.message) == (422, True), answer.message
