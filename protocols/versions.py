@@ -6,9 +6,11 @@ etcd's revisions are of 64 bits, and so is what a message holds: a longer one is
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
+
+from protocols.objects import Key, make_key
 
 UINT64 = 2**64 - 1
 _LONGEST = 20  # digits of the largest
@@ -19,6 +21,20 @@ _OWN_VERSION = re.compile(
     rb'\{(?:"(?:kind|apiVersion)":"[^"\\]*+",)*+"metadata":\{'
     rb'(?:"(?!resourceVersion")[^"\\]*+":"[^"\\]*+",)*+"resourceVersion":"([0-9]{1,20})"'
 )
+
+# So it begins where it has no other members before these, as a built-in kind's.
+_WHO = re.compile(
+    rb'\{(?:"(?:kind|apiVersion)":"[^"\\]*+",)*+"metadata":\{"name":"([^"\\]++)",(?:"generateName":"[^"\\]*+",)?'
+    rb'(?:"namespace":"([^"\\]++)",)?"uid":"([^"\\]++)","resourceVersion":"([0-9]{1,20})"'
+)
+
+
+class State(NamedTuple):
+    """One version of one object."""
+
+    key: Key
+    uid: str
+    version: int
 
 
 def parse_version(text: Any) -> int | None:
@@ -44,3 +60,15 @@ def own_version(body: bytes) -> int:
         return 0
     meta = obj.get("metadata") if isinstance(obj, dict) else None
     return parse_version(meta.get("resourceVersion")) or 0 if isinstance(meta, dict) else 0
+
+
+def own_state(body: bytes) -> State | None:
+    """Which version of which object a response shows, if that can be told without decoding it."""
+    found = _WHO.match(body)
+    if found is None:
+        return None
+    name, namespace, uid, version = found.groups()
+    number = int(version)
+    if number > UINT64:
+        return None
+    return State(make_key((namespace or b"").decode(), name.decode()), uid.decode(), number)

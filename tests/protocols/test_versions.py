@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.versions import UINT64, own_version, parse_version
+from protocols.versions import UINT64, State, own_state, own_version, parse_version
 
 DIGITS_THAT_INT_REFUSES = "7" * 4301
 
@@ -91,3 +91,28 @@ def test_it_is_what_decoding_the_whole_object_shows(meta: Any, spec: Any) -> Non
     for obj in ({"kind": "Pod", "metadata": meta, "spec": spec}, {"spec": spec, "metadata": meta}):
         shown = parse_version(meta.get("resourceVersion")) if isinstance(meta, dict) else None
         assert own_version(orjson.dumps(obj)) == (shown or 0)
+
+
+META = '{"kind":"Pod","apiVersion":"v1","metadata":{'
+
+
+@pytest.mark.parametrize(
+    ("body", "state"),
+    [
+        (META + '"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}}', State("n/a", "u", 7)),
+        (
+            META + '"name":"a","generateName":"a","namespace":"n","uid":"u","resourceVersion":"7"}}',
+            State("n/a", "u", 7),
+        ),
+        ('{"metadata":{"name":"a","uid":"u","resourceVersion":"7","generation":1}}', State("a", "u", 7)),
+        (META + '"name":"\\u0061","uid":"u","resourceVersion":"7"}}', None),
+        (META + '"name":"a","labels":{},"uid":"u","resourceVersion":"7"}}', None),
+        (META + '"name":"a","uid":"u","resourceVersion":"99999999999999999999"}}', None),
+        ('{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}', None),
+        ('{"spec":{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}}', None),
+    ],
+)
+def test_which_state_of_which_object_a_response_shows_can_often_be_told_from_its_beginning(
+    body: str, state: State | None
+) -> None:
+    assert own_state(body.encode()) == state

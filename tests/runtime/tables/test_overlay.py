@@ -28,6 +28,33 @@ def test_an_own_creation_shows_before_the_watch_does(table: Table, writer: Table
     assert len(overlay) == 0
 
 
+def answer(version: int, *, uid: str = "uid-a", more: str = "") -> bytes:
+    """As kube-apiserver writes a pod default/a."""
+    meta = f'"name":"a","namespace":"default","uid":"{uid}","resourceVersion":"{version}"{more}'
+    return f'{{"kind":"Pod","apiVersion":"v1","metadata":{{{meta}}},"spec":{{}}}}'.encode()
+
+
+def test_of_a_write_that_the_table_shows_already_nothing_is_kept(
+    table: Table, writer: TableWriter, overlay: Overlay
+) -> None:
+    put(writer, pod("a", version=12))
+    for version in (12, 11):
+        assert overlay.wrote(answer(version)) is table.get("default/a")
+    assert len(overlay) == 0
+    assert overlay.wrote(answer(13)).resource_version == 13
+    assert overlay.wrote(answer(14, uid="another")).uid == "another"
+
+
+def test_an_answer_that_shows_the_end_of_an_object_hides_it_though_the_table_shows_the_same(
+    writer: TableWriter, overlay: Overlay
+) -> None:
+    going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+    put(writer, pod("a", version=12, metadata=going))
+    more = ',"deletionTimestamp":"2026-01-01T00:00:00Z","deletionGracePeriodSeconds":0'
+    overlay.wrote(answer(12, more=more))
+    assert overlay.get("default/a") is None
+
+
 def test_once_the_table_has_passed_our_write_it_takes_precedence(writer: TableWriter, overlay: Overlay) -> None:
     """Made and deleted by somebody before we looked: the table has seen both, and shows nothing."""
     writer.replace([], 10)
