@@ -45,7 +45,7 @@ from runtime.metrics.meters import report_build
 from runtime.metrics.registry import Metrics
 from runtime.process.descriptors import FEW, raise_limit
 from runtime.process.ending import SIGINT, Ending, ending_within, on_signals, unique_identity
-from runtime.process.memory import collect_rarely, give_back_freed
+from runtime.process.memory import collect_rarely, give_back_freed, keep_one_heap
 from runtime.process.standard_streams import is_terminal
 from runtime.process.version import this_version
 from runtime.scheduling.clock import SystemClock
@@ -67,6 +67,7 @@ REFUSALS = (
 
 def carry_out(arguments: Sequence[str], options: Options, installed: Installed) -> int:
     """From here on to the end of the process; returns its exit code. arguments: what the options were read from."""
+    keep_one_heap()
     clock = SystemClock()
     quiet = is_quiet(options)
     try:

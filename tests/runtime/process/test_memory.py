@@ -1,0 +1,49 @@
+"""How memory is kept. In processes of their own: what is set is set for good."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+HEAPS = """
+import ctypes, os, tempfile, threading
+from runtime.process.memory import keep_one_heap
+
+if {kept}:
+    keep_one_heap()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = libc.fopen.restype = ctypes.c_void_p
+libc.malloc_info.argtypes, libc.fclose.argtypes = [ctypes.c_int, ctypes.c_void_p], [ctypes.c_void_p]
+everybody = threading.Barrier(4)
+
+def take():
+    everybody.wait()
+    libc.malloc(10_000)
+    everybody.wait()
+
+threads = [threading.Thread(target=take) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+with tempfile.TemporaryDirectory() as directory:
+    path = os.path.join(directory, "info")
+    file = libc.fopen(path.encode(), b"w")
+    libc.malloc_info(0, file)
+    libc.fclose(file)
+    print(open(path).read().count("<heap nr="))
+"""
+
+
+def heaps(*, kept: bool) -> int:
+    done = subprocess.run([sys.executable, "-c", HEAPS.format(kept=kept)], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have one heap, or another way")
+def test_all_threads_take_from_one_heap() -> None:
+    assert heaps(kept=True) == 1
+    assert heaps(kept=False) > 1
