@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -53,6 +53,8 @@ from runtime.serving.debugging import DebugPages
 from runtime.serving.health import HealthChecks
 from runtime.system.journal import JournalError
 
+# Connections that are there when the work begins, as after a fail-over: half of those that a burst comes to.
+AHEAD = 32
 LAST_RESORT = 30.0  # seconds in which the process has to end once its system has
 GLANCE = 0.2  # seconds between two looks at whether it is over
 REFUSALS = (
@@ -194,7 +196,7 @@ def run(launch: Launch) -> int:
             say=launch.line.say if local is not None or launch.quiet else lambda _: None,
         )
         go_on(launch)
-        return work(system, launch, local, welcome)
+        return work(system, launch, local, welcome, ready=partial(transport.open_ahead, AHEAD))
 
 
 def accounts_of(launch: Launch) -> frozenset[str]:
@@ -230,14 +232,24 @@ def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied
     )
 
 
-def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None, welcome: Welcome) -> int:
-    """Run the system until it ends, or somebody wants it to, or its own cluster is gone."""
+def work(
+    system: ControllerSystem,
+    launch: Launch,
+    local: LocalCluster | None,
+    welcome: Welcome,
+    *,
+    ready: Callable[[], None],
+) -> int:
+    """Run the system until it ends, or somebody wants it to, or its own cluster is gone.
+
+    ready: called once it may write, and what it reads is there.
+    """
     log, chosen = launch.log, system.options.generic.controllers
     built = {spec.name for spec in system.controllers}
     for name in chosen:
         if name not in built and name != "*" and not name.startswith("-"):
             log.warning("this controller is not part of this release yet", controller=name)
-    listed = False
+    listed = leads = False
     with ending_within(LAST_RESORT, system.wait, code=1):
         system.start()
         while system.wait(timeout=GLANCE) is None:
@@ -245,11 +257,15 @@ def work(system: ControllerSystem, launch: Launch, local: LocalCluster | None, w
             if not listed and system.synced:
                 listed = True
                 give_back_freed()
+            standby = standing_by(system.vitals.of(ELECTOR, ElectorVitals), now=now)
+            if listed and not leads and not standby:
+                leads = True
+                ready()
             if local is not None:
                 local.look(now=now, log=log)
             waiting = welcome.look(now)
             if launch.line.live:
-                notices = [standing_by(system.vitals.of(ELECTOR, ElectorVitals), now=now)]
+                notices = [standby]
                 if local is not None:
                     notices.append(local.notice())
                 launch.line.show(" · ".join(filter(None, (*notices, waiting, summary(system.tables)))))

@@ -149,6 +149,14 @@ class HttpTransport:
         self._thread.post(partial(self._begin_watch, stream))
         return stream
 
+    def open_ahead(self, count: int) -> None:
+        """Open so many connections, for a burst that is likely to follow soon. From any thread; returns at once."""
+        self._thread.post(partial(self._open_ahead, count))
+
+    def _open_ahead(self, count: int) -> None:
+        if self._session is not None:
+            self._session.open_ahead(count)
+
     async def _open(self) -> None:
         self._session = HttpSession(
             self._config,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import socket
 import threading
 from collections.abc import Callable
@@ -256,3 +257,32 @@ def test_requests_are_counted_with_client_gos_names(connect: Connect, loopback: 
         ("rest_client_response_size_bytes", "GET"): 1,
     }
     assert refusing.counted() == {("rest_client_requests_total", "<error>", "GET"): 1}
+
+
+def test_connections_that_were_opened_ahead_carry_what_comes_next(connect: Connect, loopback: Any) -> None:
+    seen: queue.Queue[tuple[str, int]] = queue.Queue()
+
+    async def serve(request: web.BaseRequest) -> web.Response:
+        assert request.transport is not None
+        seen.put((request.path, request.transport.get_extra_info("peername")[1]))
+        return web.Response()
+
+    client = connect(loopback.serve(serve))
+    client.transport.open_ahead(6)
+    opened = [seen.get(timeout=PATIENCE) for _ in range(6)]
+    assert {path for path, _ in opened} == {"/version"}
+    ports = {port for _, port in opened}
+    assert len(ports) == 6
+    assert client.ask("POST").status == 200
+    path, port = seen.get(timeout=PATIENCE)
+    assert (path, port in ports) == ("/api/v1/pods", True)
+
+
+def test_no_further_connection_is_opened_ahead_after_one_that_failed(connect: Connect) -> None:
+    with socket.socket() as taken:  # and nobody listens there
+        taken.bind(("127.0.0.1", 0))
+        client = connect(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        client.transport.open_ahead(100)
+        assert client.ask().status == 0
+        client.transport.close(PATIENCE)
+    assert client.counted()["rest_client_requests_total", "<error>", "GET"] <= 5
