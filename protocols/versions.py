@@ -62,13 +62,12 @@ def own_version(body: bytes) -> int:
     return parse_version(meta.get("resourceVersion")) or 0 if isinstance(meta, dict) else 0
 
 
-def own_state(body: bytes) -> State | None:
-    """Which version of which object a response shows, if that can be told without decoding it."""
+def own_state(body: bytes, *, until: int = UINT64) -> State | None:
+    """Which version of which object a response shows, if that can be told without decoding it, and is none after
+    `until`.
+    """
     found = _WHO.match(body)
-    if found is None:
+    if found is None or (version := int(found[4])) > until:
         return None
-    name, namespace, uid, version = found.groups()
-    number = int(version)
-    if number > UINT64:
-        return None
-    return State(make_key((namespace or b"").decode(), name.decode()), uid.decode(), number)
+    name, namespace, uid, _ = found.groups()
+    return State(make_key((namespace or b"").decode(), name.decode()), uid.decode(), version)

@@ -96,9 +96,11 @@ class Overlay:
         """Where the table has this state of the object, or a later one: a third of our writes, in a burst. An object
         that is being deleted is looked at: this response may be its end.
         """
-        state = own_state(raw)
-        known = self.table.get(state.key) if state is not None else None
-        if known is None or state is None or known.uid != state.uid or known.resource_version < state.version:
+        state = own_state(raw, until=self.table.version)
+        if state is None:
+            return None
+        known = self.table.get(state.key)
+        if known is None or known.uid != state.uid or known.resource_version < state.version:
             return None
         return None if b'"deletionTimestamp"' in raw else known
 

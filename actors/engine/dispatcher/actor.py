@@ -17,6 +17,7 @@ from typing import Any
 from actors.engine.dispatcher.requests import client_of, outcome_of, request_for
 from actors.reconciliation.actor_names import ELECTOR
 from actors.reconciliation.outside import Functions
+from protocols.codec import encode_fields
 from protocols.late_methods import dataclass
 from protocols.messages.calls import Call
 from protocols.messages.cloud import CLOUD_CALLS
@@ -101,8 +102,8 @@ class _Replies:
 
     def settle(self, job: _Job, outcome: Outcome) -> None:
         """Of a command that was not sent."""
-        settled = Settled(job.ticket, job.index, outcome)
-        self._system.tell(job.sender, settled, sender=self._name, cause=job.cause)
+        settled = encode_fields(Settled, job.ticket, job.index, outcome)
+        self._system.deliver(job.sender, settled, sender=self._name, cause=job.cause)
 
     def settle_sent(self, job: _Job, outcome: Outcome, *, version: int = 0) -> None:
         """Of a command that the ledger knows. version: of the object that came back, 0 without one."""
