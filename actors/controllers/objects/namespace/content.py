@@ -6,7 +6,7 @@ keeps no other back.
 
 A long collection is deleted page by page, all pages at once: a server deletes the objects of one request one after the
 other (--delete-collection-workers=1). It is as safe as a single request, which reads pages too and deletes by name, and
-costs server and etcd half of it, as etcd puts several deletions into one write to disk.
+costs server and etcd half of it: docs/decisions/2026-11-23-long-collections-page-by-page.md.
 
 Source: kubernetes v1.36 pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
 deleteAllContentForGroupVersionResource. It deletes every collection, empty or not, and one after the other.
