@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.error import HTTPError
 
+from actors.controllers.objects.namespace.content import PAGE
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.running import until
 
@@ -112,3 +113,18 @@ def test_a_namespace_goes_with_all_that_is_in_it_and_says_what_holds_it_up(kubec
         kubectl("patch", what, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
     until(lambda: is_gone(kubectl), "the namespace is gone", within=20.0)
     kubectl("delete", "crd", CRD["metadata"]["name"])
+
+
+def test_many_objects_go_and_one_that_is_held_keeps_the_namespace(kubectl: Kubectl) -> None:
+    """More than a page, of two resources: pods without a node, which nobody runs, and ConfigMaps."""
+    for number in range(2 * PAGE + 5):
+        body = config(f"c{number}", *(["example.com/hold"] if number == PAGE else []))
+        kubectl.api.request("POST", kubectl.path("configmaps"), body)
+        gated = {"containers": CONTAINERS, "schedulingGates": [{"name": "example.com/wait"}]}
+        pod = {"metadata": {"name": f"p{number}"}, "spec": gated}
+        kubectl.api.request("POST", kubectl.path("pods"), pod)
+    kubectl("delete", "namespace", kubectl.namespace, "--wait=false")
+    until(lambda: len(kubectl.items("configmaps")) == 1, "one is left", within=30.0)
+    assert kubectl.items("pods") == []
+    kubectl("patch", f"configmap/c{PAGE}", "--type=merge", '--patch={"metadata":{"finalizers":null}}')
+    until(lambda: is_gone(kubectl), "the namespace is gone", within=20.0)
