@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.e2e.running import ROOT
 
-FOCUS = r"\[sig-(apps|api-machinery|network|auth)\].*\[Conformance\]|NoExecuteTaintManager"
+FOCUS = r"\[sig-(apps|api-machinery|network|auth)\].*\[Conformance\]|LimitRange.*\[Conformance\]|NoExecuteTaintManager"
 GRACE = 30.0  # seconds for a spec that was interrupted to clean up after itself
 ALONE = ("[Serial]", "[Disruptive]")  # specs that no other may run beside
 
