@@ -2,7 +2,8 @@
 
 Source: kubernetes v1.36 client-go listers/policy/v1/poddisruptionbudget_expansion.go (GetPodPodDisruptionBudgets) and
 pkg/controller/disruption (addPod, updatePod, deletePod). Differences: all budgets of a pod are looked at when it
-changes, there an arbitrary one; and those that selected it before its labels changed, there none.
+changes, there an arbitrary one; and those that selected it before its labels changed, there none. Another size of what
+makes the pods has their budgets counted, there the next pod that comes or goes.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from actors.controllers.workloads.disruption.counting import needs_scale
 from actors.reconciliation import Change
 from actors.reconciliation.specs import Facts
-from protocols.objects import Key, Object
+from protocols.objects import Key, Object, labels_of
 from protocols.pods import pod_facts
 from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from protocols.selectors import LabelSelector, label_selector_of
@@ -41,6 +43,18 @@ def selector_of(budget: Mapping[str, Any]) -> LabelSelector:
     if selector is not None and not isinstance(selector, Mapping):
         raise ValueError(f"spec.selector is a map, got {selector!r}")
     return label_selector_of(selector)
+
+
+class SizeFacts(NamedTuple):
+    """replicas: of a controller of pods, as it was sent."""
+
+    replicas: Any
+
+
+def size_facts(controller: Object) -> SizeFacts:
+    spec = controller.get("spec")
+    replicas = spec.get("replicas") if isinstance(spec, dict) else None
+    return SizeFacts(replicas if isinstance(replicas, int) else None)
 
 
 BUDGET_FACTS = Facts(POD_DISRUPTION_BUDGETS, budget_facts)
@@ -82,6 +96,16 @@ def budgets_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
         if before != now:
             found.update(selecting_budgets(budgets, namespace, before))
     return sorted(found)
+
+
+def budgets_of_size(change: Change, tables: Tables) -> Iterable[Key]:
+    """The budgets that count a share of what a controller wants, and select the pods that it makes."""
+    budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
+    if not budgets.entries(namespace):
+        return ()
+    template = (change.new.get("spec") or {}).get("template") or {}
+    keys = selecting_budgets(budgets, namespace, labels_of(template))
+    return [key for key in keys if needs_scale((budgets.get(key) or {}).get("spec") or {})]
 
 
 def pod_with_several_budgets(change: Change, tables: Tables) -> Iterable[Key]:

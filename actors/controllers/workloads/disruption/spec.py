@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.controllers.workloads.disruption.matching import BUDGET_FACTS, budgets_of_pod, pod_with_several_budgets
+from actors.controllers.workloads.disruption.matching import (
+    BUDGET_FACTS,
+    budgets_of_pod,
+    budgets_of_size,
+    pod_with_several_budgets,
+    size_facts,
+)
 from actors.controllers.workloads.disruption.reconciler import QUEUE, RECHECK_QUEUE, STALE_QUEUE, DisruptionReconciler
 from actors.controllers.workloads.disruption.stale_targets import MARKED_PODS, PODS_MARKED
 from actors.reconciliation import Change, Interest, Watch, itself
 from actors.reconciliation.discovered import Discovered
-from actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
 from protocols.messages.discovery import ServedResource
+from protocols.messages.watching import EventType
 from protocols.objects import Key
 from protocols.resources import (
     DEPLOYMENTS,
@@ -24,6 +31,9 @@ from protocols.resources import (
 from runtime.tables.overlay import Tables
 
 COUNTED = Interest(changed=("labels", "deleting", "ready"))  # of a pod: all that a budget counts by
+
+SIZED = (REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS, STATEFULSETS)
+RESIZED = Interest(types=(EventType.MODIFIED,), changed=("replicas",))
 
 
 def _none(_served: ServedResource) -> bool:
@@ -51,6 +61,7 @@ SPEC = ControllerSpec(
             watches=(
                 Watch(POD_DISRUPTION_BUDGETS, to=itself),
                 Watch(PODS, to=budgets_of_pod, interest=COUNTED),
+                *(Watch(resource, to=budgets_of_size, interest=RESIZED) for resource in SIZED),
             ),
             concurrency=1,
             terminal=(),
@@ -71,9 +82,8 @@ SPEC = ControllerSpec(
             terminal=(),
         ),
     ),
-    reads=(REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS, STATEFULSETS),
     indexes=(MARKED_PODS,),
-    facts=(BUDGET_FACTS,),
+    facts=(BUDGET_FACTS, *(Facts(resource, size_facts) for resource in SIZED)),
     discovers=Discovered(select=_none, to=_nobody),
     build=_build,
 )

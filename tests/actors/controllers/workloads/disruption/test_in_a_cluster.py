@@ -132,6 +132,17 @@ def test_while_pods_are_missing_nothing_is_allowed(budgeted: Budgeted) -> None:
     budgeted.comes_to("web", (1, 3, 2, 4))
 
 
+def test_another_size_is_counted_without_any_change_of_a_pod(budgeted: Budgeted) -> None:
+    """Nobody makes the pods here; and a table of what makes them may show them later than the pods."""
+    web = budgeted.workload("web", 2, STATEFULSETS, serviceName="web")
+    for number in range(2):
+        budgeted.pod(f"web-{number}", "web", web)
+    budgeted.budget("web", maxUnavailable=1)
+    budgeted.comes_to("web", (1, 2, 1, 2))
+    budgeted.cluster.merge(STATEFULSETS, "default/web", {"spec": {"replicas": 5}}, subresource="scale")
+    budgeted.comes_to("web", (0, 2, 4, 5))
+
+
 def test_a_replica_set_without_its_deployment_counts_by_its_own_scale(budgeted: Budgeted) -> None:
     budgeted.workload("web", 3)
     budgeted.budget("web", maxUnavailable=1)
