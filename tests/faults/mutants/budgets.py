@@ -36,7 +36,7 @@ def evicted_pods_are_not_remembered() -> Iterator[None]:
     """A pod counts as healthy until the watch shows that it is being deleted."""
 
     def none(*_: Any, **__: Any) -> Disrupted:
-        return Disrupted({}, (), None)
+        return Disrupted(frozenset(), (), None)
 
     with patch("actors.controllers.workloads.disruption.reconciler.disrupted_pods", none):
         yield

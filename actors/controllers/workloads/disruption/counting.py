@@ -13,7 +13,6 @@ from protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED, says_what_is_allo
 from protocols.conditions import set_condition
 from protocols.objects import Object, metadata, split_key
 from protocols.percentages import scaled_value
-from protocols.times import parse_time
 from runtime.tables.table import Entry
 
 DELETION_TIMEOUT = 120.0  # seconds from an eviction to when its pod has to be seen as deleted
@@ -51,33 +50,33 @@ def need_of(spec: Mapping[str, Any], *, pods: int, scale: int) -> Need:
 class Disrupted(NamedTuple):
     """Pods that the API server is about to delete, and we do not see as deleted yet.
 
-    fresh: by name, when they were evicted, as status.disruptedPods has it. overdue: pods that were evicted too long
+    fresh: their names. overdue: pods that were evicted too long
     ago, and stay. recheck: seconds until the first of the fresh ones is overdue; None if there is none.
     """
 
-    fresh: Mapping[str, str]
+    fresh: frozenset[str]
     overdue: tuple[Entry, ...]
     recheck: float | None
 
 
-def disrupted_pods(evicted: Mapping[str, str] | None, pods: Iterable[Entry], *, now: float) -> Disrupted:
-    """evicted: status.disruptedPods. Raises ValueError on a time that is none."""
+def disrupted_pods(evicted: Mapping[str, float] | None, pods: Iterable[Entry], *, now: float) -> Disrupted:
+    """evicted: by name, since when we know of it, by the uptime, as now is: the API server's clock may be another's."""
     if not evicted:
-        return Disrupted({}, (), None)
-    fresh: dict[str, str] = {}
+        return Disrupted(frozenset(), (), None)
+    fresh: set[str] = set()
     overdue = []
     recheck: float | None = None
     for pod in pods:
         name = split_key(pod.key)[1]
         if pod.facts.deleting or name not in evicted:
             continue
-        left = parse_time(evicted[name]) + DELETION_TIMEOUT - now
+        left = evicted[name] + DELETION_TIMEOUT - now
         if left <= 0:  # looked at again in no time, it would be again and again
             overdue.append(pod)
         else:
-            fresh[name] = evicted[name]
+            fresh.add(name)
             recheck = left if recheck is None else min(recheck, left)
-    return Disrupted(fresh, tuple(overdue), recheck)
+    return Disrupted(frozenset(fresh), tuple(overdue), recheck)
 
 
 def healthy(pod: Entry, disrupted: Disrupted) -> bool:

@@ -12,11 +12,12 @@ Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
   event.
 - A pod that cannot be read counts as not healthy.
 - The event NotDeleted names the budget.
+- The two minutes of an eviction are counted from when we know of it, there by the API server's time and our clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from actors.controllers.shared.served_kinds import ServedKinds
@@ -40,6 +41,7 @@ from protocols.messages.lifecycle import Restarted
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused
 from protocols.objects import Key, Object, split_key
 from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from protocols.times import parse_time
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -55,6 +57,7 @@ class DisruptionReconciler:
         self._budgets, self._pods = tables[POD_DISRUPTION_BUDGETS], tables[PODS]
         self._clock, self._log = clock, log
         self._served = ServedKinds()
+        self._evictions: dict[Key, dict[tuple[str, Any], float]] = {}  # by budget: a pod and when it was evicted
         self._scales = Scales(tables=tables, served=self._served)
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
@@ -74,6 +77,7 @@ class DisruptionReconciler:
         self._budgets.require(key)
         budget = self._budgets.get(key)
         if budget is None:
+            self._evictions.pop(key, None)
             return None
         try:
             status, recheck = yield from self._counted(key, budget)
@@ -101,17 +105,29 @@ class DisruptionReconciler:
             text = f"Failed to calculate the number of expected pods: {err}"
             yield self._event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
             raise
-        now = self._clock.now()
-        try:
-            disrupted = disrupted_pods((budget.get("status") or {}).get("disruptedPods"), pods, now=now)
-        except ValueError as err:
-            raise CannotCountError(f"status.disruptedPods: {err}") from err
+        noted = (budget.get("status") or {}).get("disruptedPods") or {}
+        disrupted = disrupted_pods(self._known_since(key, noted), pods, now=self._clock.monotonic())
         for pod in disrupted.overdue:
             self._log.info("pod was expected to be deleted but it wasn't, updating PDB", key=key, pod=pod.key)
             yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
         current = sum(healthy(pod, disrupted) and not self._pods.is_unreadable(pod.key) for pod in pods)
-        status = next_status(budget, need, current=current, disrupted=disrupted.fresh, now=now)
+        fresh = {name: noted[name] for name in noted if name in disrupted.fresh}
+        status = next_status(budget, need, current=current, disrupted=fresh, now=self._clock.now())
         return status, disrupted.recheck
+
+    def _known_since(self, key: Key, noted: Mapping[str, Any]) -> dict[str, float]:
+        """Since when, by the uptime, we know of the evictions that a budget notes: of each pod the last one.
+
+        Raises CannotCountError on a time that is none.
+        """
+        try:
+            for at in noted.values():
+                parse_time(at)
+        except ValueError as err:
+            raise CannotCountError(f"status.disruptedPods: {err}") from err
+        before, now = self._evictions.get(key, {}), self._clock.monotonic()
+        self._evictions[key] = {one: before.get(one, now) for one in noted.items()}
+        return {name: since for (name, _), since in self._evictions[key].items()}
 
     def _pods_of(self, key: Key, budget: Object) -> Step[list[Entry]]:
         try:

@@ -60,8 +60,8 @@ def test_which_evicted_pods_are_still_to_go() -> None:
     pods = [a_pod("p1", deletionTimestamp=format_time(NOW)), a_pod("p2"), a_pod("p3"), a_pod("p4")]
     entries = Scene(pods=pods).tables[PODS].entries("default")
     then = {"p1": NOW, "p2": NOW - 180, "p3": NOW - 60, "gone": NOW, "p5": NOW - 1}
-    found = disrupted_pods({name: format_time(at) for name, at in then.items()}, entries, now=NOW)
-    assert found.fresh == {"p3": format_time(NOW - 60)}
+    found = disrupted_pods(then, entries, now=NOW)
+    assert found.fresh == {"p3"}
     assert [pod.key for pod in found.overdue] == ["default/p2"]
     assert found.recheck == 60
     assert sorted(pod.key for pod in entries if healthy(pod, found)) == ["default/p2", "default/p4"]
@@ -69,11 +69,10 @@ def test_which_evicted_pods_are_still_to_go() -> None:
 
 def test_an_eviction_is_awaited_for_two_minutes() -> None:
     entries = Scene(pods=[a_pod("p")]).tables[PODS].entries("default")
-    evicted = {"p": format_time(NOW)}
-    awaited = disrupted_pods(evicted, entries, now=NOW + 119.5)
-    assert (awaited.fresh, awaited.recheck) == (evicted, 0.5)
-    over = disrupted_pods(evicted, entries, now=NOW + 120)  # when it is looked at again
-    assert (over.fresh, over.recheck) == ({}, None)
+    awaited = disrupted_pods({"p": NOW}, entries, now=NOW + 119.5)
+    assert (awaited.fresh, awaited.recheck) == ({"p"}, 0.5)
+    over = disrupted_pods({"p": NOW}, entries, now=NOW + 120)  # when it is looked at again
+    assert (over.fresh, over.recheck) == (frozenset(), None)
 
 
 def budget(**status: object) -> Object:

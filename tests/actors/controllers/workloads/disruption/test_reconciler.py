@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.controllers.workloads.disruption.counting import CannotCountError
+from actors.controllers.workloads.disruption.counting import DELETION_TIMEOUT, CannotCountError
 from actors.controllers.workloads.disruption.events import unmanaged_pods
 from actors.controllers.workloads.disruption.reconciler import RECHECK_QUEUE
 from actors.reconciliation import Enqueue, RequeueAfter, Retry
@@ -283,14 +283,18 @@ def test_a_pod_that_was_evicted_counts_not_and_is_looked_at_when_it_should_be_go
     driven = scene.sync()
     assert scene.counts() == (1, 2, 1, 3)
     assert written(driven)[0]["disruptedPods"] == {"p0": format_time(NOW - 30)}
-    assert driven.enqueued == [Enqueue(RECHECK_QUEUE, KEY, after=90.0)]
+    assert driven.enqueued == [Enqueue(RECHECK_QUEUE, KEY, after=DELETION_TIMEOUT)]
     again = drive_steps(scene.reconciler.recheck(KEY), scene.bench.accept, tables=scene.tables)
     assert again.enqueued == [Enqueue("disruption", KEY)]
 
 
 def test_a_pod_that_was_not_deleted_after_all_counts_again() -> None:
-    status: Object = {"disruptedPods": {"p0": format_time(NOW - 121)}}
+    """Two minutes after we have heard of it, whatever the clocks say."""
+    status: Object = {"disruptedPods": {"p0": format_time(NOW - 3600)}}
     scene = Scene(budgets=[a_budget(status=status, minAvailable=1)], pods=[a_pod(f"p{i}") for i in range(3)])
+    scene.sync()
+    assert scene.counts() == (1, 2, 1, 3)
+    scene.bench.clock.advance(DELETION_TIMEOUT)
     driven = scene.sync()
     assert scene.counts() == (2, 3, 1, 3)
     assert "disruptedPods" not in written(driven)[0]
