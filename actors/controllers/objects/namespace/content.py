@@ -24,7 +24,17 @@ from actors.reconciliation.commands import delete_all
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command, DeleteCollection
 from protocols.messages.discovery import ServedResource
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, Failure, Gone, Invalid, NotFound, Outcome
+from protocols.messages.outcomes import (
+    CommandFailed,
+    Conflict,
+    Done,
+    Failure,
+    Gone,
+    Invalid,
+    NotFound,
+    Outcome,
+    Unknown,
+)
 from protocols.objects import Object, decode_object, make_key, metadata, name_of, uid_of
 from protocols.resources import Resource
 
@@ -41,12 +51,13 @@ WHOLE: Pages = ("",)
 class Content:
     """What is left. numbers: of objects that are left, by resource. finalizers: how many of these have each, likewise.
 
-    failures: the first of each resource that could not be emptied.
+    failures: the first of each resource that could not be emptied. doubtful: whether collections may yet be deleted.
     """
 
     numbers: dict[Resource, int] = field(default_factory=dict)
     finalizers: dict[Resource, Counter[str]] = field(default_factory=dict)
     failures: list[CommandFailed] = field(default_factory=list)
+    doubtful: bool = False
 
 
 @step
@@ -104,6 +115,7 @@ def delete_content(namespace: str, there: Mapping[ServedResource, Pages]) -> Ste
         if is_unsupported(outcome):
             single.add(one)
         elif not isinstance(outcome, Done | Gone):  # Gone: that page is no more to be had, and is left to the next look
+            content.doubtful = content.doubtful or isinstance(outcome, Unknown)
             keep(one, command, outcome)
     if single:
         yield from _delete_each(namespace, [one for one in served if one in single], keep)

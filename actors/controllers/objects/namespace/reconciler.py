@@ -16,6 +16,8 @@ Differences:
 - A group version whose name makes no sense keeps the namespace, as upstream, and the other resources go all the same.
 - What is left without a finalizer is looked at again after 0.1 s, then 0.2 s, … and at most a minute; upstream
   begins with 5 ms. So is a namespace in which something failed, though what we write of that wakes us at once.
+- A namespace is kept for a minute after a deletion of a collection whose outcome is unknown: it may be carried out
+  late, and names no uid that would spare another namespace of this name.
 - A namespace that has other finalizers alone is left to whoever removes these; upstream empties it again and again.
 """
 
@@ -75,6 +77,7 @@ TERMINATING = "Terminating"
 FINALIZERS_TAKE = 15  # seconds that whoever has finalizers may take, as estimated
 MOST_CONFLICTS = 10  # in a row, then the key is tried again
 PER_LOOK = Backoff(first=0.1, most=60.0)  # of a namespace in which the same is left
+CARRIED_OUT = 60.0  # seconds after which a server gives up a request, by default
 AT_FIRST, AT_MOST = 0.05, 5.0  # seconds between two looks at least, however soon tables say that all is gone
 
 
@@ -117,15 +120,18 @@ class NamespaceController:
         content, estimate = yield from self._delete_all(terminating, served)
         found = _findings(name, served, content, estimate)
         reported = yield from self._report(terminating, found)
+        if content.doubtful:
+            deletion.doubtful_until = self._clock.monotonic() + CARRIED_OUT
         if content.failures:
             raise content.failures[0]
         if content.numbers or found.discovery or found.parsing:
             return self._wait(deletion, found, content, estimate)
+        settled = deletion.doubtful_until
         if began < deletion.since + SEVERAL:
-            settled = deletion.since + (yield from creations_end_after())
-            if began < settled:
-                deletion.wait_until(settled)
-                return RequeueAfter(max(0.0, settled - self._clock.monotonic()))
+            settled = max(settled, deletion.since + (yield from creations_end_after()))
+        if began < settled:
+            deletion.wait_until(settled)
+            return RequeueAfter(max(0.0, settled - self._clock.monotonic()))
         if reported is not None:
             self._log.info("namespace finalized", key=name, uid=deletion.uid)
             yield from self._write(reported, _finalized, "finalize")
@@ -247,7 +253,8 @@ class _Deletion:
     """Of one namespace. since: when it was first seen, monotonic.
 
     It is looked at when it is `due`, or once no table shows any of `resources` there, though `not_before` that.
-    remaining: what was left at the last look; looks: how often that was the same.
+    remaining: what was left at the last look; looks: how often that was the same. doubtful_until: when what we asked to
+    be deleted will have been, or not.
     """
 
     uid: str
@@ -257,6 +264,7 @@ class _Deletion:
     resources: tuple[Resource, ...] = ()
     remaining: Mapping[Resource, int] | None = None
     looks: int = 0
+    doubtful_until: float = 0.0
 
     def wait_until(self, due: float) -> None:
         self.due, self.resources = due, ()

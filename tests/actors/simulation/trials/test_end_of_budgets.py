@@ -8,7 +8,8 @@ import pytest
 
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.workloads.disruption import TRIAL
-from protocols.resources import POD_DISRUPTION_BUDGETS
+from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from tests.support.objects import owned_by, pod
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,16 @@ def test_budgets_are_compared_by_what_they_want(spec: dict[str, Any], compared: 
     cluster.create(POD_DISRUPTION_BUDGETS, budget)
     cluster.merge(POD_DISRUPTION_BUDGETS, "default/budget", {"status": status}, subresource="status")
     assert TRIAL.end_state(cluster) == {"PodDisruptionBudget budget": compared}
+
+
+@pytest.mark.parametrize("terminating", [False, True])
+def test_a_budget_may_not_know_that_the_owner_of_a_terminating_pod_is_gone(*, terminating: bool) -> None:
+    """A false alarm: an owner went whose last pod a silent node kept; no event of the pod or the budget says so."""
+    cluster = SimulatedCluster(collect_garbage=False)
+    budget = {"metadata": {"name": "budget"}, "spec": {"selector": {}, "minAvailable": "50%"}}
+    cluster.create(POD_DISRUPTION_BUDGETS, budget)
+    cluster.merge(POD_DISRUPTION_BUDGETS, "default/budget", {"status": {"disruptionsAllowed": 1}}, subresource="status")
+    cluster.create(PODS, pod("p1", node="n1", owner=owned_by("uid-of-one-that-is-gone")))
+    if terminating:
+        cluster.delete(PODS, "default/p1")
+    assert (list(TRIAL.unsettled(cluster)) == []) is terminating

@@ -14,7 +14,7 @@ from actors.controllers.objects.namespace.content import PAGE
 from actors.controllers.objects.namespace.reconciler import MOST_CONFLICTS
 from actors.simulation import SimulatedCluster
 from protocols.objects import Object, encode_object, is_deleting, make_key
-from protocols.resources import ENDPOINT_SLICES, LEASES, NAMESPACES, PODS, Resource
+from protocols.resources import ENDPOINT_SLICES, LEASES, NAMESPACES, PODS, SECRETS, Resource
 from runtime.client.api import Request, Response
 from runtime.faults.vocabulary import parse_faults
 from tests.actors.engine.discovery.test_discovered_resources import CRDS, THINGS, crd
@@ -403,6 +403,18 @@ def test_another_namespace_of_its_name_is_not_touched(team: Team) -> None:
     assert found is not None
     assert not is_deleting(found)
     assert team.cluster.get(CONFIGMAPS, make_key("team", "new")) is not None
+
+
+def test_a_deletion_that_comes_late_hits_no_other_namespace_of_its_name(log: FilteringBoundLogger) -> None:
+    """It names no uid: seed 15000383 of all controllers together."""
+    team = Team(log, faults="command-delayed 0..300 most=2 seconds=40 process=manager resource=secrets")
+    team.add(SECRETS, "old")
+    team.delete()
+    assert team.gone(within=200.0)
+    team.cluster.create(NAMESPACES, {"metadata": {"name": "team"}})
+    team.add(SECRETS, "new")
+    team.cluster.run_for(100.0)
+    assert team.cluster.get(SECRETS, make_key("team", "new")) is not None
 
 
 @pytest.mark.parametrize("after", [0.002, 0.004, 0.006, 0.01, 0.02, 0.5, 1.0, 1.004, 1.008])
