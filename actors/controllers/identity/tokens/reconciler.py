@@ -6,6 +6,7 @@ are taken out of accounts. Nothing is made for an account that has no Secret.
 Source: kubernetes v1.36 pkg/controller/serviceaccount/tokens_controller.go. Differences:
 - An account wakes its queue when it goes, or another has come in its place, and not when it comes or changes: then
   nothing was to be done.
+- A Secret that names no uid stays with another account of the name, for which the server is asked.
 - What met a conflict is looked at again at once, and not at the next event: a conflict may be told of a write that
   came through. A reference that could not be taken out of an account is tried again, as all else.
 """
@@ -45,6 +46,8 @@ from runtime.tables.overlay import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+    from runtime.tables.table import Entry
 
 ISSUER = "kubernetes/serviceaccount"
 CLAIMS = "kubernetes.io/serviceaccount/"
@@ -145,16 +148,24 @@ class Tokens:
         self._sign, self._authority, self._log = sign, authority, log
 
     def reconcile_account(self, gone: AccountKey) -> Reconciliation:
-        """Its Secrets go with it."""
+        """Its Secrets go with it; those that name no uid are left to another account of its name, if there is one."""
         self._accounts.require(gone.key)
         account = self._accounts.entry(gone.key)
         if account is not None and account.uid == gone.uid:
             return None
-        entries = [
-            entry
-            for entry in self._secrets.indexed_entries(BY_ACCOUNT.name, gone.key)
-            if account_uid(self._secrets.object_of(entry)) in ("", gone.uid)
-        ]
+        entries: list[Entry] = []
+        of_the_name: list[Entry] = []
+        for entry in self._secrets.indexed_entries(BY_ACCOUNT.name, gone.key):
+            uid = account_uid(self._secrets.object_of(entry))
+            if uid == gone.uid:
+                entries.append(entry)
+            elif not uid:
+                of_the_name.append(entry)
+        if of_the_name and account is None:
+            # The table may be late: a Secret may be made for the next account before that is shown here.
+            outcome = yield from must(get_live(SERVICE_ACCOUNTS, gone.key), but=(NotFound,))
+            if isinstance(outcome, NotFound):
+                entries += of_the_name
         commands = [delete(SECRETS, entry) for entry in entries]
         outcomes = yield from together(commands)
         for command, outcome in zip(commands, outcomes, strict=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from actors.controllers.workloads.disruption.counting import CannotCountError
+from actors.controllers.workloads.disruption.stale_targets import marked_since
 from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.disruptions import CountsNoEvictedPod
 from actors.simulation.trials.actions import create, delete, merge, unless_gone
@@ -166,6 +167,9 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
                 yield f"{what}: {field} is {status.get(field)}, it should be {count}"
         if status.get("disruptedPods"):
             yield f"{what} waits for {sorted(status['disruptedPods'])}"
+    for pod in cluster.shown(PODS):
+        if marked_since(pod) is not None:
+            yield f"pod {name_of(pod)} is said to be disrupted, and is not being deleted"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:

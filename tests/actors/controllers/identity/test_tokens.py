@@ -86,8 +86,17 @@ def test_the_tokens_of_an_account_go_with_it() -> None:
     driven = scene.gone()
     assert sorted(one.key for one in driven.of(Delete)) == ["default/filled", "default/new"]
     assert {one.uid for one in driven.of(Delete)} == {"uid-of-filled", "uid-of-new"}
-    assert len(driven.batches) == 1
+    assert [len(batch) for batch in driven.batches] == [1, 2], "a look at the account, and all deletions at once"
     assert scene.gone().commands == [], "though the watch is late"
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_secret_that_names_no_uid_is_left_to_another_account_of_the_name(*, shown: bool) -> None:
+    """It was deleted, where the other account was not shown yet (seed 15000476 of all controllers together)."""
+    other = [account(uid="another")]
+    secrets = [token_secret("old"), token_secret("new", uid=None)]
+    driven = Scene(other if shown else [], secrets, live=other).gone()
+    assert [one.key for one in driven.of(Delete)] == ["default/old"]
 
 
 def test_an_account_that_is_there_keeps_its_tokens() -> None:

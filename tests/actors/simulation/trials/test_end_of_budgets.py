@@ -41,3 +41,14 @@ def test_a_budget_may_not_know_that_the_owner_of_a_terminating_pod_is_gone(*, te
     if terminating:
         cluster.delete(PODS, "default/p1")
     assert (list(TRIAL.unsettled(cluster)) == []) is terminating
+
+
+def test_nothing_is_settled_while_a_pod_is_said_to_go_and_stays() -> None:
+    """A false alarm: its eviction was cancelled, and two minutes later it was said no more."""
+    cluster = SimulatedCluster()
+    cluster.create(PODS, pod("p1"))
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    cluster.merge(PODS, "default/p1", {"status": {"conditions": [condition]}}, subresource="status")
+    assert list(TRIAL.unsettled(cluster)) == ["pod p1 is said to be disrupted, and is not being deleted"]
+    cluster.delete(PODS, "default/p1")
+    assert list(TRIAL.unsettled(cluster)) == []
