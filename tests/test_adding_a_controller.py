@@ -141,7 +141,7 @@ def importers_of(module: str) -> set[str]:
     ("controller", "shared_with"),
     [
         ("nodes.ttl", set()),
-        ("nodes.node_ipam", set()),
+        ("nodes.node_ipam", {"actors.command.starting"}),  # the embedded server takes cluster IPs from its range
         ("workloads.replicaset", {"actors.controllers.workloads.replicationcontroller"}),
     ],
 )
