@@ -15,23 +15,31 @@ from protocols.objects import Object
 Address = Mapping[str, Any]
 Host = tuple[str, str]  # an address, and the uid of its pod: pods of one host network have one address
 Ready = dict[Host, bool]
+_FIELDS = (("addresses", True), ("notReadyAddresses", False))
 
 
 def repacked(subsets: Iterable[Mapping[str, Any]]) -> list[Object]:
     """Ports that have the same addresses are in one subset, and an address that is not ready anywhere is not ready."""
     addresses: dict[Host, Address] = {}
     by_port: dict[Port | None, Ready] = {}
+    # By the identity of a list of ports, which many subsets share; holds the list, so that no other gets its id.
+    of_list: dict[int, tuple[Any, list[Ready]]] = {}
     for subset in subsets:
-        ports: Sequence[Port | None] = [_port(one) for one in subset.get("ports") or ()] or [None]
-        for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+        given = subset.get("ports") or ()
+        known = of_list.get(id(given))
+        if known is None:
+            ports: Sequence[Port | None] = [_port(one) for one in given] or [None]
+            known = of_list[id(given)] = (given, [by_port.setdefault(port, {}) for port in ports])
+        for field, ready in _FIELDS:
             for address in subset.get(field) or ():
                 host = _host(address)
                 addresses.setdefault(host, address)
-                for port in ports:
-                    hosts = by_port.setdefault(port, {})
+                for hosts in known[1]:
                     hosts[host] = ready and hosts.get(host, True)
     together: dict[frozenset[tuple[Host, bool]], list[Port]] = {}
     for port, hosts in by_port.items():
+        if not hosts:
+            continue
         same = together.setdefault(frozenset(hosts.items()), [])
         if port is not None:
             same.append(port)
@@ -68,7 +76,8 @@ def _order(port: Port) -> tuple[str, int, str, str]:
 
 
 def _host(address: Address) -> Host:
-    return address.get("ip") or "", (address.get("targetRef") or {}).get("uid") or ""
+    target = address.get("targetRef")
+    return address.get("ip") or "", (target.get("uid") or "") if target else ""
 
 
 def unversioned(subsets: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
