@@ -39,6 +39,7 @@ FIRST = {
     "a quota is first counted from a late cache": 5,
     "a quota's usage is overwritten": 2,
     "admission looks at a quota and does not charge it": 4,
+    "controllers get what they may only list": 3,
     "whoever asks for a kubelet's certificate is approved": 7,
     "an authority's keys are read once": 8,
     "a request that is never signed does not say so": 2,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from actors.controllers.identity.root_ca_publisher import RootCaPublisher
 from actors.controllers.identity.tokens.reconciler import SecretKey, Tokens
+from actors.engine.dispatcher import actor as dispatcher
+from actors.engine.dispatcher.requests import outcome_of, request_for
 from actors.reconciliation import Step
 from actors.simulation.campaign.account_setting import ACCOUNTS_TOO
+from actors.simulation.campaign.node_setting import NODES_TOO
+from protocols.messages.commands import Command, Get
 from protocols.objects import Object
+from runtime.client.api import Request
 from runtime.faults.vocabulary import Fault, FaultKind
 from tests.faults.mutants.mutant import Mutant
 
@@ -42,7 +48,28 @@ def new_namespaces_are_not_looked_at() -> Any:
     return patch.object(RootCaPublisher, "_create", leave)
 
 
+@contextmanager
+def live_reads_by_the_controller() -> Iterator[None]:
+    """What a controller looks at live it gets itself, whatever its role allows."""
+
+    def by_itself(command: Command, **more: Any) -> Request:
+        return request_for(replace(command, as_informer=False) if isinstance(command, Get) else command, **more)
+
+    with (
+        patch.object(dispatcher, "request_for", by_itself),
+        patch.object(dispatcher, "client_of", lambda _command, client: client),
+        patch.object(dispatcher, "outcome_of", lambda response, _command: outcome_of(response)),
+    ):
+        yield
+
+
 ACCOUNTS = (
+    Mutant(
+        name="controllers get what they may only list",
+        source="kubernetes/kubernetes#59351: a controller does what its role lacks",
+        mutation=live_reads_by_the_controller,
+        setting=NODES_TOO,
+    ),
     Mutant(
         name="an account that the cache does not show counts as gone",
         source="kubernetes/kubernetes#10041",
