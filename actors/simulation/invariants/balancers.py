@@ -16,6 +16,7 @@ class BalancersAreGuarded:
     """No Service loses the finalizer, nor goes, while the cloud has a load balancer for it."""
 
     name = "load balancers are cleaned up first"
+    observes = (Committed,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cloud = cluster.cloud

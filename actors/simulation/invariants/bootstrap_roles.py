@@ -303,6 +303,7 @@ class WithinItsRole:
     """No request is beyond what the bootstrap role of its client allows; clients without one are not looked at."""
 
     name = "requests are within bootstrap roles"
+    observes = (Sent,)
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Right], bool] = {}

@@ -38,6 +38,7 @@ class NothingWrittenTwice:
     """A manager does not write an object as it exists already."""
 
     name = "no write of what is there"
+    observes = (Handled,)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Handled) and observation.process.startswith("manager"):
@@ -61,6 +62,7 @@ class NoLookWithoutReason:
     """See the module."""
 
     name = "a live look has a reason"
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
@@ -109,6 +111,7 @@ class CallsInProportion:
     """
 
     name = "calls are in proportion"
+    observes = (Admitted, Handled, Committed)
 
     SET, DEPLOYMENT, STEP = 2, 7, 3
 

@@ -152,6 +152,7 @@ class CleanedByTheRules:
     """The cleaner deletes what is overdue, as far as it can see."""
 
     name = "only what is overdue is cleaned up"
+    observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -174,6 +175,7 @@ class NoPodRequestGoesEarly:
     """The cleaner of PodCertificateRequests deletes those of some age, as far as it can see."""
 
     name = "no PodCertificateRequest is cleaned up early"
+    observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster, life: float) -> None:
         """life: seconds."""

@@ -141,6 +141,7 @@ class NoPodTooMany:
     """See the module."""
 
     name = "no pod too many, none too few"
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
         self._ownership = ownership

@@ -14,6 +14,7 @@ class DeletesWhatItSaw:
     """A deletion hits the very object that was decided on, and not another one that has taken its name since."""
 
     name = "a deletion hits what was seen"
+    observes = (Submitted, Handled)
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], str] = {}  # (process, path) → uid at the time of the decision
@@ -49,6 +50,7 @@ class KeepsToItsOwn:
     """
 
     name = "a controller keeps to its own"
+    observes = (Submitted,)
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership

@@ -70,6 +70,7 @@ class SizesWithinBounds:
     """By what the writer can know: growing makes no more pods than allowed, shrinking leaves enough available."""
 
     name = "a rollout keeps its bounds"
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._own: dict[str, _Own] = {}

@@ -38,6 +38,7 @@ class CountsNoEvictedPod:
     """
 
     name = "no evicted pod counts as healthy"
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

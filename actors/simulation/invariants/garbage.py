@@ -52,6 +52,7 @@ class OnlyOrphansAreCollected:
     """The garbage collector deletes nothing that has an owner which stays, as far as it can see the object's owners."""
 
     name = "garbage has no owner"
+    observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

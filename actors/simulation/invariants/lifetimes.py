@@ -20,6 +20,7 @@ class LivesAsLongAsItMay:
     """
 
     name = "no finished Job goes too early"
+    observes = (Handled,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

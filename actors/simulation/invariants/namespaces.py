@@ -20,6 +20,7 @@ class EmptiedInOrder:
     """
 
     name = "namespaces are emptied in order"
+    observes = (Handled,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

@@ -33,6 +33,7 @@ class RangesAreUnique:
     """No two nodes hold an address in common, and what a node holds never changes."""
 
     name = "a node's range is its own"
+    observes = (Committed,)
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[str, tuple[str, ...]]] = {}  # by node: (uid, ranges)
@@ -63,6 +64,7 @@ class NodesOfTheCloudStay:
     """A manager deletes a node only if its machine is gone, and only one that it does not see ready."""
 
     name = "no node is deleted whose machine is there"
+    observes = (Submitted,)
 
     def __init__(self, cloud: FakeCloud) -> None:
         self._cloud = cloud
@@ -110,6 +112,7 @@ class RoutesOfNodesStay:
     """A route is deleted only if its node does not hold its destination, by what the server knows."""
 
     name = "routes of nodes are kept"
+    observes = (Submitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock, self._truth = cluster.clock, Truth(cluster)
@@ -140,6 +143,7 @@ class OnlyGarbageIsRemoved:
     """
 
     name = "podgc removes garbage only"
+    observes = (Submitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster, *, threshold: int) -> None:
         self._clock, self._truth, self._threshold = cluster.clock, Truth(cluster), threshold

@@ -16,6 +16,7 @@ class SingleOwner:
     """An object has one controller at most, and is released by it before it has another one."""
 
     name = "ownership is single"
+    observes = (Committed,)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):
@@ -38,6 +39,7 @@ class StatusGoesForward:
     """status.observedGeneration never goes back, and is never ahead of the generation."""
 
     name = "observedGeneration is true"
+    observes = (Committed,)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):
@@ -59,6 +61,7 @@ class OnlyEmptyReplicaSetsGo:
     """A controller deletes a ReplicaSet only if that costs no pod; but for the garbage collector, after its owner."""
 
     name = "only empty ReplicaSets are deleted"
+    observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, get_args
 
 from actors.app.system import ControllerSystem
 from actors.reconciliation.actor_names import DISPATCHER
@@ -121,17 +121,26 @@ class Committed(NamedTuple):
 
 
 Observation = ProcessStarted | Submitted | OutcomeReceived | Admitted | Entitled | Sent | Called | Handled | Committed
+OBSERVATIONS: tuple[type, ...] = get_args(Observation)
 Fail = Callable[[str], None]  # records a violation: takes what is wrong
 
 
 class Invariant(Protocol):
-    """Something that must hold at every moment of a run."""
+    """Something that must hold at every moment of a run.
+
+    It may have an attribute `observes`, types of observations: it is then called with these alone.
+    """
 
     @property
     def name(self) -> str: ...
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         """Called with everything that happens, in order; calls `fail` with what is wrong."""
+
+
+def _observed(invariant: Invariant) -> tuple[type, ...]:
+    observes: tuple[type, ...] = getattr(invariant, "observes", OBSERVATIONS)
+    return observes
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,17 +167,18 @@ class InvariantChecker:
         self.checked: Counter[str] = Counter()
         self.watching: list[Callable[[Observation], None]] = []
         self._cluster = cluster
-        self._invariants = [(each.name, each.observe, partial(self.fail, each.name)) for each in invariants]
+        calls = [(_observed(each), (each.name, each.observe, partial(self.fail, each.name))) for each in invariants]
+        self._calls = {kind: [call for kinds, call in calls if kind in kinds] for kind in OBSERVATIONS}
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
         self._latest: tuple[float, Sequence[Change]] = (0.0, ())  # (when, what) of the last commit
-        if self._invariants:
+        if calls:
             cluster.network.witnesses.append(self)
             cluster.calls.witnesses.append(self)
             cluster.disk.observers.append(self._committed)
             cluster.started.append(self._started)
 
     def _pass_on(self, observation: Observation) -> None:
-        for name, observe, fail in self._invariants:
+        for name, observe, fail in self._calls[type(observation)]:
             self.checked[name] += 1
             observe(observation, fail)
         for watch in self.watching:

@@ -72,6 +72,7 @@ class NeverMorePodsThanWanted:
     """See the module."""
 
     name = "never more pods than wanted"
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Handled, Committed)
 
     def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
         self._ownership = ownership

@@ -60,6 +60,7 @@ class QuotasHold:
     """
 
     name = "quotas hold"
+    observes = (Committed,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -109,6 +110,7 @@ class CountsWhatWasThere:
     """
 
     name = "what is counted was there"
+    observes = (Committed,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

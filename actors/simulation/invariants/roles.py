@@ -39,6 +39,7 @@ class NothingButRulesOfAggregated:
     """
 
     name = "only rules of aggregated roles are written"
+    observes = (Handled,)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if not isinstance(observation, Handled) or observation.client != AGGREGATOR:

@@ -68,6 +68,7 @@ class TokensLiveTheirTime:
     """
 
     name = "no token goes too early"
+    observes = (Handled,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -97,6 +98,7 @@ class OnlySignaturesChange:
     """
 
     name = "only signatures are written, and true ones"
+    observes = (Handled, Committed)
 
     def __init__(self) -> None:
         self._keys: dict[str, set[bytes]] = {}  # by id: all that there have been

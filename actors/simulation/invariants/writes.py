@@ -36,6 +36,7 @@ class NoWriteByTheReplaced:
     """A fenced actor sends nothing, and the dispatcher sends nothing for one whose successor it has admitted."""
 
     name = "no write by a fenced incarnation"
+    observes = (ProcessStarted, Submitted, Admitted, Sent)
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, str, str, bytes], tuple[str, int]] = {}
@@ -69,6 +70,7 @@ class NoWriteByTheDeposed:
     """
 
     name = "no write by a deposed leader"
+    observes = (ProcessStarted, Sent, Called, Entitled, Committed)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -121,6 +123,7 @@ class NoHotLoop:
     """No client writes, reads or creates the same object again and again, or calls the same function for one."""
 
     name = "no hot loop"
+    observes = (Sent, Called)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
@@ -151,6 +154,7 @@ class Quiet:
     """Once it is on, managers write nothing. Leases and events do not count, nor questions that are posted."""
 
     name = "a settled system writes nothing"
+    observes = (Sent,)
 
     def __init__(self) -> None:
         self.on = False

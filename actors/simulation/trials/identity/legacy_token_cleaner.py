@@ -93,6 +93,7 @@ class OnlyWhatWasMarkedGoes:
     pod names which it can see: a list may be behind, and the pod just made."""
 
     name = "only tokens marked long ago are cleaned"
+    observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

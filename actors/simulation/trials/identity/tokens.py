@@ -85,6 +85,7 @@ class TokensOfAccountsStay:
     """No token is deleted while the server has the very account that it was filled for, or is to be filled for."""
 
     name = "tokens go with their account"
+    observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

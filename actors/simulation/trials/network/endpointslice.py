@@ -154,6 +154,7 @@ class EndpointsOnce:
     """No two slices that are managed for a Service have one endpoint, with the same ports."""
 
     name = "an endpoint is in one slice"
+    observes = (Committed,)
 
     def __init__(self) -> None:
         self._slices: dict[str, tuple[Any, frozenset[Any]]] = {}  # by key: whose it is, and its endpoints
