@@ -38,14 +38,16 @@ def evaluators_at(now: float) -> tuple[Evaluator, ...]:
     return Pods(lambda: now), Services(), VolumeClaims(), Evaluator("configmaps"), Evaluator("secrets")
 
 
-def really_used(cluster: SimulatedCluster, quota: Object, names: Iterable[str]) -> Mapping[str, Quantity]:
-    """What the quota's namespace uses, by what the server holds now."""
+def really_used(
+    cluster: SimulatedCluster, quota: Object, names: Iterable[str], *, ahead: float = 0.0
+) -> Mapping[str, Quantity]:
+    """What the quota's namespace uses, by what the server holds now. ahead: by how much the clock is that ends pods."""
     namespace = namespace_of(quota)
 
     def listed(evaluator: Evaluator) -> list[Object]:
         return cluster.list(COUNTED[evaluator.resource], namespace)
 
-    usage = calculate_usage(quota, names, evaluators_at(cluster.clock.now()), listed)
+    usage = calculate_usage(quota, names, evaluators_at(cluster.clock.now() + ahead), listed)
     if usage.errors:
         raise usage.errors[0]
     return usage.used
@@ -56,7 +58,7 @@ class QuotasHold:
 
     There may be more than a quota allows: it was there before, or the limits were higher. Then there is no more of it.
     What is created before the write that puts limits in force, and after the count that it rests on, is charged to
-    nobody until the next count; there may be as much more.
+    nobody until the next count; there may be as much more. To a manager whose clock is ahead pods are over before.
     """
 
     name = "quotas hold"
@@ -65,6 +67,8 @@ class QuotasHold:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._unseen: dict[Key, Mapping[str, Quantity]] = {}  # by quota: what its first count has missed
+        jumps = (fault.seconds for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
+        self._ahead = max((0.0, *jumps))
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):
@@ -82,14 +86,14 @@ class QuotasHold:
             quota, before = decode_object(change.raw), decode_object(change.previous)
             known = read_amounts((quota.get("status") or {}).get("used"))
             fresh = known.keys() - ((before.get("status") or {}).get("hard") or {}).keys()
-            really = really_used(self._cluster, quota, fresh)
+            really = really_used(self._cluster, quota, fresh, ahead=self._ahead)
             self._unseen[change.key] = growth(masked(known, fresh), really)
 
     def _look(self, resource: str, namespace: str, fail: Fail) -> None:
         for quota in self._cluster.list(RESOURCE_QUOTAS, namespace):
             status = quota.get("status") or {}
             hard, known = read_amounts(status.get("hard")), read_amounts(status.get("used"))
-            used = really_used(self._cluster, quota, known.keys() & hard.keys())
+            used = really_used(self._cluster, quota, known.keys() & hard.keys(), ahead=self._ahead)
             unseen = self._unseen.get(key_of(quota), {})
             for name, quantity in used.items():
                 charged = minus(quantity, unseen.get(name, ZERO))

@@ -1,0 +1,33 @@
+"""A quota holds by the clock of the manager that counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.simulation import SimulatedCluster
+from actors.simulation.invariants.observing import Committed
+from actors.simulation.invariants.quotas import QuotasHold
+from protocols.objects import encode_object
+from protocols.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
+from runtime.apiserver.storage.store import Change
+from runtime.faults.vocabulary import parse_faults
+from runtime.logs.standard_log import quiet_log
+from tests.support.objects import pod
+
+
+@pytest.mark.parametrize(("seconds", "wrong"), [(-3600, True), (3600, False)])
+def test_pods_that_are_over_by_a_clock_that_is_ahead_count_for_nothing(seconds: int, *, wrong: bool) -> None:
+    """A false alarm: a manager an hour ahead counted none that was being deleted (seed 15000687)."""
+    jump = parse_faults(f"clock-jumped 1..60 seconds={seconds} process=manager*")
+    cluster = SimulatedCluster(log=quiet_log(), faults=jump)
+    for name in ("p1", "p2"):
+        cluster.create(PODS, pod(name, node="n1"))
+        cluster.delete(PODS, f"default/{name}")
+    status = {"hard": {"pods": "1"}, "used": {"pods": "0"}}
+    cluster.create(RESOURCE_QUOTAS, {"metadata": {"name": "quota"}, "spec": {"hard": {"pods": "1"}}})
+    cluster.merge(RESOURCE_QUOTAS, "default/quota", {"status": status}, subresource="status")
+    made = cluster.create(CONFIGMAPS, {"metadata": {"name": "c"}})
+    raw, texts = encode_object(made), list[str]()
+    change = Change("ADDED", "configmaps", "default/c", 99, raw, b"")
+    QuotasHold(cluster).observe(Committed((change,)), texts.append)
+    assert bool(texts) is wrong, texts
