@@ -50,8 +50,8 @@ def need_of(spec: Mapping[str, Any], *, pods: int, scale: int) -> Need:
 class Disrupted(NamedTuple):
     """Pods that the API server is about to delete, and we do not see as deleted yet.
 
-    fresh: their names. overdue: pods that were evicted too long
-    ago, and stay. recheck: seconds until the first of the fresh ones is overdue; None if there is none.
+    fresh: their names, and those of pods that may not be seen yet. overdue: pods that were evicted too long ago, and
+    stay. recheck: seconds until the first of the fresh ones is overdue; None if there is none.
     """
 
     fresh: frozenset[str]
@@ -59,13 +59,18 @@ class Disrupted(NamedTuple):
     recheck: float | None
 
 
-def disrupted_pods(evicted: Mapping[str, float] | None, pods: Iterable[Entry], *, now: float) -> Disrupted:
-    """evicted: by name, since when we know of it, by the uptime, as now is: the API server's clock may be another's."""
+def disrupted_pods(
+    evicted: Mapping[str, float] | None, pods: Iterable[Entry], *, now: float, unseen: Iterable[str] = ()
+) -> Disrupted:
+    """evicted: by name, since when we know of it, by the uptime, as now is: the API server's clock may be another's.
+    unseen: names among these whose pods a late table may show yet, as they were before their eviction.
+    """
     if not evicted:
         return Disrupted(frozenset(), (), None)
-    fresh: set[str] = set()
+    waiting = {name: left for name in unseen if (left := evicted[name] + DELETION_TIMEOUT - now) > 0}
+    fresh: set[str] = {*waiting}
     overdue = []
-    recheck: float | None = None
+    recheck = min(waiting.values(), default=None)
     for pod in pods:
         name = split_key(pod.key)[1]
         if pod.facts.deleting or name not in evicted:

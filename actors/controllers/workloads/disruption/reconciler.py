@@ -12,6 +12,8 @@ Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
   event.
 - A pod that cannot be read counts as not healthy.
 - The event NotDeleted names the budget.
+- An eviction of a pod that is not in the table stays noted while the table is older than the budget: it may show the
+  pod later as it was before, and upstream then counts it as healthy.
 - The two minutes of an eviction are counted from when we know of it, there by the API server's time and our clock.
 """
 
@@ -39,9 +41,10 @@ from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, m
 from protocols.messages.discovery import TablesChanged
 from protocols.messages.lifecycle import Restarted
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused
-from protocols.objects import Key, Object, split_key
+from protocols.objects import Key, Object, make_key, namespace_of, resource_version_of, split_key
 from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from protocols.times import parse_time
+from protocols.versions import parse_version
 from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
@@ -106,7 +109,8 @@ class DisruptionReconciler:
             yield self._event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
             raise
         noted = (budget.get("status") or {}).get("disruptedPods") or {}
-        disrupted = disrupted_pods(self._known_since(key, noted), pods, now=self._clock.monotonic())
+        known, unseen = self._known_since(key, noted), self._unseen(budget, noted)
+        disrupted = disrupted_pods(known, pods, now=self._clock.monotonic(), unseen=unseen)
         for pod in disrupted.overdue:
             self._log.info("pod was expected to be deleted but it wasn't, updating PDB", key=key, pod=pod.key)
             yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
@@ -114,6 +118,12 @@ class DisruptionReconciler:
         fresh = {name: noted[name] for name in noted if name in disrupted.fresh}
         status = next_status(budget, need, current=current, disrupted=fresh, now=self._clock.now())
         return status, disrupted.recheck
+
+    def _unseen(self, budget: Object, noted: Iterable[str]) -> list[str]:
+        """Pods that were evicted and that the table has not, or not yet."""
+        if self._pods.version >= (parse_version(resource_version_of(budget)) or 0):
+            return []
+        return [name for name in noted if self._pods.entry(make_key(namespace_of(budget), name)) is None]
 
     def _known_since(self, key: Key, noted: Mapping[str, Any]) -> dict[str, float]:
         """Since when, by the uptime, we know of the evictions that a budget notes: of each pod the last one.

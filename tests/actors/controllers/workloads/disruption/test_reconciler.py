@@ -288,6 +288,31 @@ def test_a_pod_that_was_evicted_counts_not_and_is_looked_at_when_it_should_be_go
     assert again.enqueued == [Enqueue("disruption", KEY)]
 
 
+def test_an_eviction_is_noted_until_its_pod_is_seen_by_a_table_that_is_late() -> None:
+    """The pod was made and evicted; the table shows neither, then the pod as it was made, then its end."""
+    scene = Scene(pods=[a_pod("p0"), a_pod("p1")])
+    status: Object = {"disruptedPods": {"new": format_time(NOW)}}
+    scene.bench.show(POD_DISRUPTION_BUDGETS, a_budget(status=status, minAvailable=1))
+    driven = scene.sync()
+    assert written(driven)[0]["disruptedPods"] == status["disruptedPods"]
+    assert driven.enqueued == [Enqueue(RECHECK_QUEUE, KEY, after=DELETION_TIMEOUT)]
+    scene.bench.show(PODS, a_pod("new"))
+    scene.sync()
+    assert scene.counts() == (1, 2, 1, 3)
+    scene.bench.hide(PODS, "default/new")
+    assert "disruptedPods" not in written(scene.sync())[0]
+    assert scene.counts() == (1, 2, 1, 2)
+
+
+def test_an_eviction_of_a_pod_that_is_never_seen_is_forgotten_after_its_time() -> None:
+    scene = Scene(pods=[a_pod("p0")])
+    status: Object = {"disruptedPods": {"new": format_time(NOW)}}
+    scene.bench.show(POD_DISRUPTION_BUDGETS, a_budget(status=status, minAvailable=0))
+    scene.sync()
+    scene.bench.clock.advance(DELETION_TIMEOUT)
+    assert "disruptedPods" not in written(scene.sync())[0]
+
+
 def test_a_pod_that_was_not_deleted_after_all_counts_again() -> None:
     """Two minutes after we have heard of it, whatever the clocks say."""
     status: Object = {"disruptedPods": {"p0": format_time(NOW - 3600)}}
