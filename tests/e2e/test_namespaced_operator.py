@@ -122,8 +122,8 @@ def tell_a_story(admin: Api, transport: Listening, log: FilteringBoundLogger) ->
         until(lambda: mirrored(admin) == ["blog/c", "shop/a"], "who leaves is gone, and who enters is there")
         until(lambda: not [why for check in system.checks().values() if (why := check())], "all is well")
         table = system.tables["v1/secrets?namespace=blog&labels=example.com/mirror&metadata"]
+        until(lambda: len(table) == 1, "the mirror is in the table")
         assert all(b'"data"' not in entry.raw for entry in table.entries())
-        assert len(table) == 1
     assert "PartialObjectMetadata" in transport.accepted["/api/v1/namespaces/blog/secrets"]
 
 
