@@ -8,6 +8,7 @@ Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/service/c
 - All calls for a Service are made under its key, one after the other: no update of hosts overtakes an older one.
 - Finalizer and status go in one patch once the load balancer is deleted: no crash in between leaves the address there.
 - A Service whose finalizer somebody removed gets it back; if it is gone meanwhile, its load balancer is deleted.
+- A Service that lost its address, as its type was another for a moment, is given it again.
 - A load balancer that is gone when its hosts are updated is made again; one that the cloud asks to wait for is left
   alone until then. One of a Service on its way out that lacks the finalizer is not made.
 - A cloud without load balancers is found out by the first call, before a finalizer is written.
@@ -71,7 +72,8 @@ def _is_concerned(old: Object | None, new: Object, *, gone: bool) -> bool:
     if old is None:
         return wants_balancer(new) or needs_cleanup(new)
     unguarded = wants_balancer(new) and has_finalizer(old) and not has_finalizer(new)
-    return unguarded or needs_update(old, new) or needs_cleanup(new)
+    lost = wants_balancer(new) and ingress_of(old) is not None and ingress_of(new) is None
+    return unguarded or lost or needs_update(old, new) or needs_cleanup(new)
 
 
 def all_nodes(_change: Change, _tables: Tables) -> Iterable[str]:
@@ -82,11 +84,13 @@ def all_nodes(_change: Change, _tables: Tables) -> Iterable[str]:
 class _Balancer:
     """What is known of one. service: as it was last synced. ensured: its wish_of once that was through, else None.
 
-    targets: to which nodes the cloud was last told to send, whether or not that succeeded.
+    targets: to which nodes the cloud was last told to send, whether or not that succeeded. shown: the Service was given
+    addresses.
     """
 
     service: Object
     ensured: Any = None
+    shown: bool = False
     targets: Targets = field(default_factory=dict)
 
 
@@ -181,8 +185,10 @@ class ServiceLoadBalancerReconciler:
         if known is None:
             known = self._balancers[key] = _Balancer(service)
         known.service = service
-        if guarded and known.ensured == wish_of(service) and (yield from self._update_hosts(service, known)):
-            return
+        lost = known.shown and ingress_of(service) is None  # the server takes it away with the type
+        if guarded and not lost and known.ensured == wish_of(service):
+            if (yield from self._update_hosts(service, known)):
+                return
         known.ensured = None
         yield from self._ensure(service, known)
         known.ensured = wish_of(service)
@@ -226,6 +232,7 @@ class ServiceLoadBalancerReconciler:
         if ingress != ingress_of(service):
             patched = {"metadata": {"uid": uid_of(service)}, "status": {"loadBalancer": {"ingress": ingress}}}
             yield from self._write(service, patched, "failed to update load balancer status", but_gone=True)
+        known.shown = ingress is not None
 
     def _update_hosts(self, service: Object, known: _Balancer) -> Step[bool]:
         """Whether that is all that there was to do; else it is to be ensured."""

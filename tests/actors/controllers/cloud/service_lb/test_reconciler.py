@@ -226,6 +226,26 @@ def test_a_changed_service_is_ensured_anew_and_one_that_changed_elsewhere_is_not
     assert len(scene.writes()) == 2, "the address is the same"
 
 
+@pytest.mark.parametrize("fault", ["http-held 5..9", "process-paused 5..9", "watch-dropped 5..9"])
+def test_a_service_whose_type_was_another_for_a_moment_has_its_address_again(
+    make_cluster: Callable[..., SimulatedCluster], fault: str
+) -> None:
+    """The server took it away, and the controller sees the Service when it wants one again."""
+    scene = Scene(make_cluster(cloud=Cloud(), faults=parse_faults(fault)))
+    scene.service()
+    address = scene.address()
+    assert address is not None
+    scene.cluster.run_for(4.0)
+    for type_ in ("ClusterIP", "LoadBalancer"):
+        scene.cluster.merge(SERVICES, WEB, {"spec": {"type": type_}})
+    assert scene.address() is None
+    scene.cluster.run_for(10.0)
+    assert scene.address() == address
+    before = scene.web()["metadata"]["resourceVersion"]
+    scene.cluster.run_for(60.0)
+    assert scene.web()["metadata"]["resourceVersion"] == before
+
+
 def test_a_load_balancer_sends_to_the_nodes_that_there_are(scene: Scene) -> None:
     scene.service()
     scene.cluster.create(NODES, node("n3"))
