@@ -9,6 +9,8 @@ Source: kubernetes v1.36 pkg/controller/serviceaccount/tokens_controller.go. Dif
 - A Secret that names no uid stays with another account of the name, for which the server is asked.
 - What met a conflict is looked at again at once, and not at the next event: a conflict may be told of a write that
   came through. A reference that could not be taken out of an account is tried again, as all else.
+- What fails is tried again until it succeeds, after 1000 s at most. Upstream forgets it after 10 more tries, which take
+  some 5 s: without another event a Secret stays empty, or outlives its account, until the manager restarts.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from protocols.messages.watching import EventType
 from protocols.resources import SECRETS, SERVICE_ACCOUNTS
 from runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
 
-RETRIES = 10
 METRICS = "serviceaccount_tokens_service"
 
 
@@ -70,7 +69,6 @@ SPEC = ControllerSpec(
             watches=(Watch(SERVICE_ACCOUNTS, to=gone_account, interest=Interest(types=(EventType.DELETED,))),),
             reconcile=Tokens.reconcile_account,
             concurrency=_workers,
-            max_retries=RETRIES,
             terminal=(),
         ),
         Queue(
@@ -79,7 +77,6 @@ SPEC = ControllerSpec(
             watches=(Watch(SECRETS, to=its_secret, fields=OF_TYPE),),
             reconcile=Tokens.reconcile_secret,
             concurrency=_workers,
-            max_retries=RETRIES,
             terminal=(),
         ),
     ),

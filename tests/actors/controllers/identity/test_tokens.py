@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from actors.controllers.identity.options import ServiceAccountOptions
 from actors.controllers.identity.token_secrets import ACCOUNT_NAME, ACCOUNT_UID, BY_ACCOUNT
 from actors.controllers.identity.tokens.reconciler import (
     AccountKey,
@@ -19,13 +20,18 @@ from actors.controllers.identity.tokens.reconciler import (
     gone_account,
     its_secret,
 )
+from actors.controllers.identity.tokens.spec import SPEC
+from actors.options import Options
 from actors.reconciliation import Change
+from actors.simulation import SimulatedCluster
 from actors.simulation.driving import Answer, Bench, Driven, drive_steps, failing
+from actors.simulation.trials.identity.key import key_file
 from protocols.messages.commands import Command, Delete, Get, Update
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Outcome, ServerFailure
 from protocols.messages.watching import EventType
 from protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
 from protocols.resources import SECRETS, SERVICE_ACCOUNTS
+from runtime.faults.vocabulary import Fault, FaultKind
 from runtime.logs.standard_log import quiet_log
 from tests.actors.controllers.identity.objects import account, token_secret
 
@@ -268,3 +274,47 @@ def test_what_a_token_says() -> None:
         "kubernetes.io/serviceaccount/service-account.uid": "u1",
         "sub": "system:serviceaccount:default:builder",
     }
+
+
+# Errors that last.
+
+
+def with_errors(status: int) -> SimulatedCluster:
+    """A minute long the server answers with an error what is asked about the Secret."""
+    broken = Fault(
+        kind=FaultKind.COMMAND_ANSWERED, start=5.0, until=65.0, status=status, process="manager", object="default/token"
+    )
+    cluster = SimulatedCluster(log=quiet_log(), faults=[broken])
+    cluster.create(SERVICE_ACCOUNTS, account())
+    options = Options().with_group(ServiceAccountOptions(private_key_file=key_file()))
+    cluster.manager(controllers=(SPEC,), options=options)
+    return cluster
+
+
+def make_token(cluster: SimulatedCluster) -> None:
+    cluster.create(SECRETS, token_secret(uid=None))
+
+
+def is_filled(cluster: SimulatedCluster) -> bool:
+    secret = cluster.get(SECRETS, "default/token")
+    return secret is not None and "token" in secret.get("data", {})
+
+
+@pytest.mark.parametrize("status", [410, 503])
+def test_a_secret_is_filled_after_errors_that_last(status: int) -> None:
+    """It waited for its next event, for ever (seeds 15010148 and 15020057 of all controllers together)."""
+    cluster = with_errors(status)
+    cluster.run_for(6.0)
+    make_token(cluster)
+    assert not cluster.run_until(lambda: is_filled(cluster), within=50.0)
+    assert cluster.run_until(lambda: is_filled(cluster), within=120.0)
+
+
+def test_the_token_of_an_account_that_is_gone_goes_after_errors_that_last() -> None:
+    cluster = with_errors(503)
+    make_token(cluster)
+    assert cluster.run_until(lambda: is_filled(cluster), within=4.0)
+    cluster.run_for(6.0)
+    cluster.delete(SERVICE_ACCOUNTS, "default/default")
+    assert not cluster.run_until(lambda: cluster.get(SECRETS, "default/token") is None, within=50.0)
+    assert cluster.run_until(lambda: cluster.get(SECRETS, "default/token") is None, within=120.0)
