@@ -17,9 +17,9 @@ from actors.simulation.trials.nodes.actions import FIRST, bare_pod, draw_spell, 
 from actors.simulation.trials.nodes.taints import tolerations
 from actors.simulation.trials.scenario import Action, Scenario
 from actors.simulation.trials.settings import options_of
-from actors.simulation.trials.silence import silenced
+from actors.simulation.trials.silence import is_silent, silenced
 from actors.simulation.trials.trial import Trial
-from protocols.objects import name_of
+from protocols.objects import annotations_of, name_of
 from protocols.pods import is_terminal, pod_facts
 from protocols.resources import NODES, PODS
 
@@ -42,17 +42,20 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     nodes = {name_of(node): node for node in cluster.shown(NODES)}
-    ended = 0
+    ended = to_end = 0
     for pod in cluster.shown(PODS):
         facts = pod_facts(pod)
-        ended += is_terminal(facts)
         node = nodes.get(facts.node)
+        if is_terminal(facts):
+            ended += 1
+        elif node is not None and not is_silent(node):
+            to_end += RUN_SECONDS in annotations_of(pod)
         if facts.node and node is None:
             yield f"pod {name_of(pod)} is on {facts.node}, which is not there"
         elif facts.deleting and node is not None and is_out_of_service(node):
             yield f"pod {name_of(pod)} is terminating on {facts.node}, which is out of service"
-    if ended > options_of(cluster)[PodGarbageCollectorOptions].terminated_pod_threshold:
-        yield f"{ended} pods have ended"
+    if ended + to_end > options_of(cluster)[PodGarbageCollectorOptions].terminated_pod_threshold:
+        yield f"{ended} pods have ended, and {to_end} will"
 
 
 TRIAL = Trial(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
+from actors.hollow.behaviour import RUN_SECONDS
+from actors.options import Options
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.nodes.pod_garbage_collector import TRIAL
-from protocols.resources import NAMESPACES, PODS
+from actors.simulation.trials.silence import silenced
+from protocols.resources import NAMESPACES, NODES, PODS
 from runtime.logs.standard_log import quiet_log
-from tests.support.objects import namespace, pod
+from tests.support.objects import namespace, node, pod
 
 
 @pytest.mark.parametrize("where", ["default", "limited"])
@@ -20,3 +24,22 @@ def test_nothing_is_settled_while_there_is_garbage_in_whatever_namespace(where: 
         cluster.create(NAMESPACES, namespace(where))
     cluster.create(PODS, pod("p1", namespace=where, node="gone"))
     assert list(TRIAL.unsettled(cluster)) == ["pod p1 is on gone, which is not there"]
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_pod_that_is_still_to_end_counts_as_ended_unless_its_node_is_silent(*, silent: bool) -> None:
+    """A false alarm, seed 15020054: its node spoke again, it ended after a second, and was one too many."""
+    cluster = SimulatedCluster(log=quiet_log())
+    cluster.manager(
+        controllers=(), options=Options().with_group(PodGarbageCollectorOptions(terminated_pod_threshold=1))
+    )
+    cluster.create(NODES, node("n1"))
+    if silent:
+        cluster.merge(NODES, "n1", silenced(True))
+    cluster.create(PODS, pod("old", node="n1"))
+    cluster.merge(PODS, "default/old", {"status": {"phase": "Succeeded"}}, subresource="status")
+    cluster.create(PODS, pod("lasting", node="n1"))
+    assert list(TRIAL.unsettled(cluster)) == []
+    cluster.create(PODS, pod("short", node="n1"))
+    cluster.merge(PODS, "default/short", {"metadata": {"annotations": {RUN_SECONDS: "1"}}})
+    assert list(TRIAL.unsettled(cluster)) == ([] if silent else ["1 pods have ended, and 1 will"])
