@@ -9,6 +9,7 @@ import pytest
 from actors.simulation import SimulatedCluster
 from actors.simulation.trials.workloads.disruption import TRIAL
 from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
+from protocols.times import format_time
 from tests.support.objects import owned_by, pod
 
 
@@ -52,3 +53,16 @@ def test_nothing_is_settled_while_a_pod_is_said_to_go_and_stays() -> None:
     assert list(TRIAL.unsettled(cluster)) == ["pod p1 is said to be disrupted, and is not being deleted"]
     cluster.delete(PODS, "default/p1")
     assert list(TRIAL.unsettled(cluster)) == []
+
+
+def test_a_pod_that_is_said_to_go_by_a_clock_ahead_is_left_out() -> None:
+    """A false alarm, seed 15001210: a clock an hour ahead said since when, so that it is said for an hour more."""
+    cluster = SimulatedCluster()
+    cluster.create(PODS, pod("p1"))
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    since = format_time(cluster.clock.now() + 3600)
+    conditions = [{**condition, "lastTransitionTime": since}]
+    cluster.merge(PODS, "default/p1", {"status": {"conditions": conditions}}, subresource="status")
+    assert list(TRIAL.unsettled(cluster)) == []
+    cluster.run_for(3601.0)
+    assert list(TRIAL.unsettled(cluster)) == ["pod p1 is said to be disrupted, and is not being deleted"]
