@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 from actors.controllers.workloads.disruption.counting import needs_scale
 from actors.reconciliation import Change
 from actors.reconciliation.specs import Facts
-from protocols.objects import Key, Object, labels_of
+from protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED
+from protocols.conditions import find_condition
+from protocols.objects import Key, Object, encode_object, labels_of, metadata, resource_version_of
 from protocols.pods import pod_facts
 from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from protocols.selectors import LabelSelector, label_selector_of
@@ -24,16 +26,32 @@ from runtime.tables.table import Entry
 
 
 class BudgetFacts(NamedTuple):
-    """selector: None if the budget's is none: it selects nothing."""
+    """selector: None if the budget's is none: it selects nothing.
+
+    state: a change of it has the budget counted. Its version; while it says SyncFailed, what it says without the text
+    of the failure: we write that, and one that reads otherwise each time would have us fail again at once.
+    """
 
     selector: LabelSelector | None
+    state: str | bytes
 
 
 def budget_facts(budget: Object) -> BudgetFacts:
+    state = state_of(budget)
     try:
-        return BudgetFacts(selector_of(budget))
+        return BudgetFacts(selector_of(budget), state)
     except ValueError:
-        return BudgetFacts(None)
+        return BudgetFacts(None, state)
+
+
+def state_of(budget: Object) -> str | bytes:
+    """See BudgetFacts."""
+    status = budget.get("status") or {}
+    condition = find_condition(status.get("conditions"), DISRUPTION_ALLOWED)
+    if condition is None or condition.get("reason") != SYNC_FAILED:
+        return resource_version_of(budget)
+    failed = {"status": condition.get("status")}  # without message and lastTransitionTime
+    return encode_object({**status, "conditions": [failed], "generation": metadata(budget).get("generation")})
 
 
 def selector_of(budget: Mapping[str, Any]) -> LabelSelector:

@@ -9,7 +9,7 @@ that was counted from is the precondition of each write, so an eviction meanwhil
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
 - A budget whose pods cannot be counted allows nothing, as there, and is tried again with backoff, there with its next
-  event.
+  event. What we write of the failure is no such event: a failure that reads otherwise each time wakes upstream at once.
 - A pod that cannot be read counts as not healthy.
 - The event NotDeleted names the budget.
 - An eviction of a pod that is not in the table stays noted while the table is older than the budget: it may show the

@@ -30,6 +30,7 @@ from protocols.resources import (
 )
 from runtime.tables.overlay import Tables
 
+RESTATED = Interest(changed=("state",))  # of a budget
 COUNTED = Interest(changed=("labels", "deleting", "ready"))  # of a pod: all that a budget counts by
 
 SIZED = (REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS, STATEFULSETS)
@@ -59,7 +60,7 @@ SPEC = ControllerSpec(
         Queue(
             QUEUE,
             watches=(
-                Watch(POD_DISRUPTION_BUDGETS, to=itself),
+                Watch(POD_DISRUPTION_BUDGETS, to=itself, interest=RESTATED),
                 Watch(PODS, to=budgets_of_pod, interest=COUNTED),
                 *(Watch(resource, to=budgets_of_size, interest=RESIZED) for resource in SIZED),
             ),

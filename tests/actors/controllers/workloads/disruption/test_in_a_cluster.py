@@ -15,8 +15,9 @@ from actors.controllers.workloads import deployment, disruption, replicaset
 from actors.controllers.workloads.disruption.counting import DELETION_TIMEOUT
 from actors.controllers.workloads.disruption.stale_targets import TIMEOUT
 from actors.simulation import SimulatedCluster
+from protocols.budgets import DISRUPTION_ALLOWED, SYNC_FAILED
 from protocols.conditions import find_condition
-from protocols.objects import Object, labels_of, make_key, name_of
+from protocols.objects import Object, encode_object, labels_of, make_key, name_of
 from protocols.resources import (
     DEPLOYMENTS,
     EVENTS,
@@ -28,6 +29,7 @@ from protocols.resources import (
     resource_path,
 )
 from protocols.times import format_time
+from runtime.client.api import Request, Response
 
 SOON = 10.0  # seconds: pods start, and are counted
 CONTROLLERS = (deployment.SPEC, replicaset.SPEC, disruption.SPEC)
@@ -269,3 +271,34 @@ def test_a_target_that_is_still_there_after_two_minutes_is_none_any_more(budgete
     assert target()["status"] == "True"
     assert budgeted.cluster.run_until(lambda: target()["status"] == "False", within=SOON)
     assert "reason" not in target()
+
+
+@pytest.mark.parametrize("text", ["etcd is full", "etcd is full: {}"], ids=["the same", "another"])
+def test_a_failure_is_not_tried_again_by_our_own_writes_of_it(
+    budgeted: Budgeted, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """One that reads otherwise each time changes the budget: its event had it counted at once, 600 times in 30 s."""
+    serve = budgeted.cluster.network.serve
+    counted: list[str] = []
+    fails = True
+
+    def failing(request: Request) -> Response:
+        if fails and request.method == "PUT" and request.path.endswith("poddisruptionbudgets/web/status"):
+            written = find_condition(orjson.loads(request.body)["status"].get("conditions"), DISRUPTION_ALLOWED) or {}
+            if written.get("reason") != SYNC_FAILED:
+                counted.append(text.format(len(counted)))
+                status = {"kind": "Status", "message": counted[-1], "reason": "InternalError", "code": 500}
+                return Response(status=500, body=encode_object(status))
+        return serve(request)
+
+    monkeypatch.setattr(budgeted.cluster.network, "serve", failing)
+    budgeted.workload("web", 3)
+    budgeted.budget("web", minAvailable=1)
+    budgeted.cluster.run_for(60.0)
+    condition = find_condition(budgeted.status("web")["conditions"], DISRUPTION_ALLOWED) or {}
+    assert condition["reason"] == SYNC_FAILED
+    assert condition["message"].endswith(counted[-1])
+    assert 10 <= len(counted) <= 20  # after 5 ms, 10 ms, … and with the pods
+    fails = False
+    budgeted.cluster.merge(POD_DISRUPTION_BUDGETS, "default/web", {"spec": {"minAvailable": 2}})
+    budgeted.comes_to("web", (1, 3, 2, 3), within=1.0)  # a change of another's is no own write
