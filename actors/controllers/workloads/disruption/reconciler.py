@@ -12,15 +12,15 @@ Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
   event. What we write of the failure is no such event: a failure that reads otherwise each time wakes upstream at once.
 - A pod that cannot be read counts as not healthy.
 - The event NotDeleted names the budget.
-- An eviction of a pod that is not in the table stays noted while the table is older than the budget: it may show the
-  pod later as it was before, and upstream then counts it as healthy.
+- An eviction of a pod that is not in the table stays noted while the table is older than the budget was when we heard
+  of it: it may show the pod later as it was before, and upstream then counts it as healthy.
 - The two minutes of an eviction are counted from when we know of it, there by the API server's time and our clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.controllers.shared.served_kinds import ServedKinds
 from actors.controllers.workloads.disruption import events
@@ -41,7 +41,7 @@ from actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, m
 from protocols.messages.discovery import TablesChanged
 from protocols.messages.lifecycle import Restarted
 from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound, Refused
-from protocols.objects import Key, Object, make_key, namespace_of, resource_version_of, split_key
+from protocols.objects import Key, Object, make_key, resource_version_of, split_key
 from protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from protocols.times import parse_time
 from protocols.versions import parse_version
@@ -55,12 +55,19 @@ if TYPE_CHECKING:
 QUEUE, RECHECK_QUEUE, STALE_QUEUE = "disruption", "disruption_recheck", "stale_pod_disruption"
 
 
+class _Heard(NamedTuple):
+    """Of an eviction. since: by the uptime. version: of the budget that noted it."""
+
+    since: float
+    version: int
+
+
 class DisruptionReconciler:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._budgets, self._pods = tables[POD_DISRUPTION_BUDGETS], tables[PODS]
         self._clock, self._log = clock, log
         self._served = ServedKinds()
-        self._evictions: dict[Key, dict[tuple[str, Any], float]] = {}  # by budget: a pod and when it was evicted
+        self._evictions: dict[Key, dict[tuple[str, Any], _Heard]] = {}  # by budget: a pod and when it was evicted
         self._scales = Scales(tables=tables, served=self._served)
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
@@ -109,8 +116,10 @@ class DisruptionReconciler:
             yield self._event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
             raise
         noted = (budget.get("status") or {}).get("disruptedPods") or {}
-        known, unseen = self._known_since(key, noted), self._unseen(budget, noted)
-        disrupted = disrupted_pods(known, pods, now=self._clock.monotonic(), unseen=unseen)
+        heard = self._heard_of(key, budget, noted)
+        since = {name: one.since for name, one in heard.items()}
+        unseen = self._unseen(key, heard)
+        disrupted = disrupted_pods(since, pods, now=self._clock.monotonic(), unseen=unseen)
         for pod in disrupted.overdue:
             self._log.info("pod was expected to be deleted but it wasn't, updating PDB", key=key, pod=pod.key)
             yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
@@ -119,14 +128,14 @@ class DisruptionReconciler:
         status = next_status(budget, need, current=current, disrupted=fresh, now=self._clock.now())
         return status, disrupted.recheck
 
-    def _unseen(self, budget: Object, noted: Iterable[str]) -> list[str]:
-        """Pods that were evicted and that the table has not, or not yet."""
-        if self._pods.version >= (parse_version(resource_version_of(budget)) or 0):
-            return []
-        return [name for name in noted if self._pods.entry(make_key(namespace_of(budget), name)) is None]
+    def _unseen(self, key: Key, heard: Mapping[str, _Heard]) -> list[str]:
+        """Pods that were evicted and that the table may have not yet."""
+        namespace, version = split_key(key)[0], self._pods.version
+        late = [name for name, one in heard.items() if version < one.version]
+        return [name for name in late if self._pods.entry(make_key(namespace, name)) is None]
 
-    def _known_since(self, key: Key, noted: Mapping[str, Any]) -> dict[str, float]:
-        """Since when, by the uptime, we know of the evictions that a budget notes: of each pod the last one.
+    def _heard_of(self, key: Key, budget: Object, noted: Mapping[str, Any]) -> dict[str, _Heard]:
+        """When we heard of the evictions that a budget notes: of each pod the last one.
 
         Raises CannotCountError on a time that is none.
         """
@@ -135,9 +144,10 @@ class DisruptionReconciler:
                 parse_time(at)
         except ValueError as err:
             raise CannotCountError(f"status.disruptedPods: {err}") from err
-        before, now = self._evictions.get(key, {}), self._clock.monotonic()
+        before = self._evictions.get(key, {})
+        now = _Heard(self._clock.monotonic(), parse_version(resource_version_of(budget)) or 0)
         self._evictions[key] = {one: before.get(one, now) for one in noted.items()}
-        return {name: since for (name, _), since in self._evictions[key].items()}
+        return {name: heard for (name, _), heard in self._evictions[key].items()}
 
     def _pods_of(self, key: Key, budget: Object) -> Step[list[Entry]]:
         try:

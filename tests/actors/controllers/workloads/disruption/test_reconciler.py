@@ -304,6 +304,20 @@ def test_an_eviction_is_noted_until_its_pod_is_seen_by_a_table_that_is_late() ->
     assert scene.counts() == (1, 2, 1, 2)
 
 
+def test_an_eviction_is_forgotten_with_its_pod_though_the_budget_is_newer_than_the_table() -> None:
+    """We have written it meanwhile; no other pod changes."""
+    scene = Scene(pods=[a_pod("p0"), a_pod("new")])
+    status: Object = {"disruptedPods": {"new": format_time(NOW)}}
+    scene.bench.show(POD_DISRUPTION_BUDGETS, a_budget(status=status, minAvailable=1))
+    scene.sync()
+    scene.bench.hide(PODS, "default/new")
+    budget = scene.tables[POD_DISRUPTION_BUDGETS].get(KEY)
+    assert budget is not None
+    meta = {name: value for name, value in budget["metadata"].items() if name != "resourceVersion"}
+    scene.bench.show(POD_DISRUPTION_BUDGETS, {**budget, "metadata": meta})
+    assert "disruptedPods" not in written(scene.sync())[0]
+
+
 def test_an_eviction_of_a_pod_that_is_never_seen_is_forgotten_after_its_time() -> None:
     scene = Scene(pods=[a_pod("p0")])
     status: Object = {"disruptedPods": {"new": format_time(NOW)}}
