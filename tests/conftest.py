@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 
 import pytest
 import structlog
@@ -30,6 +31,17 @@ class FilesStayTogether(LoadScopeScheduling):
 @pytest.hookimpl(optionalhook=True)  # unknown where xdist is switched off
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer | None) -> FilesStayTogether:
     return FilesStayTogether(config, log)
+
+
+@pytest.fixture(autouse=True)
+def logging_left_alone() -> Iterator[None]:
+    """A command that a test runs in this process sets up logging for all of it: the next test must not find that."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        logging.getLogger().handlers = [
+            one for one in logging.getLogger().handlers if not type(one).__module__.startswith("runtime.logs")
+        ]
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import structlog
 
 from actors.controllers.workloads.ttl_after_finished import SPEC, Times, TtlAfterFinished, times_of
 from actors.reconciliation import RequeueAfter, TerminalError
@@ -16,6 +15,7 @@ from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound,
 from protocols.objects import Object, encode_object
 from protocols.resources import JOBS
 from protocols.times import format_time
+from runtime.logs.standard_log import quiet_log
 from tests.support.objects import pod_template
 
 KEY = "default/job"
@@ -64,7 +64,7 @@ class Scene:
         self.reconciler = TtlAfterFinished(
             tables=self.bench.tables,
             clock=self.bench.clock,
-            log=structlog.wrap_logger(None, processors=[lambda _logger, _name, _event: ""]),
+            log=quiet_log(),
             deleted=self.late.append,
         )
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import structlog
-
 from actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
 from actors.controllers.workloads.disruption.spec import SPEC
 from actors.simulation.driving import NOW as NOW
@@ -23,6 +21,7 @@ from protocols.resources import (
     STATEFULSETS,
     Resource,
 )
+from runtime.logs.standard_log import quiet_log
 from runtime.tables.overlay import Tables
 
 LABELS = {"app": "web"}
@@ -87,8 +86,7 @@ class Scene:
         for resource, owner in owners:
             objects[resource].append(owner)
         self.bench = Bench(objects, indexes=SPEC.indexes, facts=SPEC.facts)
-        log = structlog.wrap_logger(None, processors=[lambda _logger, _name, _event: ""])
-        self.reconciler = DisruptionReconciler(tables=self.tables, clock=self.bench.clock, log=log)
+        self.reconciler = DisruptionReconciler(tables=self.tables, clock=self.bench.clock, log=quiet_log())
         if served is not None:
             self.reconciler.on_message(TablesChanged((), served=tuple(served)))
 
