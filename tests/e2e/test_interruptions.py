@@ -28,6 +28,9 @@ from tests.e2e.scenarios import template, workload
 
 REPLICAS = 8
 AWAY = 30.0  # seconds
+# One informer probes for all, some 14 times. Each of the three keys of the rollout is tried 13 times, with
+# backoff, with one or two writes: 54 to 96 were seen. Informers that each tried by itself would send some 180 more.
+MOST_UNANSWERED = 120
 # A lease that runs out soon.
 LEASE = ("--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s")
 LEASE_SECONDS, RETRY_SECONDS = 4.0, 1.0
@@ -130,6 +133,11 @@ def test_a_server_that_is_killed_and_comes_back_is_worked_with_again(bare: Bare)
         assert manager.program.running
 
 
+def unanswered(manager: Manager) -> float:
+    """Requests that came to nothing; a watch that was open and is cut is none."""
+    return manager.metric("rest_client_requests_total", code="<error>")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("away", [Bare.server_gone, Bare.server_stopped])
 def test_a_server_that_is_away_for_half_a_minute_is_not_stormed(
@@ -139,11 +147,11 @@ def test_a_server_that_is_away_for_half_a_minute_is_not_stormed(
     with bare.managed("--leader-elect=false") as manager, pod_history(kubectl) as history:
         start_rollout(kubectl, history)
         with away(bare):
-            before = manager.metric("rest_client_requests_total")
+            before = unanswered(manager)
             stays(lambda: manager.program.running, "it waits", seconds=AWAY)
-            requests = manager.metric("rest_client_requests_total") - before
+            requests = unanswered(manager) - before
         print(f"{requests:.0f} requests in {AWAY:.0f} s")
-        assert requests < 4 * AWAY
+        assert requests < MOST_UNANSWERED
         assert_rolled_out_with_no_pod_too_many(kubectl, history)
 
 

@@ -1,9 +1,11 @@
 """The actor that keeps one resource's table in line with the API server. Read actor.py first.
 
-list_watch: how the server is asked. contents: what it shows goes into the table, and on to subscribers.
+list_watch: how the server is asked. contents: what it shows goes into the table, and on to subscribers. retries:
+when it asks again after a failure. outage: what all informers share while the server gives no response.
 """
 
 from actors.engine.informer.actor import Informer
 from actors.engine.informer.list_watch import InformerLimits
+from actors.engine.informer.outage import Outage
 
-__all__ = ["Informer", "InformerLimits"]
+__all__ = ["Informer", "InformerLimits", "Outage"]

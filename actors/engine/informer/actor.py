@@ -19,6 +19,8 @@ from typing import Any
 from actors.engine.informer.contents import Contents
 from actors.engine.informer.delivery import Delivery
 from actors.engine.informer.list_watch import InformerLimits, ListWatch
+from actors.engine.informer.outage import Outage
+from actors.engine.informer.retries import QUIET, Retries, Turn
 from protocols.list_bodies import ListReader, is_list
 from protocols.messages.lifecycle import Wake
 from protocols.messages.watching import EventType, Listed, Streamed, StreamEnded, Subscribe, Unsubscribe
@@ -32,13 +34,10 @@ from protocols.watch_lines import (
     version_of,
 )
 from runtime.client.api import Transport
-from runtime.scheduling.backoff import Backoff
 from runtime.system.actor import Actor, Context
 from runtime.tables.entry import Unreadable
 from runtime.tables.table import Table, TableWriter
 
-BACKOFF = Backoff(first=0.8, factor=2.0, most=30.0, jitter=1.0)
-QUIET = 120.0  # seconds without a failure after which the backoff starts over
 SHORT_WATCH = 1.0  # a watch that ends sooner, without one event, is a failure
 INCOMPLETE_LISTS = 2  # streaming lists in a row that did not end, after which it lists in pages
 
@@ -50,6 +49,7 @@ class State(Enum):
     LISTING = "listing"  # pages
     STREAMING_LIST = "streaming list"  # as it is written, or as the beginning of a watch
     WATCHING = "watching"
+    PROBING = "probing"  # whether the server responds, for all informers
 
 
 class Informer(Actor):
@@ -62,11 +62,13 @@ class Informer(Actor):
         table: Table,
         transport: Transport,
         limits: InformerLimits,
+        outage: Outage,
         seed: int | None = None,
     ) -> None:
+        """outage: the one of all informers of this server."""
         super().__init__(context)
         self._table, self._limits = table, limits
-        self._random = random.Random(seed)
+        chance = random.Random(seed)
         self._about = {"resource": table.resource.name}  # in each line of its log
         if str(table.selection):
             self._about["selection"] = str(table.selection)
@@ -76,7 +78,7 @@ class Informer(Actor):
             transport=transport,
             limits=limits,
             clock=self.clock,
-            chance=self._random,
+            chance=chance,
             incarnation=context.incarnation,
             metadata_only=table.metadata_only,
             deliver=lambda message: self.tell(self.name, message),
@@ -90,9 +92,7 @@ class Informer(Actor):
         self._streaming_lists = limits.streaming_lists  # until the server turns one down, or completes none
         self._incomplete = 0
         self._gone_at = float("-inf")
-        self._failures = 0
-        self._failed_at = 0.0
-        self._retry_at: float | None = None
+        self._retries = Retries(outage, informer=self.name, chance=chance)
 
     def started(self) -> None:
         self._writer = self._table.claim()
@@ -114,10 +114,13 @@ class Informer(Actor):
         match message:
             case Streamed(stream=stream, lines=lines):
                 if self._server.is_current(stream):
+                    self._server.silent = False
                     self._writer.touch(self.clock.monotonic())
                     self._take_streamed(lines)
             case Listed(stream=stream):
-                if self._server.is_current(stream):
+                if self._server.is_current(stream) and self._state is State.PROBING:
+                    self._take_probe(message)
+                elif self._server.is_current(stream):
                     self._take_page(message)
             case StreamEnded(stream=stream):
                 if self._server.is_current(stream):
@@ -171,7 +174,7 @@ class Informer(Actor):
         if listed.status != 200:
             if listed.status == 410:
                 self._consistent = True
-            self._back_off(_refusal("list", listed), listed.retry_after)
+            self._back_off(_refusal("list", listed), listed.retry_after, is_answered=bool(listed.status))
             return
         self._writer.touch(self.clock.monotonic())
         try:
@@ -202,7 +205,8 @@ class Informer(Actor):
             for difference in differences:
                 self._delivery.add(difference)
         self._consistent = False
-        self._failures = self._incomplete = 0
+        self._retries.listed()
+        self._incomplete = 0
 
     def _take_streamed(self, lines: bytes) -> None:
         if self._state is State.STREAMING_LIST and not self._server.events:
@@ -301,7 +305,10 @@ class Informer(Actor):
                 self._count_incomplete()
             if b"Too large resource version" in end.body:  # a server that was set back, or lags behind another
                 self._consistent = True
-            self._back_off(_refusal("watch" if reader is None else "list", end), end.retry_after)
+            is_answered = bool(end.status) or not self._server.silent
+            self._back_off(
+                _refusal("watch" if reader is None else "list", end), end.retry_after, is_answered=is_answered
+            )
 
     def _gone(self, why: str) -> None:
         self._consistent = True
@@ -341,7 +348,8 @@ class Informer(Actor):
 
     def _wait_for_answer(self, state: State) -> None:
         """The server has been asked."""
-        self._state, self._retry_at = state, None
+        self._state = state
+        self._retries.asked()
         self.wake_at(self._silent_since() + self._silence())
 
     def _silent_since(self) -> float:
@@ -354,29 +362,50 @@ class Informer(Actor):
 
     def _look_at_the_time(self) -> None:
         now, since = self.clock.monotonic(), self._silent_since()
-        due = since + self._silence() if self._retry_at is None else self._retry_at
+        self._retries.look(now)
+        due = since + self._silence() if self._retries.due is None else self._retries.due
         if now < due:
             self.wake_at(due)
-        elif self._retry_at is not None:
-            self._again()
+        elif self._retries.due is not None:
+            self._try_again(now)
         else:
             if self._state is State.STREAMING_LIST:
                 self._count_incomplete()
             self.log.warning("watch cut after silence", **self._about, seconds=round(now - since, 1))
             self._again()
 
-    def _back_off(self, why: str, retry_after: float = 0.0) -> None:
+    def _try_again(self, now: float) -> None:
+        """Unless the server gives nobody a response: then it is enough that one asks."""
+        match self._retries.turn(now):
+            case Turn.ASK:
+                self._again()
+            case Turn.PROBE:
+                self._server.probe()
+                self._wait_for_answer(State.PROBING)
+            case Turn.WAIT:
+                self._wait_for_server()
+
+    def _take_probe(self, answer: Listed) -> None:
+        if not answer.status or answer.status >= 500:  # a proxy's word that there is no server
+            self._wait_for_server()
+            return
+        self.log.info("the server responds again", **self._about)
+        for name in self._retries.end_outage():
+            self.tell(name, Wake())
+        self._again()
+
+    def _wait_for_server(self) -> None:
+        self._state = State.WAITING
+        self.wake_at(self._retries.hold_up())
+
+    def _back_off(self, why: str, retry_after: float = 0.0, *, is_answered: bool = True) -> None:
+        """is_answered: the server said something, be it a refusal."""
         self._server.drop()
         now = self.clock.monotonic()
-        if now - self._failed_at > QUIET:
-            self._failures = 0
-        delay = max(retry_after, BACKOFF.delay(self._failures, self._random.random()))
-        self._failures += 1
-        self._failed_at = now
+        delay = self._retries.failed(now, retry_after=retry_after, is_answered=is_answered)
         self._state = State.WAITING
-        self._retry_at = now + delay
         self.log.warning("watch failed, trying again", **self._about, error=why, seconds=round(delay, 2))
-        self.wake_at(self._retry_at)
+        self.wake_at(now + delay)
 
 
 def _refusal(asked: str, answer: Listed | StreamEnded) -> str:

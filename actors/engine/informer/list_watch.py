@@ -15,6 +15,7 @@ from runtime.scheduling.clock import Clock
 from runtime.tables.selection import Selection
 
 PAGE = 500
+PROBE = Request(method="GET", path="/version", timeout=10.0)  # what every authenticated client may ask for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class ListWatch:
     request. What an earlier request still brings is not `current` any more.
 
     began: when the present request was sent, by the monotonic clock. events: how many it has brought, as counted by
-    the informer.
+    the informer. silent: it has brought nothing yet.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class ListWatch:
         self._stream: Stream | None = None
         self.began = 0.0
         self.events = 0
+        self.silent = True
 
     def is_current(self, number: int) -> bool:
         return number == self._number
@@ -84,11 +86,12 @@ class ListWatch:
             timeout=self._limits.list_timeout,
         )
 
-        def on_response(response: Response) -> None:
-            error, retry_after = response.error, response.retry_after
-            self._deliver(Listed(number, response.status, response.body, error, retry_after))
+        self._transport.send(request, client=INFORMERS, on_response=partial(self._bring_page, number))
 
-        self._transport.send(request, client=INFORMERS, on_response=on_response)
+    def probe(self) -> None:
+        """Ask for what any server has: Listed says whether it responds."""
+        number = self._begin()
+        self._transport.send(PROBE, client=INFORMERS, on_response=partial(self._bring_page, number))
 
     def stream_list(self, at_least: int | None) -> None:
         """A list that comes as a stream. at_least: its version; None for one that shows all that was written before.
@@ -132,6 +135,10 @@ class ListWatch:
         """The server has ended it."""
         self._stream = None
 
+    def _bring_page(self, number: int, response: Response) -> None:
+        error, retry_after = response.error, response.retry_after
+        self._deliver(Listed(number, response.status, response.body, error, retry_after))
+
     def _bring(self, number: int, lines: bytes) -> None:
         self._deliver(Streamed(number, lines))
 
@@ -142,6 +149,6 @@ class ListWatch:
     def _begin(self) -> int:
         """Whatever the requests before this one still bring is ignored."""
         self.drop()
-        self.began, self.events = self._clock.monotonic(), 0
+        self.began, self.events, self.silent = self._clock.monotonic(), 0, True
         self._number = self._first + (self._number - self._first) % 1_000_000 + 1
         return self._number

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from actors.engine.informer import Informer, InformerLimits
+from actors.engine.informer import Informer, InformerLimits, Outage
 from protocols.codec import decode
 from protocols.messages.watching import Interest, Subscribe, Synced, WatchEvent, WatchEvents
 from protocols.objects import Object
@@ -38,7 +38,7 @@ class InformerRig:
         self.system.spawn(ActorSpec(name="probe", build=partial(Probe, kept=self._received)))
         self.spec = ActorSpec(
             name="informer:v1/pods",
-            build=partial(Informer, table=self.table, transport=self.transport, limits=limits, seed=1),
+            build=partial(Informer, table=self.table, transport=self.transport, limits=limits, outage=Outage(), seed=1),
         )
         self.system.spawn(self.spec)
         self.system.tell("informer:v1/pods", Subscribe("probe"))

@@ -1,0 +1,48 @@
+"""What the informers of one server share while it gives no response: one of them probes it, the others wait.
+
+Sixty informers that try again each by itself, as client-go's reflectors, send ten requests a second at first and one or
+two later, and some of them are not back half a minute after the server is.
+"""
+
+from __future__ import annotations
+
+from runtime.scheduling.backoff import Backoff
+
+BETWEEN_PROBES = Backoff(first=0.8, factor=2.0, most=2.0, jitter=1.0)
+
+
+class Outage:
+    """Begins when a request brings nothing, not even a refusal, and lasts until a probe is answered.
+
+    Of two informers that call it at once, on two threads, both may probe, or one may wait until the next probe is due.
+    """
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.next_probe = 0.0  # by the monotonic clock
+        self._probes = 0
+        self._waiting: dict[str, None] = {}
+
+    def begin(self, now: float, *, chance: float) -> None:
+        """Called for each request that brings nothing. chance: in [0, 1)."""
+        if not self.is_on:
+            self.is_on, self._probes = True, 0
+            self.next_probe = now + BETWEEN_PROBES.delay(0, chance)
+
+    def may_probe(self, now: float, *, chance: float) -> bool:
+        """Whether the caller is to probe now. It need not tell that it failed: the next one's turn comes anyway."""
+        if now < self.next_probe:
+            return False
+        self._probes += 1
+        self.next_probe = now + BETWEEN_PROBES.delay(self._probes, chance)
+        return True
+
+    def wait(self, informer: str) -> None:
+        """informer: the name of an actor."""
+        self._waiting[informer] = None
+
+    def end(self) -> tuple[str, ...]:
+        """The server responds. Returns the names of those that wait."""
+        self.is_on = False
+        waiting, self._waiting = self._waiting, {}
+        return tuple(waiting)
