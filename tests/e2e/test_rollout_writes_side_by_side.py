@@ -1,9 +1,9 @@
 """What a rolling update of 500 pods behind a Service costs in writes of slices and Endpoints, with the real manager and
 with ours, by the server's audit log. How many changes one write takes along is a matter of time: the numbers vary.
 
-Slices and Endpoints on a busy machine of two cores, the last two rounds of each less disturbed:
-the real one 83 and 38, 84 and 46, 79 and 36, 80 and 39, 75 and 41, 70 and 39;
-ours 76 and 44, 72 and 44, 89 and 44, 85 and 42, 88 and 37 (130 to 165 slices where updates went out at once).
+Slices and Endpoints on a busy machine of two cores, in turn:
+the real one 71 and 28, 64 and 37, 65 and 31; ours 64 and 34, 62 and 38, 62 and 35.
+docs/decisions/2026-11-23-slices-leave-changes-time-to-gather.md has more.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ import pytest
 from tests.bench.writes import audit_flags, audit_log, writes_in, writes_until_quiet
 from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.real_server import RealServer, binaries, real_manager, real_server
+from tests.e2e.real_server import RealServer, assets_or_skip, real_manager, real_server
 from tests.e2e.running import CONTROLLERS, OF_SERVICES, hollow_nodes, managing
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PODS, NODES = 500, 12
 FLAGS = ("--kube-api-qps=1000", "--kube-api-burst=1000", f"--controllers={','.join((*CONTROLLERS, *OF_SERVICES))}")
-COUNTED = ("endpointslices", "endpoints")
+# A run of one of them varies by so much.
+SPREAD = {"endpointslices": 1.2, "endpoints": 1.5}
 
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     directory = tmp_path_factory.mktemp("audited")
     with (
         real_server(directory, assets, *audit_flags(directory)) as server,
@@ -52,7 +51,7 @@ def writes_of_a_rollout(server: RealServer, namespace: str, pods: int = PODS) ->
     found = writes_in(audit_log(server.directory).read_text(), namespace=namespace) - before
     kubectl("delete", "deployment,service", "--all", "--wait=false")
     kubectl("delete", "replicasets,pods", "--all", "--wait=false")
-    return Counter({what: sum(n for name, n in found.items() if name.endswith(f" {what}")) for what in COUNTED})
+    return Counter({what: sum(n for name, n in found.items() if name.endswith(f" {what}")) for what in SPREAD})
 
 
 def until_complete(kubectl: Kubectl, pods: int) -> None:
@@ -66,5 +65,5 @@ def test_a_rollout_costs_no_more_writes_than_with_the_real_one(audited: RealServ
     with managing(audited.directory / "kcm.log", f"--kubeconfig={audited.kubeconfig}", "--leader-elect=false", *FLAGS):
         ours = writes_of_a_rollout(audited, "rollout-ours")
     print(f"a rollout of {PODS} pods: the real one {dict(real)}, ours {dict(ours)}")
-    for what in COUNTED:
-        assert 0 < ours[what] <= real[what] * 1.5, (what, dict(real), dict(ours))
+    for what, spread in SPREAD.items():
+        assert 0 < ours[what] <= real[what] * spread, (what, dict(real), dict(ours))

