@@ -17,7 +17,7 @@ def cache_says_who_is_absent() -> Any:
     """An owner that no table shows is taken for gone, though its watch may only be late."""
 
     def trusting(self: GarbageCollector, item: Item) -> Reconciliation:
-        self._absent.add(item, elsewhere=False)
+        self._owners.take_absent(item)
         yield from self._look_again_at(self._tables.dependents(item.uid))
         return None
 

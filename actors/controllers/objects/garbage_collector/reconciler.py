@@ -23,9 +23,8 @@ Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,opera
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from actors.controllers.objects.garbage_collector.absent import AbsentOwners
 from actors.controllers.objects.garbage_collector.graph import CONTENT_TYPE, dot, graph_around, owner_graph
 from actors.controllers.objects.garbage_collector.items import (
     FINALIZERS,
@@ -33,19 +32,18 @@ from actors.controllers.objects.garbage_collector.items import (
     ORPHAN,
     Item,
     is_deleting,
-    owner_key,
     references_of,
     waits_for_dependents,
 )
+from actors.controllers.objects.garbage_collector.owners import ARRIVES_WITHIN, UNSHOWN_CHECK, Owners
 from actors.controllers.objects.garbage_collector.ownership import (
-    Owner,
     Ownership,
     Reference,
     State,
     unblocking,
     without_owners,
 )
-from actors.controllers.shared.served_kinds import ServedKinds
+from actors.controllers.objects.garbage_collector.patching import MakePatch, Patching
 from actors.reconciliation import (
     DebugPage,
     Enqueue,
@@ -58,12 +56,11 @@ from actors.reconciliation import (
     perform,
     record,
     remove_finalizer,
-    together,
 )
 from protocols.messages.commands import Patch
-from protocols.messages.discovery import ServedResource, TablesChanged
+from protocols.messages.discovery import TablesChanged
 from protocols.messages.lifecycle import Restarted
-from protocols.messages.outcomes import CommandFailed, Conflict, Done, Invalid, NotFound, Outcome
+from protocols.messages.outcomes import CommandFailed, Conflict, Done, NotFound
 from protocols.objects import (
     Key,
     Object,
@@ -85,60 +82,39 @@ if TYPE_CHECKING:
 
 DELETE_QUEUE = "garbage_collector_attempt_to_delete"
 ORPHAN_QUEUE = "garbage_collector_attempt_to_orphan"
-ARRIVES_WITHIN = 30.0  # seconds that a new table is waited for; then what is there has to do
-ARRIVAL_CHECK = 1.0  # seconds between two looks at whether it is there
+ARRIVAL_CHECK = 1.0  # seconds between two looks at whether a new table is there
 KIND_CHECK = 30.0  # seconds until an owner's kind may be served
-UNSHOWN_CHECK = 5.0  # seconds until an owner that exists is looked for again in the tables, or live; doubled each time
-UNSHOWN_CHECK_MOST = 300.0
-UNSUPPORTED_MEDIA_TYPE = 415
-
-
-class _MakePatch(Protocol):
-    """strategic: else it is merged, with the object's version as precondition."""
-
-    def __call__(self, resource: Resource, obj: Object, *, strategic: bool) -> Patch: ...
 
 
 class GarbageCollector:
-    """Remembers which owners do not exist, and those that exist though no table shows them."""
-
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, failed: Callable[[], None]) -> None:
         """failed: counts looks at the resources that found something wrong with them."""
         self._tables, self._clock, self._log, self._failed = tables, clock, log, failed
         self._began = clock.monotonic()
-        self._absent = AbsentOwners()
-        self._unshown: dict[Item, _Unshown] = {}
-        self._served = ServedKinds()
-        self._announced: dict[str, float] = {}  # by Resource.id: since when there is a table to wait for
+        self._owners, self._patching = Owners(tables, clock), Patching()
         self._told_of: set[Item] = set()  # whose owners cannot be theirs, and were looked for a second time
-        self._merged: set[str] = set()  # Resource.ids of what takes no strategic patches: custom resources
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         """What is served has changed."""
         match message:
             case TablesChanged(resources=resources, served=served):
-                self._follow(resources, served)
+                self._owners.follow(resources, served)
             case Restarted():
                 pass
             case _:
                 raise TypeError(f"the garbage collector cannot handle {message!r}")
         return ()
 
-    def _follow(self, resources: Iterable[ServedResource], served: Iterable[ServedResource]) -> None:
-        now = self._clock.monotonic()
-        self._announced = {one.resource.id: self._announced.get(one.resource.id, now) for one in resources}
-        self._served.follow(served)
-
     # Queue attempt_to_delete.
 
     def attempt_to_delete(self, key: Item) -> Reconciliation:
         item = key._replace(gone=False)
-        shown = self._shown(item)
+        shown = self._owners.shown(item)
         if shown is None:
             self._told_of.discard(item)
             return (yield from self._look_for(item, gone=key.gone))
         lister, entry = shown
-        self._unshown.pop(item, None)
+        self._owners.take_shown(item)
         if is_deleting(lister, entry):
             if ORPHAN in entry.finalizers:
                 yield Enqueue(ORPHAN_QUEUE, item)
@@ -150,10 +126,11 @@ class GarbageCollector:
     def _judge(self, item: Item, lister: Lister, entry: Entry) -> Reconciliation:
         """Whether an object that is there has lost its owners."""
         obj = lister.object_of(entry)
-        ownership = Ownership(references_of(obj), lambda reference: self._owner_of(entry.key, reference))
+        ownership = Ownership(references_of(obj), lambda reference: self._owners.of(entry.key, reference))
         yield from self._report_misplaced(lister, obj, ownership)
         if ownership.has(State.MISPLACED):  # trying again would change nothing, but who is told of it
-            if item in self._told_of or all(self._is_elsewhere(one) for _, one in ownership.items(State.MISPLACED)):
+            misplaced = [owner for _, owner in ownership.items(State.MISPLACED)]
+            if item in self._told_of or all(self._owners.is_elsewhere(owner) for owner in misplaced):
                 return None
             self._told_of.add(item)
             return RequeueAfter(UNSHOWN_CHECK)  # once: the table of its owner may be late
@@ -170,17 +147,17 @@ class GarbageCollector:
         if ownership.has(State.SOLID):
             uids = sorted({one["uid"] for one in goes})
             self._log.info("owner references removed", key=str(item), owners=uids)
-            yield from self._must_patch([(lister, obj)], _losing(uids))
+            yield from self._patching.all_of([(lister, obj)], _losing(uids))
             return None
-        if waiting and self._may_still_arrive():
+        if waiting and self._owners.may_still_arrive():
             return RequeueAfter(ARRIVAL_CHECK)
         rests_on = [(owner_lister.resource, owner.key) for owner_lister, owner in self._owners_shown(ownership)]
         dependents = self._tables.dependents(entry.uid) if waiting else []
         if dependents:
             if any(waits_for_dependents(*one) for one in dependents):
                 # As upstream: this may be no circle, and then its owner does not wait for this object.
-                yield from self._must_patch([(lister, obj)], unblocking)
-                now = self._shown(item)
+                yield from self._patching.all_of([(lister, obj)], unblocking)
+                now = self._owners.shown(item)
                 if now is None:
                     return None
                 entry, obj = now[1], lister.object_of(now[1])
@@ -191,38 +168,10 @@ class GarbageCollector:
         yield from self._delete(lister, entry, obj, propagation=propagation, rests_on=rests_on)
         return None
 
-    def _owner_of(self, item: Key, reference: Reference) -> Owner:
-        api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
-        served = self._served.find(api_version, kind)
-        if served is None:
-            return Owner(State.ABSENT if self._has_gone_with_its_kind(item, reference) else State.UNKNOWN_KIND)
-        lister = self._tables.of_kind(api_version, kind)
-        resource = served.resource if lister is None else lister.resource
-        uid = reference.get("uid") or ""
-        owner = Item(resource.id, owner_key(resource, item, reference.get("name") or ""), uid)
-        if resource.namespaced and not split_key(item)[0]:
-            return Owner(State.MISPLACED, owner)
-        entry = None if lister is None else lister.entry(owner.key)
-        if lister is not None and entry is not None and entry.uid == uid:
-            return Owner(State.WAITING if waits_for_dependents(lister, entry) else State.SOLID, owner)
-        if owner in self._absent:
-            return Owner(State.ABSENT, owner)
-        unshown = self._unshown.get(owner)
-        if unshown is not None:
-            return Owner(State.WAITING if unshown.waits else State.SOLID, owner)
-        return Owner(State.UNSEEN, owner)
-
-    def _has_gone_with_its_kind(self, item: Key, reference: Reference) -> bool:
-        former = self._served.find_former(reference.get("apiVersion") or "", reference.get("kind") or "")
-        if former is None:
-            return False
-        name, uid = reference.get("name") or "", reference.get("uid") or ""
-        return Item(former.id, owner_key(former, item, name), uid) in self._absent
-
     def _owners_shown(self, ownership: Ownership) -> Iterable[tuple[Lister, Entry]]:
         """The owners that wait, as far as tables show them."""
         for _, owner in ownership.items(State.WAITING):
-            shown = self._shown(owner)
+            shown = self._owners.shown(owner)
             if shown is not None:
                 yield shown
 
@@ -258,21 +207,21 @@ class GarbageCollector:
     def _look_for(self, item: Item, *, gone: bool) -> Reconciliation:
         """Ask the server for it, on behalf of all its dependents, unless it will be shown soon."""
         dependents = self._tables.dependents(item.uid)
-        if dependents and item in self._absent:
+        if dependents and self._owners.is_absent(item):
             yield from self._forget(item, dependents)
             return None
-        resource = self._served.resource(item.resource)
+        resource = self._owners.resource_of(item)
         if not dependents or resource is None:
-            self._unshown.pop(item, None)
+            self._owners.take_shown(item)
             return None
-        if self._may_still_arrive(resource.id):
+        if self._owners.may_still_arrive(resource.id):
             return RequeueAfter(ARRIVAL_CHECK)
         command = get_live(resource, item.key)
         outcome = yield from perform(command)
         live = decode_object(outcome.body) if isinstance(outcome, Done) else {}
         if isinstance(outcome, Done) and uid_of(live) == item.uid:
             return (yield from self._take_unshown(item, live, dependents))
-        deletion_was_seen = gone and self._tables.of_kind(resource.api_version, resource.kind) is not None
+        deletion_was_seen = gone and self._owners.lister_of(item) is not None
         if isinstance(outcome, NotFound) and not deletion_was_seen and not _names(outcome, split_key(item.key)[1]):
             raise Retry(f"{resource} are not served as they were: {outcome.message}", after=KIND_CHECK)
         if not isinstance(outcome, (Done, NotFound)):
@@ -282,45 +231,33 @@ class GarbageCollector:
 
     def _forget(self, item: Item, dependents: Sequence[tuple[Lister, Entry]]) -> Step[None]:
         """It does not exist."""
-        self._unshown.pop(item, None)
-        if item not in self._absent:
-            self._absent.add(item, elsewhere=self._is_elsewhere(item))
+        self._owners.take_absent(item)
         yield from self._look_again_at(dependents)
 
     def _take_unshown(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:
         """It exists. What we read is laid over its table, which will show it, or that it is gone. Without a table it is
         looked for again and again.
         """
-        if self._shown(item) is not None:
-            self._unshown.pop(item, None)
+        if self._owners.shown(item) is not None:
+            self._owners.take_shown(item)
             yield from self._look_again_at(dependents)
             return None
-        before = self._unshown.get(item)
         waits = metadata(live).get("deletionTimestamp") is not None and FOREGROUND in finalizers_of(live)
-        looks = 0 if before is None else before.looks + 1
-        self._unshown[item] = _Unshown(waits, looks)
-        if before is None or before.waits != waits:
+        is_news, again = self._owners.take_unshown(item, waits=waits)
+        if is_news:
             yield from self._look_again_at(dependents)
-        return RequeueAfter(min(UNSHOWN_CHECK * 2.0 ** min(looks, 10), UNSHOWN_CHECK_MOST))
+        return RequeueAfter(again)
 
     def _look_again_at(self, dependents: Iterable[tuple[Lister, Entry]]) -> Step[None]:
         for lister, entry in dependents:
             yield Enqueue(DELETE_QUEUE, Item(lister.resource.id, entry.key, entry.uid))
 
-    def _is_elsewhere(self, item: Item) -> bool:
-        """Whether an object of its kind with its uid is in another namespace."""
-        resource = self._served.resource(item.resource)
-        lister = None if resource is None else self._tables.of_kind(resource.api_version, resource.kind)
-        if lister is None or not lister.resource.namespaced:
-            return False
-        return any(entry.uid == item.uid and entry.key != item.key for entry in lister.entries())
-
     def _report_misplaced(self, lister: Lister, obj: Object, ownership: Ownership) -> Step[None]:
         """OwnerRefInvalidNamespace, for owners that are in another namespace."""
         namespace = metadata(obj).get("namespace") or ""
         misplaced = [
-            *(one for one, owner in ownership.items(State.ABSENT) if self._absent.is_elsewhere(owner)),
-            *(one for one, owner in ownership.items(State.MISPLACED) if self._is_elsewhere(owner)),
+            *(one for one, owner in ownership.items(State.ABSENT) if self._owners.was_elsewhere(owner)),
+            *(one for one, owner in ownership.items(State.MISPLACED) if self._owners.is_elsewhere(owner)),
         ]
         for one in misplaced:
             owner = (
@@ -334,7 +271,7 @@ class GarbageCollector:
 
     def _finish(self, lister: Lister, entry: Entry) -> Reconciliation:
         """Dependents are looked at; once none of those is left that block it, the owner may go."""
-        if self._may_still_arrive():
+        if self._owners.may_still_arrive():
             return RequeueAfter(ARRIVAL_CHECK)
         dependents = self._tables.dependents(entry.uid)
         if any(of.blocks(one, entry.uid) for of, one in dependents):
@@ -352,16 +289,16 @@ class GarbageCollector:
 
     def attempt_to_orphan(self, item: Item) -> Reconciliation:
         """Its dependents lose it as their owner, then it may go."""
-        shown = self._shown(item)
+        shown = self._owners.shown(item)
         if shown is None or ORPHAN not in shown[1].finalizers or not is_deleting(*shown):
             return None
         lister, entry = shown
-        if self._may_still_arrive():
+        if self._owners.may_still_arrive():
             return RequeueAfter(ARRIVAL_CHECK)
         dependents = [(of, of.object_of(one)) for of, one in self._tables.dependents(item.uid)]
         if dependents:
             self._log.info("dependents orphaned", key=str(item), dependents=len(dependents))
-        yield from self._must_patch(dependents, _losing([item.uid]))
+        yield from self._patching.all_of(dependents, _losing([item.uid]))
         yield from self._release(lister, entry, ORPHAN)
         return None
 
@@ -377,81 +314,30 @@ class GarbageCollector:
         return DebugPage(dot(graph), CONTENT_TYPE)
 
     def _is_absent(self, item: Key, reference: Reference) -> bool:
-        return self._owner_of(item, reference).state is State.ABSENT
+        return self._owners.of(item, reference).state is State.ABSENT
 
     # Pass.
 
     def look_at_resources(self) -> Reconciliation:
         """Say which resources cannot be watched: what they own, and what owns them, is not collected."""
         yield from ()
-        now = self._clock.monotonic()
-        if now - self._began < ARRIVES_WITHIN:
+        if self._clock.monotonic() - self._began < ARRIVES_WITHIN:
             return None
-        late = [one.name for one in self._tables.arriving() if now - self._announced.get(one.id, now) > ARRIVES_WITHIN]
+        late = [one.name for one in self._owners.late()]
         if late:
             self._failed()
             self._log.warning("garbage collector: not all resource monitors could be synced", resources=late)
-        elif not self._announced:
+        elif not self._owners.has_tables():
             self._failed()
             self._log.info("no resources reported by discovery, skipping garbage collector sync")
         return None
 
-    # What there is.
 
-    def _shown(self, item: Item) -> tuple[Lister, Entry] | None:
-        """The object, if a table shows it: of its kind, whatever the version."""
-        resource = self._served.resource(item.resource)
-        lister = None if resource is None else self._tables.of_kind(resource.api_version, resource.kind)
-        entry = None if lister is None else lister.entry(item.key)
-        return None if lister is None or entry is None or entry.uid != item.uid else (lister, entry)
-
-    def _may_still_arrive(self, resource_id: str = "") -> bool:
-        """Whether this table, or any, is on its way, and not for too long."""
-        since = self._clock.monotonic() - ARRIVES_WITHIN
-        return any(
-            self._announced.get(one.id, since) > since
-            for one in self._tables.arriving()
-            if not resource_id or one.id == resource_id
-        )
-
-    def _must_patch(self, objects: Sequence[tuple[Lister, Object]], make: _MakePatch) -> Step[None]:
-        """Patch these objects at once. One that is gone is no failure; another raises CommandFailed."""
-        commands = [
-            make(lister.resource, obj, strategic=lister.resource.id not in self._merged) for lister, obj in objects
-        ]
-        outcomes = yield from together(commands)
-        refused = [one for one, outcome in zip(objects, outcomes, strict=True) if _is_unsupported(outcome)]
-        _raise_failure(commands, outcomes)
-        if refused:
-            self._merged.update(lister.resource.id for lister, _ in refused)
-            again = [make(lister.resource, obj, strategic=False) for lister, obj in refused]
-            _raise_failure(again, (yield from together(again)))
-
-
-class _Unshown:
-    """An owner that exists, and that no table shows. waits: for its dependents. looks: how often it was asked for."""
-
-    __slots__ = ("looks", "waits")
-
-    def __init__(self, waits: bool, looks: int) -> None:
-        self.waits, self.looks = waits, looks
-
-
-def _losing(owners: Sequence[str]) -> _MakePatch:
+def _losing(owners: Sequence[str]) -> MakePatch:
     def make(resource: Resource, obj: Object, *, strategic: bool) -> Patch:
         return without_owners(resource, obj, owners, strategic=strategic)
 
     return make
-
-
-def _raise_failure(commands: Sequence[Patch], outcomes: Sequence[Outcome]) -> None:
-    for command, outcome in zip(commands, outcomes, strict=True):
-        if not isinstance(outcome, (Done, NotFound)) and not _is_unsupported(outcome):
-            raise CommandFailed(command, outcome)
-
-
-def _is_unsupported(outcome: Outcome) -> bool:
-    return isinstance(outcome, Invalid) and outcome.code == UNSUPPORTED_MEDIA_TYPE
 
 
 def _names(outcome: NotFound, name: str) -> bool:

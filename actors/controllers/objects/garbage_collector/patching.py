@@ -1,0 +1,51 @@
+"""Patches of many objects' metadata at once: strategic ones, but for what takes none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from actors.reconciliation import Step, together
+from protocols.messages.commands import Patch
+from protocols.messages.outcomes import CommandFailed, Done, Invalid, NotFound, Outcome
+from protocols.objects import Object
+from protocols.resources import Resource
+from runtime.tables.lister import Lister
+
+UNSUPPORTED_MEDIA_TYPE = 415
+
+
+class MakePatch(Protocol):
+    """strategic: else it is merged, with the object's version as precondition."""
+
+    def __call__(self, resource: Resource, obj: Object, *, strategic: bool) -> Patch: ...
+
+
+class Patching:
+    """Remembers which resources take no strategic patches: custom ones."""
+
+    def __init__(self) -> None:
+        self._merged: set[str] = set()  # Resource.ids
+
+    def all_of(self, objects: Sequence[tuple[Lister, Object]], make: MakePatch) -> Step[None]:
+        """One that is gone is no failure. Raises CommandFailed for another."""
+        commands = [
+            make(lister.resource, obj, strategic=lister.resource.id not in self._merged) for lister, obj in objects
+        ]
+        outcomes = yield from together(commands)
+        refused = [one for one, outcome in zip(objects, outcomes, strict=True) if _is_unsupported(outcome)]
+        _raise_failure(commands, outcomes)
+        if refused:
+            self._merged.update(lister.resource.id for lister, _ in refused)
+            again = [make(lister.resource, obj, strategic=False) for lister, obj in refused]
+            _raise_failure(again, (yield from together(again)))
+
+
+def _raise_failure(commands: Sequence[Patch], outcomes: Sequence[Outcome]) -> None:
+    for command, outcome in zip(commands, outcomes, strict=True):
+        if not isinstance(outcome, (Done, NotFound)) and not _is_unsupported(outcome):
+            raise CommandFailed(command, outcome)
+
+
+def _is_unsupported(outcome: Outcome) -> bool:
+    return isinstance(outcome, Invalid) and outcome.code == UNSUPPORTED_MEDIA_TYPE
