@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from actors.controllers.identity.mounted_secrets import secret_names
 from actors.controllers.identity.token_secrets import OF_TYPE, account_name, account_uid, secrets_of
 from actors.options import ControllerOptions, Options
 from actors.reconciliation import Read, Reconciliation, delete, get_live, must, patch, together
@@ -24,6 +23,7 @@ from actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
 from protocols.late_methods import dataclass
 from protocols.messages.commands import Command
 from protocols.messages.outcomes import CommandFailed, Done, NotFound
+from protocols.mounted_secrets import secret_names
 from protocols.objects import Key, Object, decode_object, is_deleting, labels_of, make_key, metadata, name_of, uid_of
 from protocols.resources import CONFIGMAPS, PODS, SECRETS, SERVICE_ACCOUNTS
 from protocols.times import format_time, parse_time

@@ -12,6 +12,7 @@ from typing import Any
 _NAMES = {"azureFile": "secretName", "secret": "secretName"}
 _REFERENCES = {
     "cephfs": "secretRef",
+    "cinder": "secretRef",
     "csi": "nodePublishSecretRef",
     "flexVolume": "secretRef",
     "iscsi": "secretRef",
