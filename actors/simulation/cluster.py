@@ -28,6 +28,7 @@ from actors.reconciliation.actor_names import MANAGER
 from actors.reconciliation.specs import ControllerSpec, runs
 from actors.simulation.calendar import Calendar
 from actors.simulation.processes import Observer, Processes, Running
+from actors.simulation.served import SERVED
 from protocols.messages.lifecycle import Describe, Drain
 from protocols.models import as_object
 from protocols.objects import Key, Object, decode_object, encode_object, namespace_of, split_key
@@ -195,11 +196,13 @@ class SimulatedCluster:
         return ApiServer(
             store=self.disk,
             clock=self.clock,
+            resources=SERVED,
             collect_garbage=self._collect_garbage,
             empty_namespaces=self._empty_namespaces,
             uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
             suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
             authorize=lambda access: self.authorize(access),
+            record_managers=False,  # nobody here looks at them, and every object would be half as large again
         )
 
     # The test's own hand on the server.

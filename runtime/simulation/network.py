@@ -13,6 +13,8 @@ import orjson
 from protocols.late_methods import dataclass
 from protocols.objects import make_key
 from protocols.versions import parse_version
+from runtime.apiserver.core.outside import Suspended
+from runtime.apiserver.core.questions import Ask, Pause, nobody_there
 from runtime.apiserver.http.discovery import aggregated_discovery, discovery
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import ADDED
@@ -58,13 +60,15 @@ class Scope:
 class SimulatedNetwork:
     """The server, and the ways to it. Each way takes `latency` to twice that many virtual seconds.
 
-    server: the one in place now; a restart replaces it. requests: (when, client, request) of all processes.
+    server: the one in place now; a restart replaces it. requests: (when, client, request) of all processes. ask:
+    answers for webhooks.
     """
 
     def __init__(
         self, server: ApiServer, *, clock: VirtualClock, random: random.Random, latency: float = 0.001
     ) -> None:
         self.server, self.clock = server, clock
+        self.ask: Ask = nobody_there
         self.injector: Injector | None = None
         self.trace: Trace | None = None
         self.witnesses: list[Witness] = []
@@ -128,11 +132,11 @@ class SimulatedNetwork:
         key, has_name = make_key(found.namespace, name), bool(found.name)
         return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name)
 
-    def serve(self, request: Request) -> Response:
+    def serve(self, request: Request) -> Response | Suspended:
         """What the server responds, with its HTTP side's discovery documents."""
         path = request.path
         if not _is_discovery(path):
-            return self.server.handle(request)
+            return self.server.begin(request)
         registry = self.server.registry
         document = aggregated_discovery(registry, path) if "APIGroupDiscoveryList" in request.accept else None
         document = document or discovery(registry, path, address="simulated:443")
@@ -250,12 +254,36 @@ class _Exchange:
         network.note(self._process, f"{request.method} {request.path} arrives")
         times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
         for _ in range(times):
-            response = network.serve(request)
-            for witness in network.witnesses:
-                witness.carried_out(self._process, self._client, request, response)
-        network.server.when_durable(lambda: self._acknowledge(response))
+            outcome = network.serve(request)
+            if isinstance(outcome, Suspended):
+                self._have_answered(outcome, network.server)
+            else:
+                self._carried_out(outcome)
+        if isinstance(outcome, Response):
+            network.server.when_durable(lambda: self._acknowledge(outcome))
         if not self._acknowledged:
             self._give_up()  # unless that comes in time
+
+    def _carried_out(self, response: Response) -> None:
+        for witness in self._network.witnesses:
+            witness.carried_out(self._process, self._client, self._request, response)
+
+    def _have_answered(self, suspended: Suspended, server: ApiServer) -> None:
+        """The server asks webhooks; the last of their answers comes as late as the way there and back takes."""
+        network, questions = self._network, suspended.questions
+        after = max(one.seconds if isinstance(one, Pause) else 2 * network.delay() for one in questions)
+        self._clock.call_after(after, lambda: self._resume(suspended, server))
+
+    def _resume(self, suspended: Suspended, server: ApiServer) -> None:
+        network = self._network
+        if network.server_is_down or network.server is not server:
+            return  # it knows nothing of the request any more
+        outcome = suspended.resume([network.ask(one) for one in suspended.questions])
+        if isinstance(outcome, Suspended):
+            self._have_answered(outcome, server)
+            return
+        self._carried_out(outcome)
+        server.when_durable(lambda: self._acknowledge(outcome))
 
     def _acknowledge(self, response: Response) -> None:
         """What the server has handled is on disk: a crash before that takes it away, and no response says otherwise."""

@@ -63,6 +63,13 @@ def test_a_fault_of_a_call_is_counted_at_the_call() -> None:
     assert FaultKind.CALL_LOST not in coverage.missed(*steps)
 
 
+def test_of_controllers_that_share_a_client_each_has_its_own_steps() -> None:
+    coverage = coverage_of("command-delayed 0..60 seconds=0.1 resource=nodes process=manager*", NODES_TOO, seed=3)
+    struck = {step for _, step in coverage.struck if step[0] != "shared-informers"}
+    assert struck >= {("node-ipam-controller", "patch nodes"), ("node-lifecycle-controller", "update nodes/status")}
+    assert struck <= coverage.taken.keys()
+
+
 def test_what_was_planned_and_never_struck_is_named() -> None:
     coverage = coverage_of(
         "command-lost 0.. resource=pods object=default/* most=1 process=manager; watch-stalled 90..91"

@@ -199,22 +199,36 @@ class StepsOfRun:
         self.coverage = Coverage(planned={fault.kind for fault in plan})
         self._cluster, self._checker = cluster, checker
         self._controllers: set[str] = set()
-        self._clients: dict[str, str] = {}  # who writes in their name: controllers, and what works for them
-        self._submitted: dict[tuple[str, str, int], tuple[str, tuple[Command, ...]]] = {}  # by process, sender, ticket
+        self._writing_as: dict[str, set[str]] = {}  # the controllers of each client
+        self._submitted: dict[tuple[str, str, int], tuple[str, str, tuple[Command, ...]]] = {}
+        """By process, sender and ticket: who, in which client's name, and what."""
         cluster.injector.told = self._struck
         checker.watching.append(self._observe)
 
     def _observe(self, observation: Observation) -> None:
         if isinstance(observation, Submitted) and observation.process != HOLLOW:
             submit = observation.submit
-            who = self._clients.setdefault(submit.client, _named(submit.sender))
-            self._submitted[observation.process, submit.sender, submit.ticket] = who, submit.commands
-            if who in self._controllers:
+            who = self._who(submit)
+            ticket = (observation.process, submit.sender, submit.ticket)
+            self._submitted[ticket] = who, submit.client, tuple(submit.commands)
+            if who in self._controllers or who in self._writing_as:
                 self.coverage.taken.update((who, step_of(command)) for command in submit.commands)
         elif isinstance(observation, ProcessStarted) and observation.process != HOLLOW:
             specs = observation.system.controllers
             self._controllers |= {spec.name for spec in specs}
-            self._clients |= {spec.client or spec.name: spec.name for spec in specs}
+            for spec in specs:
+                self._writing_as.setdefault(spec.client or spec.name, set()).add(spec.name)
+
+    def _who(self, submit: Submit) -> str:
+        """Who submits: a controller; or what works for one, in its name. That of a client where several share it."""
+        name = _named(submit.sender)
+        return name if name in self._controllers else self._of_client(submit.client, otherwise=name)
+
+    def _of_client(self, client: str, *, otherwise: str) -> str:
+        sharing = self._writing_as.get(client)
+        if sharing is None:
+            return otherwise
+        return client if len(sharing) > 1 else next(iter(sharing))
 
     def _struck(self, fault: Fault, process: str, actor: str, at: object) -> None:
         if process == HOLLOW:
@@ -225,7 +239,8 @@ class StepsOfRun:
     def _steps(self, fault: Fault, process: str, actor: str, at: object) -> Iterable[Step]:
         match at:
             case Scope(client=client):
-                return [(self._clients.get(client, client), _step_of_request(at))]
+                step = _step_of_request(at)
+                return [(who, step) for who in self._asking(process, client, step)]
             case PreparedCall(command=command, sender=sender):
                 return [(_named(sender), step_of(command))]
             case Actor():
@@ -242,6 +257,16 @@ class StepsOfRun:
             if where != HOLLOW and fnmatchcase(where, process):
                 yield self._submitted[where, sender, ticket][0], step_of(command)
 
+    def _asking(self, process: str, client: str, step: str) -> Collection[str]:
+        """Whose request this may be: of those who share a client, the ones who have asked for it."""
+        found = set()
+        for where, sender, ticket, command in self._checker.under_way():
+            if where == process and step_of(command) == step:
+                who, written_as, _ = self._submitted[where, sender, ticket]
+                if written_as == client:
+                    found.add(who)
+        return found or {self._of_client(client, otherwise=client)}
+
     def _steps_of_message(self, process: str, actor: str, frame: bytes | None, does: str = "handle") -> Iterable[Step]:
         """Of the commands that it carries or whose outcome it is; else what the actor does with it."""
         try:
@@ -249,10 +274,9 @@ class StepsOfRun:
         except DecodeError:
             message = None
         if isinstance(message, Submit):
-            who = self._clients.get(message.client, _named(message.sender))
-            return [(who, step_of(command)) for command in message.commands]
+            return [(self._who(message), step_of(command)) for command in message.commands]
         if isinstance(message, Settled):
-            who, commands = self._submitted.get((process, actor, message.ticket), ("", ()))
+            who, _, commands = self._submitted.get((process, actor, message.ticket), ("", "", ()))
             if message.index < len(commands):
                 return [(who, step_of(commands[message.index]))]
         return [(_named(actor), f"{does} {type(message).__name__}" if message is not None else "start")]

@@ -60,7 +60,7 @@ class EmptiedInOrder:
 def content_of(cluster: SimulatedCluster, namespace: str) -> Iterator[tuple[Resource, list[Object]]]:
     """By resource, those of which there are objects."""
     for served in cluster.server.registry:
-        if served.namespaced and served.from_storage is None and "list" in served.verbs:
+        if served.namespaced and served.is_stored and "list" in served.verbs:
             resource = Resource(group=served.group, version=served.version, plural=served.plural, kind=served.kind)
             objects = cluster.list(resource, namespace)
             if objects:

@@ -10,12 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from actors.simulation import SimulatedCluster
 from actors.simulation.invariants.observing import Committed, Fail, Handled, Observation
-from protocols.objects import Object, decode_object, is_deleting, key_of, metadata, name_of
+from protocols.objects import Object, decode_object, key_of, metadata, name_of
 from protocols.times import parse_time
 from runtime.apiserver.storage.store import DELETED
-from runtime.faults.vocabulary import FaultKind
 
 SIGNER, CLEANER = "bootstrap-signer", "token-cleaner"  # clients
 OF_TOKENS = "bootstrap.kubernetes.io/token"
@@ -27,7 +25,11 @@ def _said(secret: Mapping[str, Any], field: str) -> bytes:
 
 
 def expiry(secret: Mapping[str, Any]) -> float | None:
-    """In Unix seconds, None for never."""
+    """When a Secret may be cleaned up, in Unix seconds. None for never, and for one that is no token."""
+    return _expiration(secret) if secret.get("type") == OF_TOKENS else None
+
+
+def _expiration(secret: Mapping[str, Any]) -> float | None:
     text = _said(secret, "expiration").decode()
     try:
         return parse_time(text) if text else None
@@ -38,7 +40,7 @@ def expiry(secret: Mapping[str, Any]) -> float | None:
 def key_to_sign_with(secret: Mapping[str, Any], *, now: float) -> tuple[str, bytes] | None:
     """Id and key of a token that may sign."""
     found = re.fullmatch(r"bootstrap-token-([a-z0-9]{6})", name_of(secret))
-    key, ends = _said(secret, "token-secret"), expiry(secret)
+    key, ends = _said(secret, "token-secret"), _expiration(secret)
     if found is None or not key or _said(secret, "token-id").decode() != found[1]:
         return None
     if _said(secret, "usage-bootstrap-signing") != b"true" or (ends is not None and ends <= now):
@@ -59,37 +61,6 @@ def _decoded(part: str) -> bytes:
         return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except ValueError:
         return b""
-
-
-class TokensLiveTheirTime:
-    """No token is cleaned up before it expires, by the version that the deletion met.
-
-    A manager whose clock is ahead deletes by that, as upstream's.
-    """
-
-    name = "no token goes too early"
-    observes = (Handled,)
-
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        self._cluster = cluster
-        jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
-        self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
-
-    def observe(self, observation: Observation, fail: Fail) -> None:
-        if not isinstance(observation, Handled) or observation.client != CLEANER:
-            return
-        for change in observation.changes:
-            if change.storage != "secrets" or not change.previous:
-                continue
-            before = decode_object(change.previous)
-            goes = change.type == DELETED or is_deleting(decode_object(change.raw))
-            if not goes or is_deleting(before):
-                continue
-            ends = expiry(before)
-            if before.get("type") != OF_TOKENS or ends is None:
-                fail(f"{key_of(before)} is deleted, and was to stay")
-            elif ends > self._cluster.clock.now() + self._ahead:
-                fail(f"{key_of(before)} is deleted {ends - self._cluster.clock.now():.3f} s too early")
 
 
 class OnlySignaturesChange:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from runtime.apiserver.core.questions import Answer, Post, Question
 from runtime.apiserver.server import ApiServer
 from runtime.client.api import Request, Response
 from runtime.faults.injection import Injector
@@ -288,3 +289,35 @@ def test_a_crash_takes_a_write_that_was_not_on_disk_and_nobody_was_told_of_it() 
     watched.cancel()
     assert [(status, error) for _, status, error in client.responses] == [(0, "timed out"), (404, "")]
     assert client.lines == []
+
+
+def test_a_request_that_asks_a_webhook_takes_longer_and_the_others_do_not() -> None:
+    client = Client()
+    asked: list[float] = []
+
+    def refuse(question: Question) -> Answer:
+        assert isinstance(question, Post)
+        asked.append(client.clock.monotonic())
+        review = orjson.loads(question.body)
+        response = {"uid": review["request"]["uid"], "allowed": False}
+        return Answer(200, orjson.dumps({**review, "response": response}))
+
+    client.network.ask = refuse
+    hook = {
+        "name": "hook.example.com",
+        "clientConfig": {"url": "https://hook/x"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    client.send("POST", path, {"metadata": {"name": "hooks"}, "webhooks": [hook]})
+    client.send("POST", body=pod("web"))
+
+    (began,), (ended, status, _) = (
+        [at for at, _, one in client.network.requests if one.path == PODS],
+        client.responses[-1],
+    )
+    assert status == 400
+    assert began + LATENCY <= asked[0] - 2 * LATENCY
+    assert asked[0] + LATENCY <= ended

@@ -8,7 +8,8 @@ from typing import Any
 
 from actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, TYPE, expiry_of
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.tokens import TokensLiveTheirTime
+from actors.simulation.invariants.lifetimes import LivesItsTime
+from actors.simulation.invariants.tokens import CLEANER, expiry
 from actors.simulation.trials.actions import unless_gone
 from actors.simulation.trials.bootstrap.tokens import EXPIRING, PREFIX, changed, deleted, encoded, key_of, made
 from actors.simulation.trials.scenario import Action, Scenario
@@ -78,11 +79,15 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     return {name_of(one): labels_of(one) for one in ours if LATE not in annotations_of(one)}
 
 
+def _lives_its_time(cluster: SimulatedCluster) -> LivesItsTime:
+    return LivesItsTime(cluster, "no token goes too early", client=CLEANER, storage="secrets", expiry=expiry)
+
+
 TRIAL = Trial(
     controller="token-cleaner-controller",
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    invariants=lambda cluster, _options: (TokensLiveTheirTime(cluster),),
+    invariants=lambda cluster, _options: (_lives_its_time(cluster),),
     deletes=(SECRETS,),
 )

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from actors.simulation import SimulatedCluster
-from actors.simulation.invariants.lifetimes import LivesAsLongAsItMay, expiry
+from actors.simulation.invariants.lifetimes import LivesItsTime
 from actors.simulation.trials.actions import create, merge, unless_gone
 from actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from actors.simulation.trials.trial import Trial
 from protocols.objects import Object, annotations_of, make_key, name_of
 from protocols.resources import JOBS
-from protocols.times import format_time
+from protocols.times import format_time, parse_time
 
+CONTROLLER = "ttl-after-finished-controller"
 NAME = "finishing"
+ENDS = ("Complete", "Failed")
 ELSEWHERE = "example.com/elsewhere"  # who runs these Jobs: no controller of ours does
 LATE = "example.com/extended"  # an annotation
 SOON = 1000.0  # seconds: who lives longer outlives the run
@@ -38,7 +40,7 @@ def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
         yield _live_for(at, key, chance.choice((*SHORT, *LONG)))
     last = chance.choice((*SHORT, *LONG))
     yield _live_for(ended, key, last)
-    yield _end(ended, key, chance.choice(("Complete", "Failed")))
+    yield _end(ended, key, chance.choice(ENDS))
     if last in LONG and chance.random() < 0.6:
         yield _live_for(after, key, chance.choice(SHORT))
     elif last == EXTENDED and chance.random() < 0.7:
@@ -76,9 +78,20 @@ def _ours(cluster: SimulatedCluster) -> list[Object]:
     return [job for job in cluster.shown(JOBS, NAMESPACE) if job["spec"].get("managedBy") == ELSEWHERE]
 
 
+def _expiry(job: Object) -> float | None:
+    """When a Job may be deleted, in Unix seconds; None if never."""
+    seconds = job["spec"].get("ttlSecondsAfterFinished")
+    ended = [
+        one["lastTransitionTime"]
+        for one in (job.get("status") or {}).get("conditions") or ()
+        if one["type"] in ENDS and one["status"] == "True"
+    ]
+    return None if seconds is None or not ended else parse_time(ended[0]) + seconds
+
+
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for job in _ours(cluster):
-        expires = expiry(job)
+        expires = _expiry(job)
         if expires is not None and expires < cluster.clock.now() + SOON:
             yield f"Job {name_of(job)} is still there {cluster.clock.now() - expires:.0f} s after its time"
 
@@ -89,11 +102,16 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     return {f"Job {name_of(job)}": job["spec"].get("ttlSecondsAfterFinished") for job in kept}
 
 
+def _lives_its_time(cluster: SimulatedCluster) -> LivesItsTime:
+    name = "no finished Job goes too early"
+    return LivesItsTime(cluster, name, client=CONTROLLER, storage="jobs.batch", expiry=_expiry)
+
+
 TRIAL = Trial(
-    controller="ttl-after-finished-controller",
+    controller=CONTROLLER,
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    invariants=lambda cluster, _options: (LivesAsLongAsItMay(cluster),),
+    invariants=lambda cluster, _options: (_lives_its_time(cluster),),
     deletes=(JOBS,),
 )

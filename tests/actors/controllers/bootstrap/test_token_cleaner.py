@@ -60,7 +60,8 @@ def test_what_failed_is_tried_again(outcome: Outcome, fails: bool) -> None:
         return outcome
 
     bench, cleaner = scene(expiring(NOW))
-    drive(cleaner, KEY, answer, tables=bench.tables, raises=CommandFailed if fails else None)
+    driven = drive(cleaner, KEY, answer, tables=bench.tables, raises=CommandFailed if fails else None)
+    assert len(driven.commands) == 1
 
 
 def test_it_goes_at_its_very_time_and_one_that_was_extended_later(cluster: SimulatedCluster) -> None:

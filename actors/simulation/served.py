@@ -1,0 +1,32 @@
+"""The kinds that a simulated API server serves: all but those that no controller of ours, and no trial, touches.
+
+Each kind costs every world one more informer of the garbage collector, and one more discovery document. A kind leaves
+NOT_SERVED when a controller begins to watch it.
+"""
+
+from __future__ import annotations
+
+from runtime.apiserver.kinds.built_in import BUILT_IN
+from runtime.apiserver.registry.definitions import ResourceDefinition
+
+_GROUPS = ("admissionregistration.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io", "node.k8s.io")
+_KINDS = (
+    "bindings",
+    "componentstatuses",
+    "csistoragecapacities.storage.k8s.io",
+    "deviceclasses.resource.k8s.io",
+    "ingressclasses.networking.k8s.io",
+    "ipaddresses.networking.k8s.io",
+    "resourceclaims.resource.k8s.io",
+    "resourceclaimtemplates.resource.k8s.io",
+    "resourceslices.resource.k8s.io",
+    "servicecidrs.networking.k8s.io",
+    "volumeattachments.storage.k8s.io",
+    "volumeattributesclasses.storage.k8s.io",
+)
+
+SERVED: tuple[ResourceDefinition, ...] = tuple(
+    one
+    for one in BUILT_IN
+    if one.group not in _GROUPS and one.name not in _KINDS and (one.group, one.version) != ("autoscaling", "v1")
+)
