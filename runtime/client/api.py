@@ -26,7 +26,8 @@ class Request:
     more than once is joined by nothing we send, so the last one counts. timeout: seconds for the whole exchange, from
     send() on; None for the client's default. permit: looked at just before each attempt's bytes go out, on whatever
     thread and however late; without it they do not, and the response says that it was not sent. The exchange ends with
-    it.
+    it. agent: for the embedded server, by whom it came: the user agent up to its first slash; a client's transport says
+    its own.
     """
 
     method: str
@@ -37,6 +38,7 @@ class Request:
     accept: str = JSON
     timeout: float | None = None
     permit: Permit = ALWAYS
+    agent: str = ""
 
     @property
     def only_name(self) -> str:
@@ -50,7 +52,8 @@ class Request:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
     """The response. status 0: there was none, and error says why; then the request may have been carried out all the
-    same, unless sent is False. retry_after: seconds, from the header; 0 where there was none.
+    same, unless sent is False. retry_after: seconds, from the header; 0 where there was none. warnings: of the embedded
+    server, for people.
     """
 
     status: int
@@ -59,6 +62,7 @@ class Response:
     retry_after: float = 0.0
     error: str = ""
     sent: bool = True
+    warnings: tuple[str, ...] = ()
 
 
 class Stream(Protocol):

@@ -70,22 +70,27 @@ class HttpSession:
         clock: Clock,
         log: FilteringBoundLogger,
         accounts: Mapping[str, CredentialSource] | None = None,
+        others: Mapping[str, CredentialSource] | None = None,
     ) -> None:
-        """accounts: by client, those that have credentials of their own. Raises ConfigError when the TLS files are no
-        good.
+        """accounts: by client, those that have credentials of a service account. others: likewise, of anybody else.
+        Raises ConfigError when the TLS files are no good.
         """
         self.server, self.proxy, self.metrics, self.clock, self.log = config.server, config.proxy, metrics, clock, log
         self._own = self._identity(config, config.credentials, user_agent_base, tls=_tls_files(config, log))
         if self._own.tls is not None:
             self._own.tls.material(Credential(), clock.monotonic())
         self._accounts: dict[str, Identity] = {}
-        if accounts:
+        if accounts or others:
             # Whoever shows a client certificate is known by that, whatever the token; and is not impersonated.
             bare = replace(config, certificate=None, key=None, impersonation=())
             tls = _tls_files(bare, log)
             self._accounts = {
                 client: self._identity(bare, source, user_agent_base, tls=tls, named=username(client))
-                for client, source in accounts.items()
+                for client, source in (accounts or {}).items()
+            }
+            self._accounts |= {
+                client: self._identity(bare, source, user_agent_base, tls=tls)
+                for client, source in (others or {}).items()
             }
         self.connections = Connections(
             config.server,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.client.account_tokens import AccountToken
 from runtime.client.api import Request, Response
-from runtime.client.config import ClientConfig
+from runtime.client.config import ClientConfig, CredentialSource
 from runtime.client.fair_queue import FairQueue
 from runtime.client.handover import Handover
 from runtime.client.http_session import Exchange, HttpSession, host_of, internal_error
@@ -59,12 +59,14 @@ class HttpTransport:
         connect_timeout: float = 10.0,
         connections: int = 64,
         accounts: Iterable[str] = (),
+        others: Mapping[str, CredentialSource] | None = None,
     ) -> None:
         """user_agent_base: as base_user_agent() makes it. timeout, connect_timeout: seconds; timeout is for requests
         that name none. connections: the more there are, the more writes etcd commits at once, which saves the
         server CPU; but each begins with a handshake: 128 cost a burst of a thousand writes more than they save.
         accounts: clients that act as the service account of their name, by tokens that are asked for with the
-        credentials of `config`; all others act with these."""
+        credentials of `config`. others: by client, those with credentials of their own. All the rest act with those of
+        `config`."""
         self._config, self._user_agent_base = config, user_agent_base
         self._clock, self._log = clock, log
         self._timeout, self._connect_timeout = timeout, connect_timeout
@@ -72,6 +74,7 @@ class HttpTransport:
         self._thread = LoopThread(name="http", log=log, broken=self._break)
         self._trouble: str | None = None
         self._ending = Event()  # no more pauses
+        self._others = dict(others or {})
         self._accounts = {
             name: AccountToken(name, ask=self._ask_for_accounts, pause=self._ending.wait, now=clock.now)
             for name in accounts
@@ -166,6 +169,7 @@ class HttpTransport:
             clock=self._clock,
             log=self._log,
             accounts=self._accounts,
+            others=self._others,
         )
 
     def _ask_for_accounts(self, request: Request) -> Response:

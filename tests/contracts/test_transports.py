@@ -13,6 +13,7 @@ import orjson
 import pytest
 from structlog.typing import FilteringBoundLogger
 
+from runtime.apiserver.core.outside import Suspended
 from runtime.apiserver.server import ApiServer
 from runtime.apiserver.storage.store import MemoryStore
 from runtime.client.api import Request, Response, Transport
@@ -197,18 +198,18 @@ class Refusing:
         self.plan: dict[str, tuple[int, float]] = {}
         self.handled: list[str] = []
         self.refused: Callable[[str], None] = lambda _name: None
-        handle = ApiServer.handle
+        begin = ApiServer.begin
 
-        def refusing(server: ApiServer, request: Request, **more: Any) -> Response:
+        def refusing(server: ApiServer, request: Request, **more: Any) -> Response | Suspended:
             name = request.path.rpartition("/")[2] if request.method == "GET" else request.query.get("fieldManager", "")
             self.handled.append(name)
             status, times = self.plan.get(name, (0, 0))
             if self.handled.count(name) > times:
-                return handle(server, request, **more)
+                return begin(server, request, **more)
             self.refused(name)
             return Response(status=status, body=b"{}", retry_after=AFTER)
 
-        monkeypatch.setattr(ApiServer, "handle", refusing)
+        monkeypatch.setattr(ApiServer, "begin", refusing)
 
 
 @pytest.fixture
