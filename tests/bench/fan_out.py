@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import structlog
 
-from actors.engine.informer import Informer, InformerLimits
+from actors.engine.informer import Informer, InformerLimits, Outage
 from actors.reconciliation.derived import new_table
 from protocols.codec import encode
 from protocols.messages.commands import PatchType
@@ -62,7 +62,9 @@ def burst(watching: int, *, interest: Interest) -> dict[str, float]:
     def count(_sender: str, to: str, _frame: bytes) -> None:
         frames[to] = frames.get(to, 0) + 1
 
-    informer = partial(Informer, table=new_table(PODS), transport=_Silence(), limits=InformerLimits(), seed=1)
+    informer = partial(
+        Informer, table=new_table(PODS), transport=_Silence(), limits=InformerLimits(), outage=Outage(), seed=1
+    )
     system.spawn(ActorSpec(name="informer", build=informer))
     for number in range(watching + 1):
         system.spawn(ActorSpec(name=f"subscriber-{number}", build=_Deaf))

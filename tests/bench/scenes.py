@@ -15,7 +15,7 @@ import orjson
 
 from actors.app.system import ControllerSystem
 from actors.controllers.workloads.replicaset import SPEC
-from actors.engine.informer import Informer, InformerLimits
+from actors.engine.informer import Informer, InformerLimits, Outage
 from actors.options import Options
 from actors.reconciliation.derived import new_table
 from actors.simulation import SimulatedCluster
@@ -223,7 +223,9 @@ def events(*, burst: int) -> Scene:
     """A change of a pod comes by a watch, into the table, and to one subscriber; so many lines come at once."""
     world = World(log=quiet_log())
     system = world.system()
-    informer = partial(Informer, table=new_table(PODS), transport=Silence(), limits=InformerLimits(), seed=1)
+    informer = partial(
+        Informer, table=new_table(PODS), transport=Silence(), limits=InformerLimits(), outage=Outage(), seed=1
+    )
     system.spawn(ActorSpec(name="informer", build=informer))
     system.spawn(ActorSpec(name="subscriber", build=Deaf))
     system.tell("informer", Subscribe("subscriber", (EVERYTHING,)))
