@@ -4,13 +4,15 @@ messages/                    the messages, one file a conversation; codec.py enc
 resources.py, routes.py      API resources and their URLs
 objects.py                   keys, owners, metadata of objects
 models.py                    classes that objects are read as, and written from
+names.py, patterns.py        what names and labels may be; regular expressions as Go has them
 selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, hashing.py, tolerations.py
                              values inside of objects
 semantic.py                  equality of objects as the API means it, by the facts in semantic_facts.py
-pods.py, nodes.py, services.py, budgets.py
+pods.py, nodes.py, services.py, budgets.py, mounted_secrets.py
                              what is asked of pods, nodes, Services and PodDisruptionBudgets
 pod_resources.py, quality_of_service.py
                              what a pod as a whole requests, and what class that makes it
+admission_plugins.py         the names of the API server's admission plugins
 discovery/                   what discovery documents say, and how they are asked for
 quota/                       what objects use of what a ResourceQuota limits
 blanks.py                    instances of frozen dataclasses in less time

@@ -1,5 +1,6 @@
 """What actors stand on; nothing here knows a controller. From the bottom up, imports point downwards only:
 
+cel/                         expressions of rules, policies and match conditions
 scheduling/ process/ x509/   clock, work queue, backoff, rate limits; child processes, signals, files, event loop;
                              certificate requests, and authorities that sign them
 signing/                     keys from files, and tokens that they sign

@@ -1,0 +1,67 @@
+"""Regular expressions as Go has them.
+
+RE2 itself matches: a pattern means there what it means upstream, and takes time in proportion to the text, so that no
+pattern of a client's holds up the one thread of the server.
+
+Source: regexp/syntax/parse.go for the texts of errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+# What RE2 says of a pattern that it cannot parse → what Go says.
+_TEXTS = {
+    "bad character class": "invalid character class",
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+
+
+class PatternError(ValueError):
+    """A pattern that is no regular expression of Go's; its text is Go's."""
+
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> Any:
+    """Has search and finditer, as re.Pattern has. Raises PatternError."""
+    import re2
+
+    try:
+        return re2.compile(pattern, _options())
+    except re2.error as err:
+        raise PatternError(_as_go_says(err.args[0].decode(errors="replace"))) from err
+
+
+@lru_cache(maxsize=4096)
+def matcher(pattern: str) -> Callable[[str], Any]:
+    """Returns what says of a text whether the pattern matches somewhere in it: something true. Raises PatternError."""
+    import re2
+
+    compiled(pattern)  # a set does not say what is wrong
+    patterns = re2.Set.SearchSet(_options())  # which looks for no groups, and costs a quarter
+    patterns.Add(pattern)
+    patterns.Compile()
+    matches: Callable[[str], Any] = patterns.Match
+    return matches
+
+
+def _options() -> Any:
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+def _as_go_says(said: str) -> str:
+    text, _, where = said.partition(": ")
+    return f"error parsing regexp: {_TEXTS.get(text, text)}{f': `{where}`' if where else ''}"

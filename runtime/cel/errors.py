@@ -1,0 +1,66 @@
+"""What goes wrong with an expression: while it is compiled, and while it runs."""
+
+from __future__ import annotations
+
+from protocols.late_methods import dataclass
+
+LONGEST_SNIPPET = 16384  # characters of a line that is still quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One complaint of parser or checker. at: offset into the expression, in code points."""
+
+    at: int
+    message: str
+
+
+class CompileError(Exception):
+    """The expression is no valid one. issues: at least one, in the order of their places."""
+
+    def __init__(self, expression: str, issues: list[Issue]) -> None:
+        self.expression = expression
+        self.issues = sorted(issues, key=lambda issue: issue.at)
+        super().__init__("\n".join(rendered(expression, issue) for issue in self.issues))
+
+
+class EvaluationError(Exception):
+    """An expression has no value: no such key, division by zero, a failed conversion. Its text is cel-go's.
+
+    cost: what the evaluation had cost until then.
+    """
+
+    cost = 0
+
+
+class CostExceededError(Exception):
+    """The evaluation was ended since it cost more than its limit."""
+
+    cost = 0
+
+    def __init__(self) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+NO_SUCH_OVERLOAD = "no such overload"
+
+
+def no_such_key(key: object) -> EvaluationError:
+    return EvaluationError(f"no such key: {key}")
+
+
+def rendered(expression: str, issue: Issue) -> str:
+    """An issue with its line quoted and its column marked, as cel-go displays it.
+
+    Source: cel-go common/error.go, ToDisplayString.
+    """
+    before = expression[: issue.at]
+    line, column = before.count("\n") + 1, issue.at - (before.rfind("\n") + 1)
+    text = f"ERROR: <input>:{line}:{column + 1}: {issue.message}"
+    lines = expression.split("\n")
+    if line > len(lines) or len(lines[line - 1]) > LONGEST_SNIPPET:
+        return text
+    snippet = lines[line - 1].replace("\t", " ")
+    dots = "".join("．" if ord(letter) > 127 else "." for letter in snippet[:column])
+    mark = "＾" if column < len(snippet) and ord(snippet[column]) > 127 else "^"
+    return f"{text}\n | {snippet}\n | {dots}{mark}"

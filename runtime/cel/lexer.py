@@ -1,0 +1,102 @@
+"""An expression's tokens.
+
+Source: cel-go parser/gen/CEL.g4, parser/unescape.go.
+"""
+
+from __future__ import annotations
+
+import re
+
+from protocols.late_methods import dataclass
+from runtime.cel.errors import CompileError, Issue
+
+_ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
+_TOKEN = re.compile(
+    rf"""(?P<space>[\t \n\r\f]+|//[^\n]*)
+    |(?P<string>[bB]?[rR](?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|"[^"\n\r]*"|'[^'\n\r]*')
+       |[bB]?(?:\"\"\"(?:{_ESCAPE}|[^\\])*?\"\"\"|'''(?:{_ESCAPE}|[^\\])*?'''
+       |"(?:{_ESCAPE}|[^\\"\n\r])*"|'(?:{_ESCAPE}|[^\\'\n\r])*'))
+    |(?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)
+    |(?P<uint>0x[0-9a-fA-F]+[uU]|\d+[uU])
+    |(?P<int>0x[0-9a-fA-F]+|\d+)
+    |(?P<ident>[a-zA-Z_][a-zA-Z0-9_]*)
+    |(?P<op>==|!=|<=|>=|&&|\|\||[-<>!?:.,+*/%()\[\]{{}}])""",
+    re.VERBOSE,
+)
+KEYWORDS = frozenset({"true", "false", "null", "in"})
+SIMPLE_ESCAPES = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    '"': '"', "'": "'", "\\": "\\", "?": "?", "`": "`",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """kind: ident, int, uint, float, string, end, or the text of an operator or keyword."""
+
+    kind: str
+    text: str
+    at: int
+
+    @property
+    def shown(self) -> str:
+        return "<EOF>" if self.kind == "end" else self.text
+
+
+def tokens(expression: str) -> list[Token]:
+    found: list[Token] = []
+    issues: list[Issue] = []
+    at = 0
+    while at < len(expression):
+        match = _TOKEN.match(expression, at)
+        if match is None:
+            issues.append(Issue(at, f"Syntax error: token recognition error at: '{_unreadable(expression, at)}'"))
+            at += len(_unreadable(expression, at))
+            continue
+        kind, text = str(match.lastgroup), match.group()
+        if kind != "space":
+            found.append(Token(text if kind == "op" or text in KEYWORDS else kind, text, at))
+        at = match.end()
+    if issues:
+        raise CompileError(expression, issues)
+    found.append(Token("end", "", len(expression)))
+    return found
+
+
+def _unreadable(expression: str, at: int) -> str:
+    """What the lexer gives up on: an unclosed string to the end of its line, else one character."""
+    if expression[at] in "\"'":
+        return re.split(r"[\n\r]", expression[at:])[0]
+    return expression[at]
+
+
+def unescaped(text: str) -> str | bytes:
+    """A string literal's value. Raises ValueError for a character that is none."""
+    prefix = re.match(r"[bBrR]*", text)
+    marks = prefix.group().lower() if prefix is not None else ""
+    body = text[len(marks) :]
+    quotes = 3 if body[:3] in ('"""', "'''") else 1
+    body = body[quotes:-quotes]
+    if "b" in marks:
+        if "r" in marks:
+            return body.encode()
+        return b"".join(_bytes_piece(piece) for piece in re.findall(rf"{_ESCAPE}|[\s\S]", body))
+    if "r" in marks:
+        return body
+    return re.sub(_ESCAPE, lambda match: _character(match.group()), body) if "\\" in body else body
+
+
+def _character(escape: str) -> str:
+    letter = escape[1]
+    if letter in SIMPLE_ESCAPES:
+        return SIMPLE_ESCAPES[letter]
+    number = int(*((escape[2:], 16) if letter in "xXuU" else (escape[1:], 8)))
+    if number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
+        raise ValueError("invalid unicode code point")
+    return chr(number)
+
+
+def _bytes_piece(piece: str) -> bytes:
+    if len(piece) > 1 and piece[1] in "xX01234567" and piece[1] not in SIMPLE_ESCAPES:
+        return bytes([int(*((piece[2:], 16) if piece[1] in "xX" else (piece[1:], 8)))])
+    return (_character(piece) if len(piece) > 1 else piece).encode()

@@ -1,0 +1,1 @@
+"""Functions of the language, of its extensions, and of Kubernetes; one file a library."""

@@ -1,0 +1,133 @@
+"""What a user may do, asked from within an expression.
+
+Source: k8s.io/apiserver/pkg/cel/library/authz.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from protocols.late_methods import dataclass
+from protocols.names import dns_label, dns_subdomain
+from runtime.cel.declarations import function, library
+from runtime.cel.errors import EvaluationError
+from runtime.cel.values import Opaque
+
+PREFIX = "kubernetes.authorization."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attributes:
+    """What is asked: a resource of a group, or a path if that is not empty. account: namespace and name of the service
+    account in whose place it is asked; None: who made the request."""
+
+    verb: str = ""
+    path: str = ""
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+    account: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Opaque):
+    allowed: bool
+    reason: str = ""
+    error: str | None = None
+    type_name = PREFIX + "Decision"
+
+
+Ask = Callable[[Attributes], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class Authorizer(Opaque):
+    ask: Ask
+    account: tuple[str, str] | None = None
+    type_name = PREFIX + "Authorizer"
+
+
+@dataclass(frozen=True, slots=True)
+class PathCheck(Opaque):
+    ask: Ask
+    attributes: Attributes
+    type_name = PREFIX + "PathCheck"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCheck(Opaque):
+    ask: Ask
+    attributes: Attributes
+    type_name = PREFIX + "GroupCheck"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceCheck(Opaque):
+    ask: Ask
+    attributes: Attributes
+    type_name = PREFIX + "ResourceCheck"
+
+
+def _path(authorizer: Authorizer, path: str) -> PathCheck:
+    if not path.strip():
+        raise EvaluationError("path must not be empty")
+    return PathCheck(authorizer.ask, Attributes(path=path, account=authorizer.account))
+
+
+def _group(authorizer: Authorizer, group: str) -> GroupCheck:
+    return GroupCheck(authorizer.ask, Attributes(group=group, account=authorizer.account))
+
+
+def _account(authorizer: Authorizer, namespace: str, name: str) -> Authorizer:
+    if dns_subdomain(name):
+        raise EvaluationError("Invalid service account name")
+    if dns_label(namespace):
+        raise EvaluationError("Invalid service account namespace")
+    return Authorizer(authorizer.ask, (namespace, name))
+
+
+def _resource(check: GroupCheck, resource: str) -> ResourceCheck:
+    if not resource.strip():
+        raise EvaluationError("resource must not be empty")
+    return ResourceCheck(check.ask, replace(check.attributes, resource=resource))
+
+
+def _with(field: str) -> Callable[[ResourceCheck, str], ResourceCheck]:
+    def narrowed(check: ResourceCheck, value: str) -> ResourceCheck:
+        changed: dict[str, Any] = {field: value}
+        return ResourceCheck(check.ask, replace(check.attributes, **changed))
+
+    return narrowed
+
+
+def _check(check: PathCheck | ResourceCheck, verb: str) -> Decision:
+    return check.ask(replace(check.attributes, verb=verb))
+
+
+_A, _P, _G, _R, _D = (PREFIX + each for each in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision"))
+AUTHORIZATION = library(
+    function("path", ("authorizer_path", f".{_A},string->{_P}", _path)),
+    function("group", ("authorizer_group", f".{_A},string->{_G}", _group)),
+    function("serviceAccount", ("authorizer_serviceaccount", f".{_A},string,string->{_A}", _account)),
+    function("resource", ("groupcheck_resource", f".{_G},string->{_R}", _resource)),
+    function("subresource", ("resourcecheck_subresource", f".{_R},string->{_R}", _with("subresource"))),
+    function("namespace", ("resourcecheck_namespace", f".{_R},string->{_R}", _with("namespace"))),
+    function("name", ("resourcecheck_name", f".{_R},string->{_R}", _with("name"))),
+    function("fieldSelector", ("authorizer_fieldselector", f".{_R},string->{_R}", _with("field_selector"))),
+    function("labelSelector", ("authorizer_labelselector", f".{_R},string->{_R}", _with("label_selector"))),
+    function(
+        "check",
+        ("pathcheck_check", f".{_P},string->{_D}", _check),
+        ("resourcecheck_check", f".{_R},string->{_D}", _check),
+    ),
+    function("errored", ("decision_errored", f".{_D}->bool", lambda decision: decision.error is not None)),
+    function("error", ("decision_error", f".{_D}->string", lambda decision: decision.error or "")),
+    function("allowed", ("decision_allowed", f".{_D}->bool", lambda decision: decision.allowed)),
+    function("reason", ("decision_reason", f".{_D}->string", lambda decision: decision.reason)),
+)

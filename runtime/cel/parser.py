@@ -1,0 +1,297 @@
+"""From an expression to its tree.
+
+Source: cel-go parser/parser.go, parser/gen/CEL.g4. Of several errors of syntax the first is reported.
+"""
+
+from __future__ import annotations
+
+from runtime.cel import macros
+from runtime.cel.errors import CompileError, Issue
+from runtime.cel.lexer import Token, tokens, unescaped
+from runtime.cel.syntax import (
+    Call,
+    Entry,
+    FieldEntry,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+    StructLiteral,
+    Tree,
+)
+from runtime.cel.values import LARGEST, LARGEST_UINT, SMALLEST, Uint, Value
+
+LONGEST_EXPRESSION = 100_000  # code points
+DEEPEST = 250
+RESERVED = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
+)
+RELATIONS = {"==": "_==_", "!=": "_!=_", "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "in": "@in"}
+ADDITIVE = {"+": "_+_", "-": "_-_"}
+MULTIPLICATIVE = {"*": "_*_", "/": "_/_", "%": "_%_"}
+LEVELS = (RELATIONS, ADDITIVE, MULTIPLICATIVE)
+EXPECTED = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
+
+
+def parse(expression: str) -> Tree:
+    """Raises CompileError."""
+    if len(expression) > LONGEST_EXPRESSION:
+        text = f"expression code point size exceeds limit: size: {len(expression)}, limit {LONGEST_EXPRESSION}"
+        raise CompileError(expression, [Issue(0, text)])
+    return Tree(expression, _Parser(expression).whole())
+
+
+class _Parser:
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self._tokens = tokens(expression)
+        self._next = 0
+        self._depth = 0
+
+    def whole(self) -> Node:
+        node = self._conditional()
+        token = self._peek()
+        if token.kind != "end":
+            kind = "extraneous input" if self._tokens[self._next + 1].kind == "end" else "mismatched input"
+            raise self._error(token, f"{kind} '{token.shown}' expecting <EOF>")
+        return node
+
+    def _error(self, token: Token, text: str) -> CompileError:
+        return self._refused(token.at, f"Syntax error: {text}")
+
+    def _refused(self, at: int, text: str) -> CompileError:
+        return CompileError(self._expression, [Issue(at, text)])
+
+    def _peek(self) -> Token:
+        return self._tokens[self._next]
+
+    def _take(self) -> Token:
+        token = self._tokens[self._next]
+        self._next += 1
+        return token
+
+    def _taken(self, kind: str) -> Token | None:
+        return self._take() if self._peek().kind == kind else None
+
+    def _expect(self, kind: str, expecting: str = "") -> Token:
+        token = self._peek()
+        if token.kind != kind:
+            raise self._error(token, f"mismatched input '{token.shown}' expecting {expecting or repr(kind)}")
+        return self._take()
+
+    def _conditional(self) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self._refused(self._peek().at, f"expression recursion limit exceeded: {DEEPEST}")
+        condition = self._logical("||", "_||_")
+        mark = self._taken("?")
+        if mark is not None:
+            then = self._logical("||", "_||_")
+            self._expect(":")
+            condition = Call(
+                at=mark.at, function="_?_:_", target=None, arguments=[condition, then, self._conditional()]
+            )
+        self._depth -= 1
+        return condition
+
+    def _logical(self, operator: str, function: str) -> Node:
+        def operand() -> Node:
+            return self._logical("&&", "_&&_") if operator == "||" else self._binary(0)
+
+        first = operand()
+        terms, at = [first], 0
+        while (token := self._taken(operator)) is not None:
+            at = token.at if len(terms) == 1 else at
+            terms.append(operand())
+        return Call(at=at, function=function, target=None, arguments=terms) if len(terms) > 1 else first
+
+    def _binary(self, level: int) -> Node:
+        if level == len(LEVELS):
+            return self._unary()
+        left = self._binary(level + 1)
+        while (token := self._peek()).kind in LEVELS[level]:
+            self._take()
+            function = LEVELS[level][token.kind]
+            left = Call(at=token.at, function=function, target=None, arguments=[left, self._binary(level + 1)])
+        return left
+
+    def _unary(self) -> Node:
+        token = self._peek()
+        if token.kind not in ("!", "-"):
+            return self._member()
+        signs = 0
+        while self._peek().kind == token.kind:
+            following = self._tokens[self._next + 1].kind
+            if token.kind == "-" and signs == 0 and following in ("int", "float"):
+                return self._member()
+            self._take()
+            signs += 1
+        operand = self._member()
+        if signs % 2 == 0:
+            return operand
+        return Call(at=token.at, function="!_" if token.kind == "!" else "-_", target=None, arguments=[operand])
+
+    def _member(self) -> Node:
+        node = self._primary()
+        while True:
+            if (dot := self._taken(".")) is not None:
+                optional = self._taken("?") is not None
+                name = self._expect("ident", "IDENTIFIER").text
+                opening = self._taken("(") if not optional else None
+                if opening is None:
+                    node = Select(at=dot.at, operand=node, field=name, optional=optional)
+                else:
+                    node = self._call(opening.at, name, node, self._list_of(")"))
+            elif (bracket := self._taken("[")) is not None:
+                function = "_[?_]" if self._taken("?") is not None else "_[_]"
+                key = self._conditional()
+                self._expect("]")
+                node = Call(at=bracket.at, function=function, target=None, arguments=[node, key])
+            elif self._peek().kind == "{" and (type_name := qualified(node)) is not None:
+                node = self._struct(type_name)
+            else:
+                return node
+
+    def _list_of(self, closing: str) -> list[Node]:
+        elements: list[Node] = []
+        if self._taken(closing) is not None:
+            return elements
+        while True:
+            elements.append(self._conditional())
+            if self._taken(",") is None:
+                self._expect(closing, f"{{'{closing}', ','}}" if closing != ")" else "')'")
+                return elements
+
+    def _call(self, at: int, name: str, target: Node | None, arguments: list[Node]) -> Node:
+        try:
+            expanded = macros.expand(at, name, target, arguments)
+        except macros.MacroError as error:
+            raise self._refused(error.at, str(error)) from None
+        return expanded or Call(at=at, function=name, target=target, arguments=arguments)
+
+    def _primary(self) -> Node:
+        token = self._take()
+        match token.kind:
+            case "int" | "float" | "uint" | "string" | "-" | "true" | "false" | "null":
+                return Literal(at=token.at, value=self._literal(token))
+            case "ident":
+                return self._named(token, token.text)
+            case "." if self._peek().kind == "ident":
+                return self._named(self._peek(), "." + self._take().text)
+            case "(":
+                node = self._conditional()
+                self._expect(")")
+                return node
+            case "[":
+                return self._list(token.at)
+            case "{":
+                return MapLiteral(at=token.at, entries=self._entries())
+        raise self._error(token, f"mismatched input '{token.shown}' expecting {EXPECTED}")
+
+    def _named(self, token: Token, name: str) -> Node:
+        if (opening := self._taken("(")) is not None:
+            return self._call(opening.at, name, None, self._list_of(")"))
+        if name in RESERVED:
+            raise self._refused(token.at, f"reserved identifier: {name}")
+        return Ident(at=token.at, name=name)
+
+    def _literal(self, token: Token) -> Value:
+        match token.kind:
+            case "true" | "false":
+                return token.kind == "true"
+            case "null":
+                return None
+            case "string":
+                try:
+                    return unescaped(token.text)
+                except ValueError as error:
+                    raise self._refused(token.at, str(error)) from None
+            case "uint":
+                value = int(token.text[:-1], 0 if "x" in token.text else 10)
+                if value > LARGEST_UINT:
+                    raise self._refused(token.at, "invalid uint literal")
+                return Uint(value)
+        sign = -1 if token.kind == "-" else 1
+        number = self._take() if token.kind == "-" else token
+        if number.kind == "float":
+            real = sign * float(number.text)
+            if real in (float("inf"), float("-inf")):
+                raise self._refused(token.at, "invalid double literal")
+            return real
+        whole = sign * int(number.text, 16 if "x" in number.text else 10)
+        if not SMALLEST <= whole <= LARGEST:
+            raise self._refused(token.at, "invalid int literal")
+        return whole
+
+    def _list(self, at: int) -> Node:
+        elements: list[Node] = []
+        optionals: set[int] = set()
+        while self._peek().kind != "]":
+            if self._taken("?") is not None:
+                optionals.add(len(elements))
+            elements.append(self._conditional())
+            if self._taken(",") is None:
+                break
+        self._expect("]", "{']', ','}")
+        return ListLiteral(at=at, elements=elements, optionals=frozenset(optionals))
+
+    def _entries(self) -> list[Entry]:
+        entries: list[Entry] = []
+        while self._peek().kind != "}":
+            optional = self._taken("?") is not None
+            key = self._conditional()
+            self._expect(":")
+            entries.append(Entry(key=key, value=self._conditional(), optional=optional))
+            if self._taken(",") is None:
+                break
+        self._expect("}", "{'}', ','}")
+        return entries
+
+    def _struct(self, name: str) -> Node:
+        at = self._take().at
+        fields: list[FieldEntry] = []
+        while self._peek().kind != "}":
+            optional = self._taken("?") is not None
+            field = self._expect("ident", "IDENTIFIER")
+            colon = self._expect(":")
+            fields.append(FieldEntry(at=colon.at, name=field.text, value=self._conditional(), optional=optional))
+            if self._taken(",") is None:
+                break
+        self._expect("}", "{'}', ','}")
+        return StructLiteral(at=at, type_name=name, fields=fields)
+
+
+def qualified(node: Node) -> str | None:
+    """The dotted name that a chain of selections spells."""
+    if isinstance(node, Ident):
+        return node.name
+    if isinstance(node, Select) and not node.test and not node.optional:
+        prefix = qualified(node.operand)
+        return None if prefix is None else f"{prefix}.{node.field}"
+    return None

@@ -1,0 +1,117 @@
+"""Rules of schemas, x-kubernetes-validations: one schema node's, compiled against its type.
+
+Source: apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from protocols.late_methods import dataclass
+from runtime.cel import types
+from runtime.cel.costs import Range
+from runtime.cel.declarations import Environment
+from runtime.cel.declared import LARGEST_REQUEST, Declared
+from runtime.cel.errors import CompileError, CostExceededError, EvaluationError
+from runtime.cel.language import base_environment, checked, cost_range
+from runtime.cel.program import LIMIT, Program
+from runtime.cel.types import BOOL, STRING, Type
+from runtime.cel.values import NOTHING, Optional, Value
+
+SELF, OLD_SELF = "self", "oldSelf"
+ABSENT: Any = object()
+"""In place of an old value, where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """source: as the schema has it. problem, message_problem: why it, or its messageExpression, cannot be used.
+
+    most_cost, message_most_cost: what one evaluation can cost. most_times: how often the rule can apply in an object,
+    were it below an unbounded list or map.
+    """
+
+    source: dict[str, Any]
+    program: Program | None = None
+    problem: str | None = None
+    message: Program | None = None
+    message_problem: str | None = None
+    most_cost: int = 0
+    message_most_cost: int = 0
+    most_times: int = 0
+
+    @property
+    def expression(self) -> str:
+        return str(self.source.get("rule", ""))
+
+    @property
+    def uses_old_self(self) -> bool:
+        return self.program is not None and OLD_SELF in self.program.references
+
+    @property
+    def optional_old_self(self) -> bool:
+        return bool(self.source.get("optionalOldSelf"))
+
+    def variables(self, value: Value, old: Value) -> dict[str, Value]:
+        """old: ABSENT where there is none."""
+        if self.optional_old_self:
+            return {SELF: value, OLD_SELF: NOTHING if old is ABSENT else Optional(True, old)}
+        return {SELF: value} if old is ABSENT else {SELF: value, OLD_SELF: old}
+
+    def evaluate(self, value: Value, old: Value = ABSENT) -> bool | EvaluationError | CostExceededError:
+        """Whether the rule holds, or why that cannot be said. Values as a reader made them; the rule has no problem."""
+        assert self.program is not None
+        try:
+            return self.program.evaluate(self.variables(value, old))[0] is True
+        except (EvaluationError, CostExceededError) as error:
+            return error
+
+
+def compile_rules(rules: list[dict[str, Any]], kind: Declared) -> list[Rule]:
+    """Of one node of a schema, against the type that it declares."""
+    structs = kind.structs()
+    return [_compiled(rule, kind, structs) for rule in rules]
+
+
+def _compiled(rule: dict[str, Any], kind: Declared, structs: dict[str, dict[str, Type]]) -> Rule:
+    if not str(rule.get("rule", "")).strip():
+        return Rule(source=rule)
+    old = types.optional_of(kind.type) if rule.get("optionalOldSelf") else kind.type
+    environment = base_environment().extended({SELF: kind.type, OLD_SELF: old}, structs)
+    program, cost, problem = _expression(rule["rule"], environment, kind, BOOL)
+    if problem is not None:
+        word = "cel expression must evaluate to a bool" if problem is MISTYPED else f"compilation failed: {problem}"
+        return Rule(source=rule, problem=word)
+    message, message_cost, message_problem = None, 0, None
+    if rule.get("messageExpression"):
+        message, message_cost, message_problem = _expression(rule["messageExpression"], environment, kind, STRING)
+        if message_problem is not None:
+            message_problem = (
+                "messageExpression must evaluate to a string"
+                if message_problem is MISTYPED
+                else f"messageExpression compilation failed: {message_problem}"
+            )
+    return Rule(
+        source=rule, program=program, most_cost=cost, message=message, message_most_cost=message_cost,
+        message_problem=message_problem, most_times=LARGEST_REQUEST // (kind.smallest + 1),
+    )  # fmt: skip
+
+
+MISTYPED = "mistyped"
+
+
+def _expression(
+    text: str, environment: Environment, kind: Declared, wanted: Type
+) -> tuple[Program | None, int, str | None]:
+    """The program, the most it can cost, and what is wrong with it."""
+    try:
+        tree, result = checked(text, environment)
+    except CompileError as error:
+        return None, 0, str(error)
+    if result != wanted:
+        return None, 0, MISTYPED
+    cost: Range = cost_range(tree, kind.size_of)
+    return Program(tree, environment), cost.most, None
+
+
+__all__ = ["ABSENT", "LIMIT", "Rule", "compile_rules"]

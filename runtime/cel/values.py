@@ -1,0 +1,247 @@
+"""What expressions have for values, and the operations that all kinds of value share.
+
+ bool, int, double, string, bytes, null, list, map  bool, int (64 bits), float, str, bytes, None, list, dict
+ uint, duration, timestamp, optional, type          Uint, Duration, Timestamp, Optional, TypeValue
+ a library's own                                    an Opaque
+
+Lists and maps are never changed once they are made; those of an object are the object's own.
+
+Source: cel-go common/types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from protocols.late_methods import dataclass
+from runtime.cel.errors import NO_SUCH_OVERLOAD, EvaluationError, no_such_key
+
+Value = Any
+
+LARGEST, SMALLEST, LARGEST_UINT = 2**63 - 1, -(2**63), 2**64 - 1
+
+
+class Uint(int):
+    """An unsigned integer of 64 bits."""
+
+    __slots__ = ()
+
+
+class _Span:
+    """Ordered by its nanoseconds."""
+
+    __slots__ = ()
+    nanoseconds: int
+
+    def __lt__(self, other: _Span) -> bool:
+        return self.nanoseconds < other.nanoseconds
+
+    def __le__(self, other: _Span) -> bool:
+        return self.nanoseconds <= other.nanoseconds
+
+    def __gt__(self, other: _Span) -> bool:
+        return self.nanoseconds > other.nanoseconds
+
+    def __ge__(self, other: _Span) -> bool:
+        return self.nanoseconds >= other.nanoseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Duration(_Span):
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp(_Span):
+    """nanoseconds: since 1970 in UTC, may be negative."""
+
+    nanoseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    present: bool
+    value: Value = None
+
+
+NOTHING = Optional(present=False)
+
+
+class Opaque:
+    """A value of a library: its type's name, and its size where a cost depends on it."""
+
+    __slots__ = ()
+    type_name: str = ""
+
+    def cel_equals(self, other: Value) -> bool:
+        return bool(self == other)
+
+
+class SetList(list[Value]):
+    """A list of x-kubernetes-list-type set: equal in any order, and `+` adds what is not there yet."""
+
+    __slots__ = ()
+
+
+class MapList(list[Value]):
+    """A list of x-kubernetes-list-type map: elements are known by their keys.
+
+    Equal in any order; `+` replaces elements with the same keys in their places and appends the others.
+    """
+
+    __slots__ = ("keys",)
+
+    def __init__(self, elements: Iterable[Value], keys: tuple[str, ...]) -> None:
+        super().__init__(elements)
+        self.keys = keys
+
+    def key(self, element: Value) -> tuple[Any, ...]:
+        return tuple(element.get(name) for name in self.keys) if type(element) is dict else (element,)
+
+
+NAMES: dict[type, str] = {
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
+    type(None): "null_type",
+    list: "list",
+    SetList: "list",
+    MapList: "list",
+    dict: "map",
+    Duration: "google.protobuf.Duration",
+    Timestamp: "google.protobuf.Timestamp",
+    Optional: "optional_type",
+    TypeValue: "type",
+}
+NUMBERS = (int, Uint, float)
+
+
+def type_name(value: Value) -> str:
+    name = NAMES.get(type(value))
+    return name if name is not None else str(value.type_name)
+
+
+def overload_error(*_values: Value) -> EvaluationError:
+    return EvaluationError(NO_SUCH_OVERLOAD)
+
+
+def checked_int(value: int) -> int:
+    if SMALLEST <= value <= LARGEST:
+        return value
+    raise EvaluationError("integer overflow")
+
+
+def checked_uint(value: int) -> Uint:
+    if 0 <= value <= LARGEST_UINT:
+        return Uint(value)
+    raise EvaluationError("unsigned integer overflow")
+
+
+def equals(left: Value, right: Value) -> bool:
+    """Values of different types are unequal, but for numbers, which are compared as such."""
+    a, b = type(left), type(right)
+    if a is b:
+        if a is list:
+            return len(left) == len(right) and all(map(equals, left, right))
+        if a is dict:
+            return _equal_maps(left, right)
+        if a is Optional:
+            return left.present == right.present and (not left.present or equals(left.value, right.value))
+        if a is SetList or a is MapList:
+            return _equal_sets(left, right)
+        if isinstance(left, Opaque):
+            return left.cel_equals(right)
+        return bool(left == right)
+    if a in NUMBERS and b in NUMBERS:
+        return bool(left == right)
+    if isinstance(left, list) and isinstance(right, list):
+        if a is SetList or a is MapList:
+            return _equal_sets(left, right)
+        return len(left) == len(right) and all(map(equals, left, right))
+    return False
+
+
+def _equal_maps(left: dict[Value, Value], right: dict[Value, Value]) -> bool:
+    if len(left) != len(right):
+        return False
+    for key, value in left.items():
+        found, other = lookup(right, key)
+        if not found or not equals(value, other):
+            return False
+    return True
+
+
+def _equal_sets(left: list[Value], right: list[Value]) -> bool:
+    if len(left) != len(right):
+        return False
+    if isinstance(left, MapList):
+        others = [(left.key(each), each) for each in right]
+        return all(any(equals(list(k), list(left.key(each))) and equals(v, each) for k, v in others) for each in left)
+    return all(contains(right, each) for each in left) and all(contains(left, each) for each in right)
+
+
+def contains(elements: list[Value], value: Value) -> bool:
+    kind = type(value)
+    if kind is str:
+        return value in elements  # no other kind of value equals a string
+    return any(equals(value, each) for each in elements)
+
+
+def lookup(mapping: dict[Value, Value], key: Value) -> tuple[bool, Value]:
+    """Whether a map has a key, and its value. A number finds an equal one; true and 1 are different keys."""
+    kind = type(key)
+    if kind is bool or (kind in NUMBERS and key in (0, 1)):
+        for each, value in mapping.items():
+            if each == key and (type(each) is bool) == (kind is bool):
+                return True, value
+        return False, None
+    try:
+        return (True, mapping[key]) if key in mapping else (False, None)
+    except TypeError:
+        raise EvaluationError(f"unsupported key type: {type_name(key)}") from None
+
+
+def index(container: Value, key: Value) -> Value:
+    """container[key]. Raises EvaluationError where there is no such element."""
+    kind = type(container)
+    if kind is dict:
+        found, value = lookup(container, key)
+        if not found:
+            raise no_such_key(shown(key))
+        return value
+    if isinstance(container, list):
+        if type(key) is float and key == math.floor(key):
+            key = int(key)
+        if type(key) not in (int, Uint):
+            raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
+        if not 0 <= key < len(container):
+            raise EvaluationError(f"index out of bounds: {key}")
+        return container[key]
+    raise overload_error(container, key)
+
+
+def shown(value: Value) -> str:
+    """A key as error messages show it."""
+    if type(value) is bool:
+        return "true" if value else "false"
+    return str(value)
+
+
+def size(value: Value) -> int:
+    """As costs are reckoned: elements, entries, characters or bytes; 1 for what has no size."""
+    kind = type(value)
+    if kind is str or kind is dict or kind is bytes or isinstance(value, list):
+        return len(value)
+    if kind is Optional and value.present:
+        return size(value.value)
+    return int(getattr(value, "size", 1))
