@@ -1,0 +1,81 @@
+"""Which admission plugins the embedded API server has, and which of them work by default.
+
+Source: kubernetes pkg/kubeapiserver/options/plugins.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+NAMESPACE_LIFECYCLE = "NamespaceLifecycle"
+LIMIT_RANGER = "LimitRanger"
+SERVICE_ACCOUNT = "ServiceAccount"
+TAINT_NODES = "TaintNodesByCondition"
+ALWAYS_PULL_IMAGES = "AlwaysPullImages"
+POD_SECURITY = "PodSecurity"
+PRIORITY = "Priority"
+DEFAULT_TOLERATION_SECONDS = "DefaultTolerationSeconds"
+DEFAULT_STORAGE_CLASS = "DefaultStorageClass"
+STORAGE_OBJECT_IN_USE_PROTECTION = "StorageObjectInUseProtection"
+PERSISTENT_VOLUME_CLAIM_RESIZE = "PersistentVolumeClaimResize"
+RUNTIME_CLASS = "RuntimeClass"
+CERTIFICATE_APPROVAL = "CertificateApproval"
+CERTIFICATE_SIGNING = "CertificateSigning"
+CERTIFICATE_SUBJECT_RESTRICTION = "CertificateSubjectRestriction"
+DEFAULT_INGRESS_CLASS = "DefaultIngressClass"
+MUTATING_WEBHOOK, VALIDATING_WEBHOOK = "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"
+MUTATING_POLICY = "MutatingAdmissionPolicy"
+VALIDATING_POLICY = "ValidatingAdmissionPolicy"
+RESOURCE_QUOTA = "ResourceQuota"
+
+ON_BY_DEFAULT = frozenset(
+    {
+        NAMESPACE_LIFECYCLE,
+        LIMIT_RANGER,
+        SERVICE_ACCOUNT,
+        TAINT_NODES,
+        POD_SECURITY,
+        PRIORITY,
+        DEFAULT_TOLERATION_SECONDS,
+        DEFAULT_STORAGE_CLASS,
+        STORAGE_OBJECT_IN_USE_PROTECTION,
+        PERSISTENT_VOLUME_CLAIM_RESIZE,
+        RUNTIME_CLASS,
+        CERTIFICATE_APPROVAL,
+        CERTIFICATE_SIGNING,
+        CERTIFICATE_SUBJECT_RESTRICTION,
+        DEFAULT_INGRESS_CLASS,
+        MUTATING_WEBHOOK,
+        VALIDATING_WEBHOOK,
+        MUTATING_POLICY,
+        VALIDATING_POLICY,
+        RESOURCE_QUOTA,
+    }
+)
+# Those that do harm where the controller does not run that they count on.
+NEED_CONTROLLERS = {
+    SERVICE_ACCOUNT: "serviceaccount-controller",
+    TAINT_NODES: "node-lifecycle-controller",
+    STORAGE_OBJECT_IN_USE_PROTECTION: "persistentvolumeclaim-protection-controller",
+}
+WITHOUT_CONTROLLERS = ON_BY_DEFAULT - NEED_CONTROLLERS.keys()
+KNOWN = ON_BY_DEFAULT | {ALWAYS_PULL_IMAGES}
+
+
+def without_controllers(runs: Callable[[str], bool], *, enable: Collection[str] = ()) -> tuple[str, ...]:
+    """The plugins that are off since a controller that they rest on does not run, unless they are enabled by name."""
+    return tuple(one for one, needed in NEED_CONTROLLERS.items() if one not in enable and not runs(needed))
+
+
+def enabled_plugins(*, enable: Collection[str], disable: Collection[str]) -> frozenset[str]:
+    """--enable-admission-plugins and --disable-admission-plugins. Raises ValueError.
+
+    What is in both is refused, as is a name that nobody has.
+    """
+    unknown = [one for one in (*enable, *disable) if one not in KNOWN]
+    if unknown:
+        raise ValueError(f"there is no admission plugin {', '.join(unknown)} here")
+    both = sorted({*enable} & {*disable})
+    if both:
+        raise ValueError(f"{', '.join(both)} in both enable-admission-plugins and disable-admission-plugins")
+    return (ON_BY_DEFAULT | {*enable}) - {*disable}
