@@ -12,7 +12,7 @@ import orjson
 from protocols.objects import Object
 from runtime.apiserver.core.cluster import Cluster
 from runtime.apiserver.errors import status_errors
-from runtime.apiserver.errors.field_errors import quoted
+from runtime.apiserver.errors.field_errors import invalid, quoted
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.scalars import ShapeError, json_type
 
@@ -44,6 +44,8 @@ def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -
             f"the object provided is unrecognized (must be of type {definition.kind}): "
             f"Object 'Kind' is missing in '{text}' ({text[:30]}{' ...' if len(text) > 30 else ''})"
         )
+    if definition.dynamic and (obj.get("apiVersion") or "") != definition.api_version:
+        raise _other_version(definition, obj.get("apiVersion") or "")
     given_kind, given_version = obj.get("kind") or definition.kind, obj.get("apiVersion") or definition.api_version
     try:
         settle_types(cluster, definition, obj)
@@ -56,7 +58,7 @@ def decode_body(cluster: Cluster, definition: ResourceDefinition, body: bytes) -
 
 def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
     """Normalizes an object in place: apiVersion, kind and metadata are present, fields have their types; nulls, unknown
-    fields and empty metadata are dropped. managedFields are not kept.
+    fields and empty metadata are dropped.
 
     Raises UnfitError on another kind and on a value of a wrong type, StatusError (400) on another version of the kind.
     """
@@ -68,8 +70,7 @@ def settle_types(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
     except ShapeError as err:
         raise UnfitError(str(err)) from err
     meta = obj["metadata"]
-    for field in ("managedFields", "selfLink"):
-        meta.pop(field, None)
+    meta.pop("selfLink", None)
     for field in ("labels", "annotations", "finalizers", "ownerReferences"):
         if field in meta and not meta[field]:
             del meta[field]
@@ -93,7 +94,15 @@ def _depth(value: Any) -> int:
 
 def _settle_kind(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
     kind, api_version = obj.get("kind") or definition.kind, obj.get("apiVersion") or definition.api_version
-    if kind != definition.kind or api_version != definition.api_version:
+    for name, value in (("apiVersion", api_version), ("kind", kind)):
+        if not isinstance(value, str):
+            raise UnfitError(
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {_in_go(value)} into "
+                f"Go struct field .{name} of type string"
+            )
+    if definition.dynamic:
+        _check_custom_kind(definition, obj)
+    elif kind != definition.kind or api_version != definition.api_version:
         if cluster.registry.of_kind(api_version, kind) is None:
             where = 'in scheme "pkg/api/legacyscheme/scheme.go:30"'
             raise UnfitError(
@@ -102,11 +111,34 @@ def _settle_kind(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
         if kind != definition.kind:
             inner = f"{definition.group.partition('.')[0] or 'core'}.{definition.kind}"
             raise UnfitError(f"converting ({api_version}.{kind}) to ({inner}): unknown conversion")
-        raise status_errors.bad_request(
-            f"the API version in the data ({api_version}) does not match "
-            f"the expected API version ({definition.api_version})"
-        )
+        raise _other_version(definition, api_version)
     obj["kind"], obj["apiVersion"] = kind, api_version
+
+
+def _other_version(definition: ResourceDefinition, api_version: str) -> status_errors.StatusError:
+    return status_errors.bad_request(
+        f"the API version in the data ({api_version}) does not match "
+        f"the expected API version ({definition.api_version})"
+    )
+
+
+def _check_custom_kind(definition: ResourceDefinition, obj: Object) -> None:
+    """Upstream takes an object of any kind for a custom one, and finds it invalid. Raises StatusError (422)."""
+    wanted = {"kind": definition.kind, "apiVersion": definition.api_version}
+    given = {field: obj.get(field) or value for field, value in wanted.items()}
+    errors = [
+        invalid(field, given[field], f"must be {value}") for field, value in wanted.items() if given[field] != value
+    ]
+    if errors:
+        name = (obj.get("metadata") or {}).get("name", "")
+        raise status_errors.invalid(definition.group, str(given["kind"]), name, errors)
+
+
+def _in_go(value: object) -> str:
+    """What Go's decoder calls a value of JSON that is no string."""
+    if isinstance(value, bool):
+        return "bool"
+    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "number"
 
 
 def _unrecognized(definition: ResourceDefinition, why: str, body: bytes) -> status_errors.StatusError:

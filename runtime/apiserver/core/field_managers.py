@@ -1,169 +1,317 @@
-"""Who manages which fields, by server-side apply: metadata.managedFields.
+"""Who manages which fields of an object: metadata.managedFields.
 
-Recording begins when an object is first applied, so that no other object pays for it. What was there before is managed
-by "before-first-apply", and a write without ?fieldManager by "unknown", where upstream takes the user agent.
+A write is recorded with what it changed, an apply (core/applying.py) with all that it says. An object that has no
+records gets its first when it is applied.
 
-Source: apimachinery pkg/util/managedfields (v1.36).
+Source: apimachinery pkg/util/managedfields/internal, structured-merge-diff merge/update.go (Update),
+apiserver pkg/endpoints/handlers/{create,update}.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
-from protocols.objects import Object, metadata
+import orjson
+
+from protocols.objects import Object
+from protocols.times import parse_time
 from runtime.apiserver.core.cluster import Call, Cluster
-from runtime.apiserver.errors.status_errors import StatusError
-from runtime.apiserver.schema.api_types import built_in_types
-from runtime.apiserver.schema.field_sets import Tree, common, differing, field_set, minus, paths, united
+from runtime.apiserver.core.merge_types import merge_type_of
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.schema.comparing import Comparison, compare, set_in, whole
+from runtime.apiserver.schema.field_sets import Tree, has_path, minus, united, without
+from runtime.apiserver.schema.merge_types import MergeType
 
 MANAGED_FIELDS = "managedFields"
 APPLY, UPDATE = "Apply", "Update"
-STATUS = "status"
-_NOT_MANAGED = frozenset(
-    {
-        "creationTimestamp",
-        "deletionTimestamp",
-        "generation",
-        "managedFields",
-        "name",
-        "namespace",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    }
-)
+STATUS, SCALE = "status", "scale"
+SERVER = "kube-apiserver"  # the manager of what the server makes by itself
+ANCIENT, UNKNOWN = "ancient-changes", "unknown"
+MOST_UPDATERS = 10
+LONGEST_NAME = 128  # bytes
+_FIELDS_V1 = "FieldsV1"
+_ABSENT = object()
+# Never managed.
+_OF_METADATA = "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion"
+_STRIPPED_OF_METADATA: Tree = {".": {}, **{f"f:{name}": {} for name in _OF_METADATA.split()}}
+_STRIPPED: Tree = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": _STRIPPED_OF_METADATA}
+_MOST_KEPT, _LONGEST_KEPT = 64, 8192  # parts of a type; bytes of each
+_seen: WeakKeyDictionary[MergeType, dict[bytes, Tree | None]] = WeakKeyDictionary()
+_REPLICAS = ("f:spec", "f:replicas")
+_RESET_STATUS: Tree = {"f:status": {}}
 
 
-def _fields_of(call: Call, body: Mapping[str, Any]) -> Tree:
-    """What an applied object says: of the object, or of its status where that is applied."""
-    definition = call.definition
-    if call.route.subresource == STATUS:
-        said = {STATUS: body[STATUS]} if body.get(STATUS) else {}
-    else:
-        ignored = {"kind", "apiVersion", "metadata", *((STATUS,) if definition.strategy.has_status else ())}
-        said = {name: value for name, value in body.items() if name not in ignored}
-        meta = {name: value for name, value in metadata(body).items() if name not in _NOT_MANAGED}
-        if meta:
-            said["metadata"] = meta
-    name = built_in_types().name_of(definition.group, definition.version, definition.kind)
-    return field_set(said, name)
+class Manager(NamedTuple):
+    """What tells one manager from another. api_version: "" of one that applies."""
+
+    name: str
+    operation: str
+    api_version: str
+    subresource: str
 
 
-class Applied(NamedTuple):
-    """gone: what the manager applied before and leaves out now, and nobody else manages. entries: managedFields."""
-
-    gone: Tree
-    entries: list[Object]
-
-
-def applied(
-    cluster: Cluster, call: Call, live: Mapping[str, Any], body: Mapping[str, Any], merged: Mapping[str, Any]
-) -> Applied:
-    """live: the object, in the request's version; {} for one that is made. merged: the same with the
-    body in it. Raises StatusError (409) where others manage these fields with other values, unless it is forced: then
-    they lose them.
-    """
-    fields = _fields_of(call, body)
-    changed, mine = differing(fields, merged, live), _entry(cluster, call, APPLY, call.query["fieldManager"], fields)
-    former = metadata(live).get(MANAGED_FIELDS) or _before_first_apply(cluster, call, live)
-    conflicts: list[tuple[str, Tree]] = []
-    entries: list[Object] = []
-    gone: Tree = {}
-    for entry in former:
-        if _is_same(entry, mine):
-            gone = minus(entry["fieldsV1"], fields)
-            mine = entry if entry["fieldsV1"] == fields else mine
-            entries.append(mine)
-            continue
-        clash = common(changed, entry["fieldsV1"])
-        if clash:
-            conflicts.append((_described(entry), clash))
-        entries.append({**entry, "fieldsV1": minus(entry["fieldsV1"], clash)})
-    if conflicts and call.query.get("force") not in ("true", "1"):
-        raise _conflict(conflicts)
-    for entry in former:
-        if not _is_same(entry, mine):
-            gone = minus(gone, entry["fieldsV1"])
-    if not any(one is mine for one in entries):
-        entries.append(mine)
-    return Applied(gone, [entry for entry in entries if entry["fieldsV1"]])
+@lru_cache(maxsize=256)
+def agent_prefix(user_agent: str) -> str:
+    """The manager that a user agent stands for: "kubectl/v1.36.2 (linux/amd64)" → "kubectl"."""
+    name = "".join(char for char in user_agent.partition("/")[0] if char.isprintable())
+    while len(name.encode()) > LONGEST_NAME:
+        name = name[:-1]
+    return name
 
 
-def settle_managers(
-    cluster: Cluster, call: Call, new: Object, old: Mapping[str, Any], entries: list[Object] | None
-) -> None:
-    """Set the managedFields of the object to be stored. entries: of what was applied; None after any other write: who
-    writes manages what is changed.
-    """
-    if entries is None:
-        written = differing(_fields_of(call, new), old, new)
-        mine = _entry(cluster, call, UPDATE, call.query.get("fieldManager") or "unknown", written)
-        entries = []
-        for entry in old["metadata"][MANAGED_FIELDS]:
-            if _is_same(entry, mine):
-                mine["fieldsV1"] = united(_left(entry, old, new), written)
-            elif left := _left(entry, old, new):
-                entries.append({**entry, "fieldsV1": left})
-        if mine["fieldsV1"]:
-            entries.append(mine)
-    if entries:
-        new["metadata"][MANAGED_FIELDS] = entries
-    else:
-        new["metadata"].pop(MANAGED_FIELDS, None)
+def updater(call: Call) -> Manager:
+    """Who makes this change."""
+    name = call.query.get("fieldManager") or call.agent or UNKNOWN
+    return Manager(name, UPDATE, call.definition.api_version, call.route.subresource)
 
 
-def _left(entry: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> Tree:
-    """Of its fields those that a write did not change."""
-    fields: Tree = entry["fieldsV1"]
-    changed = differing(fields, old, new)
-    return minus(fields, changed) if changed else fields
-
-
-def _before_first_apply(cluster: Cluster, call: Call, live: Mapping[str, Any]) -> list[Object]:
-    fields = _fields_of(call, live)
-    return [_entry(cluster, call, UPDATE, "before-first-apply", fields)] if fields else []
-
-
-def _entry(cluster: Cluster, call: Call, operation: str, manager: str, fields: Tree) -> Object:
-    entry: Object = {
-        "manager": manager,
-        "operation": operation,
-        "apiVersion": call.definition.api_version,
-        "time": cluster.timestamp(),
-        "fieldsType": "FieldsV1",
-        "fieldsV1": fields,
-    }
-    if call.route.subresource:
-        entry["subresource"] = call.route.subresource
+def entry_of(manager: Manager, fields: Tree, api_version: str, time: str | None) -> Object:
+    """In the order in which upstream writes it."""
+    entry: Object = {"manager": manager.name, "operation": manager.operation, "apiVersion": api_version}
+    if time is not None:
+        entry["time"] = time
+    entry["fieldsType"], entry["fieldsV1"] = _FIELDS_V1, fields
+    if manager.subresource:
+        entry["subresource"] = manager.subresource
     return entry
 
 
-def _is_same(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return all(entry.get(field) == other.get(field) for field in ("manager", "operation", "apiVersion", "subresource"))
+def decoded(entries: Any) -> dict[Manager, Object]:
+    """By manager; nothing where an entry is not valid."""
+    found = {}
+    for entry in entries or ():
+        operation, api_version = entry.get("operation"), entry.get("apiVersion")
+        if operation not in (APPLY, UPDATE) or not api_version or entry.get("fieldsType") != _FIELDS_V1:
+            return {}
+        name, subresource = entry.get("manager", ""), entry.get("subresource", "")
+        manager = Manager(name, operation, "" if operation == APPLY else api_version, subresource)
+        found[manager] = entry if "fieldsV1" in entry else {**entry, "fieldsV1": {}}
+    return found
 
 
-def _described(entry: Mapping[str, Any]) -> str:
-    who = f'"{entry["manager"]}"'
-    if entry.get("subresource"):
-        who += f' with subresource "{entry["subresource"]}"'
-    return who if entry["operation"] == APPLY else f"{who} using {entry['apiVersion']}"
+def given_by_client(entries: Any) -> dict[Manager, Object]:
+    """As decoded, of what nobody has looked at yet."""
+    found = decoded(entries)
+    return found if all(_is_tree(entry["fieldsV1"]) for entry in found.values()) else {}
 
 
-def _conflict(conflicts: list[tuple[str, Tree]]) -> StatusError:
-    """The text is upstream's."""
-    found = [(who, list(paths(fields))) for who, fields in sorted(conflicts, key=lambda one: one[0])]
-    causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": path}
-        for who, places in found
-        for path in places
-    ]
-    if len(causes) == 1:
-        text = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+def _is_tree(fields: Any) -> bool:
+    return isinstance(fields, dict) and all(map(_is_tree, fields.values()))
+
+
+def encoded(entries: Mapping[Manager, Object]) -> list[Object]:
+    """In upstream's order."""
+    if len(entries) == 1:
+        return [*entries.values()]
+    return sorted(entries.values(), key=_rank)
+
+
+def _rank(entry: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    # Times are RFC 3339 in UTC: their texts have their order.
+    time, name = entry.get("time") or "", entry.get("manager", "")
+    return entry["operation"], time, name, entry["apiVersion"], entry.get("subresource", "")
+
+
+def reset_by(definition: ResourceDefinition, subresource: str) -> Tree:
+    """The fields that a write by this path cannot change."""
+    strategy = definition.strategy
+    if subresource == STATUS:
+        reset: Tree = {f"f:{name}": {} for name in merge_type_of(definition).named if name not in (STATUS, "metadata")}
+        reset.setdefault("f:spec", {})
+        if strategy.status_update_keeps:
+            reset["f:metadata"] = {f"f:{name}": {} for name in strategy.status_update_keeps}
+        return reset
+    return _RESET_STATUS if strategy.has_status else {}
+
+
+def stripped(fields: Tree) -> Tree:
+    """Without what is never managed."""
+    return minus(fields, _STRIPPED)
+
+
+def record_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, *, manager: str) -> None:
+    """Record who made an object, with its defaults and before admission. obj: in the version of its definition."""
+    given = given_by_client(obj["metadata"].pop(MANAGED_FIELDS, None))
+    if not cluster.records_managers:
+        return
+    fields = fields_of_new(definition, obj)
+    if fields:
+        mine = Manager(manager, UPDATE, definition.api_version, "")
+        if given:
+            given = {other: left for other, entry in given.items() if (left := _without(entry, fields, {}))}
+        entries = _with_mine(given, mine, fields, cluster.timestamp())
+        obj["metadata"][MANAGED_FIELDS] = encoded(entries)
+
+
+def fields_of_new(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Tree:
+    """What differs in it from an object in which nothing is set yet."""
+    type_ = merge_type_of(definition)
+    zero, omitted, has_status = type_.zero, type_.omitted, definition.strategy.has_status
+    found: Tree = {}
+    for name, value in obj.items():
+        if name == "metadata":
+            of_meta = type_.field(name)
+            fields = {
+                step: whole(each, of_meta.field(part))
+                for part, each in value.items()
+                if (step := f"f:{part}") not in _STRIPPED_OF_METADATA
+            }
+            if fields:
+                found["f:metadata"] = fields
+        elif (
+            name not in ("kind", "apiVersion")
+            and not (name == STATUS and has_status)
+            and (value or name not in omitted)
+        ):
+            of_value = _of_part(value, zero.get(name, _ABSENT), type_.field(name))
+            if of_value is not None:
+                found[f"f:{name}"] = of_value
+    return found
+
+
+def _of_part(value: Any, before: Any, type_: MergeType) -> Tree | None:
+    """Kept for what was seen lately: what a controller makes is alike."""
+    key = orjson.dumps(value) if isinstance(value, dict) else b""
+    if not key or len(key) > _LONGEST_KEPT:
+        return whole(value, type_) if before is _ABSENT else set_in(value, before, type_)
+    known = _seen.setdefault(type_, {})
+    if key not in known:
+        if len(known) >= _MOST_KEPT:
+            known.clear()
+        known[key] = whole(value, type_) if before is _ABSENT else set_in(value, before, type_)
+    return known[key]
+
+
+def record_update(cluster: Cluster, call: Call, new: Object, old: Mapping[str, Any]) -> None:
+    """Record who changed an object, from what he did: before admission and what the server adds by itself.
+
+    new: its managedFields are the client's, and become what is recorded. Both are in the stored form.
+    """
+    given = new["metadata"].pop(MANAGED_FIELDS, None)
+    live = old["metadata"].get(MANAGED_FIELDS)
+    if given is live or given == live or call.route.subresource:
+        entries = live
+    elif given is not None and given in ([], [{}]):
+        entries = None
     else:
-        lines = [
-            f"conflict{'s' if len(causes) > 1 else ''} with {who}:\n" + "\n".join(f"- {path}" for path in places)
-            for who, places in found
-        ]
-        text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
-    return StatusError(409, "Conflict", text, details={"causes": causes})
+        entries = given if given_by_client(given) else live
+    managers = decoded(entries)
+    if not managers:
+        return
+    comparisons = Comparisons(cluster, call.definition, {**old, "metadata": _unmanaged(old["metadata"])}, new)
+    mine = updater(call)
+    if mine.subresource == SCALE and not any(has_path(entry["fieldsV1"], _REPLICAS) for entry in managers.values()):
+        new["metadata"][MANAGED_FIELDS] = entries  # so upstream: nobody's field stays nobody's
+        return
+    comparison = comparisons.of(mine.api_version)
+    if comparison is None or not any(comparison):
+        new["metadata"][MANAGED_FIELDS] = entries
+        return
+    after = {}
+    for other, entry in managers.items():
+        theirs = comparisons.of(entry["apiVersion"])
+        if theirs is not None and (left := _without(entry, united(theirs.modified, theirs.added), theirs.removed)):
+            after[other] = left
+    reset = reset_by(call.definition, call.route.subresource)
+    fields = stripped(without(united(comparison.modified, comparison.added), reset))
+    if fields:
+        after = _with_mine(after, mine, fields, cluster.timestamp())
+    if after:
+        new["metadata"][MANAGED_FIELDS] = encoded(after)
+
+
+def _unmanaged(meta: Mapping[str, Any]) -> Object:
+    return {name: value for name, value in meta.items() if name != MANAGED_FIELDS}
+
+
+class Comparisons:
+    """Of the same two versions of an object, in each API version in which somebody manages it."""
+
+    def __init__(
+        self, cluster: Cluster, definition: ResourceDefinition, old: Mapping[str, Any], new: Mapping[str, Any]
+    ) -> None:
+        """old, new: in the stored form."""
+        self._cluster, self._definition, self._old, self._new = cluster, definition, old, new
+        self._known: dict[str, Comparison | None] = {}
+
+    def of(self, api_version: str) -> Comparison | None:
+        """None for a version that is not served any more."""
+        if api_version not in self._known:
+            self._known[api_version] = self._compare(api_version)
+        return self._known[api_version]
+
+    def _compare(self, api_version: str) -> Comparison | None:
+        definition = self._definition
+        if api_version != definition.api_version:
+            found = self._cluster.registry.of_kind(api_version, definition.kind)
+            if found is None or found.storage != definition.storage:
+                return None
+            definition = found
+        old, new = shown(definition, self._old), shown(definition, self._new)
+        return compare(old, new, merge_type_of(definition))
+
+
+def shown(definition: ResourceDefinition, obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A stored object in the version of the definition."""
+    return obj if definition.from_storage is None else definition.from_storage(dict(obj))
+
+
+def _without(entry: Object, taken: Tree, removed: Tree) -> Object | None:
+    """The entry after its manager has lost fields; None if nothing is left."""
+    before = entry["fieldsV1"]
+    left = minus(minus(before, taken), removed)
+    if left is before:
+        return entry
+    return {**entry, "fieldsV1": left} if left else None
+
+
+def _with_mine(entries: dict[Manager, Object], mine: Manager, fields: Tree, now: str) -> dict[Manager, Object]:
+    former = entries.get(mine)
+    if former is not None:
+        fields = united(former["fieldsV1"], fields)
+    # Upstream loses the time of a change of the scale.
+    entries[mine] = entry_of(mine, fields, mine.api_version, None if mine.subresource == SCALE else now)
+    return entries if len(entries) <= MOST_UPDATERS else _capped(entries)
+
+
+def _capped(entries: dict[Manager, Object]) -> dict[Manager, Object]:
+    """With at most so many that update: the oldest of a version become one."""
+    updaters = sorted((one for one in entries if one.operation == UPDATE), key=lambda one: (_age(entries[one]), one))
+    many, first = len(updaters), {}
+    for one in updaters:
+        if many <= MOST_UPDATERS:
+            break
+        version = one.api_version
+        if version not in first:
+            first[version] = one
+            continue
+        bucket = Manager(ANCIENT, UPDATE, version, "")
+        if bucket not in entries:
+            entries[bucket] = entries.pop(first[version])
+        fields = united(entries[one]["fieldsV1"], entries[bucket]["fieldsV1"])
+        entries[bucket] = entry_of(bucket, fields, version, entries[one].get("time"))
+        if one != bucket:
+            del entries[one]
+        many -= 1
+    return entries
+
+
+def _age(entry: Mapping[str, Any]) -> float:
+    return parse_time(entry["time"]) if entry.get("time") else 0.0
+
+
+def keep_times(new: Object, old: Mapping[str, Any]) -> None:
+    """An object in which nothing but times of managers would change keeps these."""
+    now, before = new["metadata"].get(MANAGED_FIELDS), old["metadata"].get(MANAGED_FIELDS)
+    if not now or now is before or not before or len(now) != len(before) or now == before:
+        return
+    if _untimed(now) == _untimed(before) and {**new, "metadata": 0} == {**old, "metadata": 0}:
+        if _unmanaged(new["metadata"]) == _unmanaged(old["metadata"]):
+            new["metadata"][MANAGED_FIELDS] = before
+
+
+def _untimed(entries: Sequence[Mapping[str, Any]]) -> list[Object]:
+    return [{name: value for name, value in entry.items() if name != "time"} for entry in entries]

@@ -3,174 +3,215 @@
     {"f:spec": {"f:replicas": {}, "f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}}
 
 A step into the tree is `f:<field>` of a map, `k:<keys as JSON>` of an element of a list that has keys, `v:<value as
-JSON>` of one of a list that is a set, and "." the element itself. What is atomic is a leaf. Which lists have keys is a
-fact about a built-in type; of anything else maps are looked into, and lists are atomic.
+JSON>` of one of a list that is a set. A step that leads to {} is a member of the set; one that has steps below it is a
+member if "." is among them. The tree itself may be empty. Trees share parts with each other, and are never changed.
 
-Source: kubernetes v1.36 structured-merge-diff, fieldpath and typed (ToFieldSet, RemoveItems).
+Source: kubernetes v1.36 structured-merge-diff, fieldpath (Set, serialize.go), typed (ToFieldSet).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 
-from runtime.apiserver.schema.api_types import ApiTypes, Field, Type, built_in_types
+from runtime.apiserver.schema.merge_types import MergeType
 
 Tree = dict[str, Any]
-_ITSELF = "."
+ITSELF = "."
+_MEMBER: Tree = {}
 
 
-def field_set(value: Mapping[str, Any], type_name: str | None) -> Tree:
-    """The fields that this part of an object names. type_name: in OpenAPI; None where the type is not known."""
-    types = built_in_types()
-    return _of_map(value, None if type_name is None else types.find(type_name), types)
+def field_set(value: Any, type_: MergeType) -> Tree:
+    """The fields that this map names."""
+    return _below(value, type_) or {}
 
 
-def _of_map(value: Mapping[str, Any], type_: Type | None, types: ApiTypes) -> Tree:
-    fields = {} if type_ is None else type_.fields
-    return {f"f:{name}": _of_field(each, fields.get(name), types) for name, each in value.items() if each is not None}
+def _below(value: Any, type_: MergeType) -> Tree | None:
+    """What is below a map or list; None for a leaf."""
+    if type_.atomic:
+        return None
+    if isinstance(value, dict):
+        named, found = type_.named, {}
+        for name, each in value.items():
+            inner = _below(each, type_.field(name))
+            if inner is None or (each is not None and not isinstance(each, dict | list)):
+                found[f"f:{name}"] = _MEMBER
+            elif each == {} or each is None or name not in named:
+                found[f"f:{name}"] = {ITSELF: {}, **inner} if inner else _MEMBER
+            elif inner:
+                found[f"f:{name}"] = inner
+        return found
+    if isinstance(value, list) and type_.is_associative:
+        found, element = {}, type_.element
+        for step, same in by_step(value, type_).items():
+            inner = _below(same[0], element) if len(same) == 1 else None
+            found[step] = {ITSELF: {}, **inner} if inner else _MEMBER
+        return found
+    return None
 
 
-def _of_field(value: Any, field: Field | None, types: ApiTypes) -> Tree:
-    if isinstance(value, list):
-        return {} if field is None else _of_list(value, field, types)
-    if not isinstance(value, dict) or (field is not None and field.map_type == "atomic"):
-        return {}
-    if field is None or field.form == "map":
-        return _of_map(value, None, types)
-    type_ = types.find(field.struct) if field.struct else None
-    if type_ is None or type_.extensions.get("mapType") == "atomic":
-        return {}
-    return _of_map(value, type_, types)
+def by_step(values: Sequence[Any], type_: MergeType) -> dict[str, list[Any]]:
+    """The elements of an associative list under their steps, in their order; more than one are duplicates.
 
-
-def _of_list(values: list[Any], field: Field, types: ApiTypes) -> Tree:
-    if field.list_type == "set":
-        return {f"v:{orjson.dumps(each).decode()}": {} for each in values}
-    if field.list_type != "map":
-        return {}
-    type_ = types.find(field.struct)
-    found: Tree = {}
+    Those that have no step are left out: what they are is wrong, and refused elsewhere.
+    """
+    found: dict[str, list[Any]] = {}
     for each in values:
-        if not isinstance(each, dict):
-            continue  # refused later, with its place
-        keys = {key: each.get(key, _default(type_, key)) for key in sorted(field.list_map_keys)}
-        found[f"k:{orjson.dumps(keys).decode()}"] = {_ITSELF: {}, **_of_map(each, type_, types)}
+        step = step_of(each, type_)
+        if step is not None:
+            found.setdefault(step, []).append(each)
     return found
 
 
-def _default(type_: Type | None, key: str) -> Any:
-    field = None if type_ is None else type_.fields.get(key)
-    return None if field is None else field.default
+def step_of(element: Any, type_: MergeType) -> str | None:
+    if type_.is_set:
+        return None if element is None or isinstance(element, dict | list) else f"v:{orjson.dumps(element).decode()}"
+    if not isinstance(element, dict):
+        return None
+    keys = {}
+    for key in type_.keys:
+        value = element.get(key)
+        if value is None:
+            value = type_.element.defaults.get(key)
+            if value is None:
+                continue
+        keys[key] = value
+    return f"k:{orjson.dumps(keys).decode()}" if keys else None
+
+
+def has(fields: Tree, step: str) -> bool:
+    """Whether the step is a member."""
+    inner = fields.get(step)
+    return inner is not None and (not inner or ITSELF in inner)
+
+
+def has_path(fields: Tree, path: Sequence[str]) -> bool:
+    for step in path[:-1]:
+        fields = fields.get(step) or {}
+    return has(fields, path[-1])
 
 
 def minus(one: Tree, other: Tree) -> Tree:
-    """The leaves of one that are not in the other."""
-    rest: Tree = {}
+    """The members of one that are not of the other."""
+    return _minus(one, other) if one and other else one
+
+
+def _minus(one: Tree, other: Tree) -> Tree:
+    rest, changed = {}, False
     for step, inner in one.items():
-        if step not in other:
+        against = other.get(step)
+        if against is None:
             rest[step] = inner
-        elif inner and (left := minus(inner, other[step])):
+            continue
+        left = _left(inner, against) if step != ITSELF else None
+        changed = changed or left is not inner
+        if left is not None:
             rest[step] = left
-    return rest
+    return rest if changed else one
+
+
+def _left(inner: Tree, against: Tree) -> Tree | None:
+    if not inner:
+        return inner if against and ITSELF not in against else None
+    if not against:
+        against = {ITSELF: {}}
+    left = _minus(inner, against)
+    if left is inner:
+        return inner
+    if not left:
+        return None
+    return _MEMBER if len(left) == 1 and ITSELF in left else left
 
 
 def united(one: Tree, other: Tree) -> Tree:
-    """The leaves of either."""
-    found = dict(one)
+    """The members of either; the same object as one if nothing is new."""
+    if not one or not other:
+        return one or other
+    found: Tree | None = None
     for step, inner in other.items():
-        found[step] = united(found[step], inner) if step in found else inner
-    return found
+        here = one.get(step)
+        both = inner if here is None else _united_below(here, inner)
+        if both is not here:
+            found = dict(one) if found is None else found
+            found[step] = both
+    return one if found is None else found
+
+
+def _united_below(here: Tree, inner: Tree) -> Tree:
+    if not here:
+        return here if not inner else inner if ITSELF in inner else {ITSELF: {}, **inner}
+    if not inner:
+        return here if ITSELF in here else {ITSELF: {}, **here}
+    return united(here, inner)
 
 
 def common(one: Tree, other: Tree) -> Tree:
-    """The leaves that both have."""
+    """The members of both."""
     found: Tree = {}
     for step, inner in one.items():
-        if step in other:
-            both = common(inner, other[step])
-            if both or not (inner and other[step]):
-                found[step] = both
+        against = other.get(step)
+        if against is None:
+            continue
+        both = common(inner, against)
+        if (not inner or ITSELF in inner) and (not against or ITSELF in against):
+            found[step] = {ITSELF: {}, **both} if both and ITSELF not in both else _plain(both)
+        elif both:
+            found[step] = both
     return found
 
 
-def differing(fields: Tree, one: Any, other: Any) -> Tree:
-    """Of these fields the ones whose values differ between two versions of an object; an absent value is one too."""
+def _plain(fields: Tree) -> Tree:
+    return _MEMBER if len(fields) == 1 and ITSELF in fields else fields
+
+
+def without(fields: Tree, others: Tree) -> Tree:
+    """As minus, and without what is below the members of the others."""
+    if not others:
+        return fields
+    rest: Tree = {}
+    for step, inner in fields.items():
+        against = others.get(step)
+        if against is None:
+            rest[step] = inner
+        elif against and ITSELF not in against:
+            left = without(inner, against)
+            if left or not inner:
+                rest[step] = _plain(left)
+    return rest
+
+
+def with_named_members(fields: Tree, type_: MergeType) -> Tree:
+    """The set with all fields of structs on the way to its members."""
     found: Tree = {}
     for step, inner in fields.items():
-        if step == _ITSELF:
-            if (one is None) != (other is None):
-                found[step] = {}
+        if step == ITSELF or not inner:
+            found[step] = inner
             continue
-        ours, theirs = _at(one, step), _at(other, step)
-        if not inner:
-            if ours != theirs:
-                found[step] = {}
-        elif below := differing(inner, ours, theirs):
-            found[step] = below
+        kind, name = step[:2], step[2:]
+        of_field = kind == "f:"
+        below = with_named_members(inner, type_.field(name) if of_field else type_.element)
+        found[step] = {ITSELF: {}, **below} if of_field and name in type_.named and ITSELF not in below else below
     return found
-
-
-def without_fields(value: Any, fields: Tree) -> Any:
-    """A copy without these fields; maps and lists that are empty then go too. None where nothing is left."""
-    if isinstance(value, dict):
-        rest = dict(value)
-        for step, inner in fields.items():
-            name = step[2:]
-            if name in rest:
-                kept = without_fields(rest[name], inner) if inner else None
-                if kept is None:
-                    del rest[name]
-                else:
-                    rest[name] = kept
-        return rest or None
-    if isinstance(value, list):
-        steps = {id(found): inner for step, inner in fields.items() if (found := _at(value, step)) is not None}
-        kept_items = []
-        for each in value:
-            inner = steps.get(id(each))
-            if inner is None:
-                kept_items.append(each)
-            elif inner and _ITSELF not in inner and (left := without_fields(each, inner)) is not None:
-                kept_items.append(left)
-        return kept_items or None
-    return value
 
 
 def paths(fields: Tree, prefix: str = "") -> Iterator[str]:
-    """The leaves in words: `.spec.containers[name="web"].image`."""
-    for step, inner in sorted(fields.items()):
-        if step == _ITSELF:
-            yield prefix
-            continue
-        kind, _, rest = step.partition(":")
-        if kind == "f":
-            path = f"{prefix}.{rest}"
-        elif kind == "k":
-            keys = ",".join(f"{key}={orjson.dumps(value).decode()}" for key, value in orjson.loads(rest).items())
-            path = f"{prefix}[{keys}]"
-        else:
-            path = f"{prefix}[={rest}]"
-        if inner:
-            yield from paths(inner, path)
-        else:
-            yield path
+    """The members in words, those of a level before those below: `.spec.containers[name="web"].image`."""
+    steps = sorted(step for step in fields if step != ITSELF)
+    for step in steps:
+        if has(fields, step):
+            yield prefix + in_words(step)
+    for step in steps:
+        if fields[step]:
+            yield from paths(fields[step], prefix + in_words(step))
 
 
-def _at(value: Any, step: str) -> Any:
-    """What this step leads to; None if it is not there."""
-    kind, rest = step[0], step[2:]
-    if kind == "f":
-        return value.get(rest) if isinstance(value, dict) else None
-    if not isinstance(value, list):
-        return None
-    wanted = orjson.loads(rest)
-    if kind == "v":
-        return next((each for each in value if each == wanted), None)
-    for each in value:
-        # A key that is left out has its default, which is what the step says where it is absent here.
-        if isinstance(each, dict) and all(each.get(key, part) == part for key, part in wanted.items()):
-            return each
-    return None
+def in_words(step: str) -> str:
+    kind, rest = step[:2], step[2:]
+    if kind == "f:":
+        return f".{rest}"
+    if kind == "k:":
+        keys = ",".join(f"{key}={orjson.dumps(value).decode()}" for key, value in orjson.loads(rest).items())
+        return f"[{keys}]"
+    return f"[={rest}]"

@@ -7,14 +7,15 @@ Differs from upstream: a patch itself is checked, and not the patched object.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 
 from runtime.apiserver.errors import status_errors
 from runtime.apiserver.errors.field_errors import invalid
-from runtime.apiserver.schema.api_types import ApiTypes, Form, Type
+from runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Form, Type
+from runtime.apiserver.schema.scalars import ShapeError
 
 STRICT, WARN = "Strict", "Warn"
 
@@ -26,9 +27,18 @@ class FieldValidator:
         self._types = types
 
     def check(
-        self, body: bytes, *, group: str, version: str, kind: str, directive: str, patch: bool = False
+        self,
+        body: bytes,
+        *,
+        group: str,
+        version: str,
+        kind: str,
+        directive: str,
+        patch: bool = False,
+        settle: Callable[[dict[str, Any], list[str] | None], None] | None = None,
     ) -> list[str]:
-        """Warnings for the client. patch: the body is a merge or strategic merge patch of the kind.
+        """Warnings for the client. patch: the body is a merge or strategic merge patch of the kind. settle: of a custom
+        kind, ResourceDefinition.settle.
 
         Raises StatusError, 400 or for a patch 422, on an unknown or duplicate field if the directive is "Strict".
         Bodies that are no JSON object, and values of a wrong type, are refused later.
@@ -38,13 +48,34 @@ class FieldValidator:
         except ValueError:
             return []
         type_ = self._types.of_kind(group, version, kind)
-        if not isinstance(obj, dict) or type_ is None:
+        if not isinstance(obj, dict) or (type_ is None and settle is None):
             return []
-        found = [f'unknown field "{path}"' for path in self._unknown(obj, type_, "", patch)]
-        found += [f'duplicate field "{path}"' for path in duplicate_fields(body)]
+        if type_ is None:
+            found = [f'duplicate field "{path}"' for path in duplicate_fields(body)]
+            found += [f'unknown field "{path}"' for path in self._unknown_to_schema(obj, settle)]
+            if found and directive == STRICT:
+                raise _refusal(f"strict decoding error: {', '.join(found)}", kind, version, body, patch)
+            return found
+        found = [f'duplicate field "{path}"' for path in duplicate_fields(body)]
+        found += [f'unknown field "{path}"' for path in self._unknown(obj, type_, "", patch)]
         if found and directive == STRICT:
             raise _refusal(f"strict decoding error: {', '.join(found)}", kind, version, body, patch)
         return found
+
+    def _unknown_to_schema(
+        self, obj: dict[str, Any], settle: Callable[[dict[str, Any], list[str] | None], None] | None
+    ) -> list[str]:
+        found: list[str] = []
+        of_metadata, meta = self._types.find(OBJECT_META), obj.get("metadata")
+        if of_metadata is not None and isinstance(meta, dict):
+            found += self._unknown(meta, of_metadata, "metadata", patch=False)
+        unknown: list[str] = []
+        try:
+            if settle is not None:
+                settle(obj, unknown)
+        except ShapeError:
+            pass  # refused later
+        return [*found, *sorted(unknown)]
 
     def _unknown(self, obj: dict[str, Any], type_: Type, path: str, patch: bool) -> Iterator[str]:
         for name, value in obj.items():

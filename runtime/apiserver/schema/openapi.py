@@ -44,12 +44,13 @@ class OpenApi:
     def __init__(self, registry: Registry, types: ApiTypes, descriptions: Descriptions) -> None:
         self._registry, self._types, self._descriptions = registry, types, descriptions
         self._documents: dict[str, tuple[str, bytes]] = {}
+        self._hashes: dict[int, tuple[Mapping[str, Any], str]] = {}  # of custom kinds' schemas, by their identity
 
     def index(self) -> dict[str, Any]:
         """/openapi/v3: where the documents are; the hash changes when the resources of a document do."""
         return {
             "paths": {
-                path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_hash(definitions)}"}
+                path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={self._hash(definitions)}"}
                 for path, definitions in self._group_versions().items()
             }
         }
@@ -59,7 +60,7 @@ class OpenApi:
         definitions = self._group_versions().get(path)
         if definitions is None:
             return None
-        version = _hash(definitions)
+        version = self._hash(definitions)
         kept = self._documents.get(path)
         if kept is None or kept[0] != version:
             document = {
@@ -71,17 +72,28 @@ class OpenApi:
             kept = self._documents[path] = (version, orjson.dumps(document))
         return kept[1]
 
+    def _hash(self, definitions: Sequence[ResourceDefinition]) -> str:
+        rows = sorted(
+            (one.plural, one.kind, one.verbs, one.subresources, one.namespaced, self._schema_hash(one.schema))
+            for one in definitions
+        )
+        return hashlib.sha256(orjson.dumps(rows)).hexdigest()[:32]
+
+    def _schema_hash(self, schema: Mapping[str, Any] | None) -> str:
+        if schema is None:
+            return ""
+        kept = self._hashes.get(id(schema))
+        if kept is None or kept[0] is not schema:
+            digest = hashlib.sha256(orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)).hexdigest()
+            kept = self._hashes[id(schema)] = (schema, digest)
+        return kept[1]
+
     def _group_versions(self) -> dict[str, list[ResourceDefinition]]:
         found: dict[str, list[ResourceDefinition]] = {}
         for definition in self._registry:
             root = "apis/" if definition.group else "api/"
             found.setdefault(f"{root}{definition.api_version}", []).append(definition)
         return found
-
-
-def _hash(definitions: Sequence[ResourceDefinition]) -> str:
-    rows = sorted((one.plural, one.kind, one.verbs, one.subresources, one.namespaced) for one in definitions)
-    return hashlib.sha256(orjson.dumps(rows)).hexdigest()[:32]
 
 
 def _paths(

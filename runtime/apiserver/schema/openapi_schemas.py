@@ -10,7 +10,7 @@ from typing import Any
 
 from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.registry.subresources import subresource_of
-from runtime.apiserver.schema.api_types import ApiTypes, Field, Type
+from runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes, Field, Type
 from runtime.apiserver.schema.descriptions import Description, Descriptions
 
 GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"
@@ -23,6 +23,7 @@ _SCALARS: Mapping[str, Mapping[str, str]] = {
     "int64": {"type": "integer", "format": "int64"},
     "double": {"type": "number", "format": "double"},
 }
+LIST_META = f"{META}.ListMeta"
 _OF_TYPES = {"mapType": "x-kubernetes-map-type", "unions": "x-kubernetes-unions"}
 
 
@@ -49,9 +50,14 @@ def schemas_of(
             name = types.name_of(**kind)
             if name is not None:
                 roots[name] = kind
-            else:
+            elif definition.schema is None:
                 schemas[foreign_name(kind)] = _foreign_schema(kind)
-    for type_ in types.closure(roots):
+            elif kind is own:
+                schemas[foreign_name(kind)] = _custom_schema(kind, definition.schema)
+            elif kind["kind"] == definition.list_kind:
+                schemas[foreign_name(kind)] = _custom_list_schema(kind, foreign_name(own))
+    parts = {OBJECT_META, LIST_META} if any(definition.schema is not None for definition in definitions) else set()
+    for type_ in types.closure({*roots, *parts}):
         schemas[type_.name] = schema_of(type_, descriptions.of(type_.name))
         if type_.name in roots:
             schemas[type_.name][GROUP_VERSION_KIND] = [roots[type_.name]]
@@ -65,6 +71,32 @@ def foreign_name(kind: Mapping[str, str]) -> str:
 def _foreign_schema(kind: Mapping[str, str]) -> dict[str, Any]:
     """Of a custom resource, or of a built-in one that upstream does not define: any fields."""
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, GROUP_VERSION_KIND: [dict(kind)]}
+
+
+def _custom_schema(kind: Mapping[str, str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """That of the CustomResourceDefinition, with what every object has."""
+    given = schema.get("properties") or {}
+    shown = {name: given.get(name) or {"type": "string"} for name in ("apiVersion", "kind")}
+    properties = {**shown, "metadata": {"allOf": [reference(OBJECT_META)], "default": {}}, **_without_meta(given)}
+    return {**schema, "type": "object", "properties": properties, GROUP_VERSION_KIND: [dict(kind)]}
+
+
+def _without_meta(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in properties.items() if name not in ("apiVersion", "kind", "metadata")}
+
+
+def _custom_list_schema(kind: Mapping[str, str], name: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": reference(LIST_META),
+            "items": {"type": "array", "items": reference(name)},
+        },
+        GROUP_VERSION_KIND: [dict(kind)],
+    }
 
 
 def schema_of(type_: Type, description: Description) -> dict[str, Any]:

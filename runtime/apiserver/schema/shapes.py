@@ -15,29 +15,42 @@ from runtime.apiserver.registry.definitions import ResourceDefinition
 from runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Field, Kind, Type, built_in_types, go_name
 from runtime.apiserver.schema.scalars import SCALARS, Check, ShapeError, anything, json_type
 
+SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 # The kinds all of whose values of one type are right.
 _PLAIN: dict[Kind, type] = {"string": str, "boolean": bool}
 
 
 class Shapes:
-    """The checks of all kinds; each type's is made when an object first has a field of it."""
+    """The checks of all kinds; each type's is made when an object first has a field of it.
+
+    strays: how many fields were removed until now because the kind does not have them.
+    """
 
     def __init__(self, types: ApiTypes) -> None:
+        self.strays = 0
         self._types = types
         self._structs: dict[str, Check] = {}
         self._kinds: dict[tuple[str, str, str], tuple[Check, bool] | None] = {}  # (group, version, kind) → see _kind
         self._metadata = self._struct(OBJECT_META)
 
     def check(self, definition: ResourceDefinition, obj: Object) -> None:
-        """Raises ShapeError. Of a kind that upstream does not define only the metadata is checked."""
+        """Raises ShapeError. Of a kind that upstream does not define the metadata is checked, and a custom kind settled
+        by its schema.
+        """
         kind = None if definition.dynamic else self._kind(definition)
         if kind is None:
             self._metadata(obj["metadata"])
+            if definition.settle is not None:
+                definition.settle(obj, None)
             return
         check, has_spec = kind
         check(obj)
         if has_spec:
             obj.setdefault("spec", {})
+
+    def check_type(self, name: str, value: Any) -> None:
+        """Of a part of an object. name: of its type in OpenAPI. Raises ShapeError."""
+        self._struct(name)(value)
 
     def _kind(self, definition: ResourceDefinition) -> tuple[Check, bool] | None:
         """The check of a kind, and whether it has a spec; None for a kind that upstream does not define.
@@ -77,6 +90,8 @@ class Shapes:
                     continue  # most fields are, and need no call
                 item_check = checks.get(field)
                 if item is None or (item_check is None and field not in fields):
+                    if item is not None:
+                        self.strays += 1
                     gone.append(field)
                     continue
                 if item_check is None:
@@ -97,6 +112,8 @@ class Shapes:
     def _field(self, field: Field) -> Check:
         if field.struct:
             one, of, zero = self._struct(field.struct), go_name(field.struct), None
+        elif field.type.startswith(f"{SCHEMA}Or"):
+            one, of, zero = self._schema_or(field.type.removeprefix(f"{SCHEMA}Or")), go_name(field.type), None
         else:
             one, of, zero = SCALARS[field.kind]
         element = _or_zero(one, is_struct=bool(field.struct), zero=zero)
@@ -108,6 +125,28 @@ class Shapes:
             case "map of lists":
                 return _map_of(_list_of(element, f"[]{of}"), f"map[string][]{of}")
         return one
+
+    def _schema_or(self, other: str) -> Check:
+        """Of a schema, or what may stand in its place: "Bool", "Array" of schemas, "StringArray".
+
+        As Go's decoder has it, another value is an error in the place of a boolean, and nothing in that of a list.
+        """
+        schema, string = self._struct(SCHEMA), SCALARS["string"]
+        lists: dict[str, Check] = {
+            "Array": _list_of(_or_zero(schema, is_struct=True, zero=None), "[]v1.JSONSchemaProps"),
+            "StringArray": _list_of(_or_zero(string[0], is_struct=False, zero=string[2]), "[]string"),
+        }
+
+        def check(value: Any) -> Any:
+            if type(value) is dict:
+                return schema(value)
+            if other in lists:
+                return lists[other](value) if type(value) is list else None
+            if type(value) is not bool:
+                raise ShapeError(json_type(value), f"v1.JSONSchemaPropsOr{other}")
+            return value
+
+        return check
 
 
 def _is_plain(field: Field) -> bool:

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from runtime.apiserver.schema.field_sets import common, differing, field_set, minus, paths, united, without_fields
+from runtime.apiserver.schema.field_sets import (
+    Tree,
+    common,
+    field_set,
+    has_path,
+    minus,
+    paths,
+    united,
+    with_named_members,
+    without,
+)
+from runtime.apiserver.schema.merge_types import DEDUCED, built_in
 
-POD = "io.k8s.api.core.v1.Pod"
+POD = built_in("io.k8s.api.core.v1.Pod")
 WEB: Any = {
     "metadata": {"labels": {"app": "web"}, "finalizers": ["a/b"]},
     "spec": {
         "nodeSelector": {"x": "y"},
         "containers": [{"name": "web", "image": "nginx", "args": ["-v"], "ports": [{"containerPort": 80}]}],
         "tolerations": [{"key": "a"}],
+        "securityContext": {},
+        "hostname": None,
     },
 }
 FIELDS = {
@@ -31,48 +45,85 @@ FIELDS = {
             }
         },
         "f:tolerations": {},
+        "f:securityContext": {},
+        "f:hostname": {},
     },
 }
 
 
 def test_an_object_is_looked_into_as_its_type_says() -> None:
     assert field_set(WEB, POD) == FIELDS
+
+
+def test_of_no_known_type_maps_are_looked_into_and_lists_are_not() -> None:
     of_no_known_type = {"spec": {"a": {"b": 1}, "c": [{"name": "d"}]}}
-    assert field_set(of_no_known_type, None) == {"f:spec": {"f:a": {"f:b": {}}, "f:c": {}}}
+    found = {"f:spec": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
+    assert field_set(of_no_known_type, DEDUCED) == found
 
 
-def test_sets_are_subtracted_met_and_united() -> None:
-    one = {"f:a": {"f:b": {}, "f:c": {}}, "f:d": {}}
-    other = {"f:a": {"f:b": {}}, "f:e": {}}
-    assert minus(one, other) == {"f:a": {"f:c": {}}, "f:d": {}}
-    assert minus(one, one) == {}
-    assert common(one, other) == {"f:a": {"f:b": {}}}
-    assert united(one, other) == {"f:a": {"f:b": {}, "f:c": {}}, "f:d": {}, "f:e": {}}
+def test_an_element_that_is_there_twice_is_one_field() -> None:
+    twice = {"spec": {"containers": [{"name": "a", "image": "x"}, {"name": "a", "image": "y"}]}}
+    assert field_set(twice, POD) == {"f:spec": {"f:containers": {'k:{"name":"a"}': {}}}}
 
 
-def test_of_these_fields_those_are_found_that_differ() -> None:
-    other = {**WEB, "spec": {**WEB["spec"], "containers": [{**WEB["spec"]["containers"][0], "image": "v2"}]}}
-    (only,) = paths(differing(FIELDS, WEB, other))
-    assert only == '.spec.containers[name="web"].image'
-    assert differing(FIELDS, WEB, WEB) == {}
-    assert ".spec.nodeSelector" in list(paths(differing(FIELDS, WEB, {})))
+def test_a_member_is_not_what_is_below_it() -> None:
+    """As fieldpath's Set: a map that is managed as such, and fields of it."""
+    itself, below = {"f:a": {}}, {"f:a": {"f:b": {}}}
+    both = {"f:a": {".": {}, "f:b": {}}}
+    assert united(itself, below) == united(below, itself) == both
+    assert minus(both, itself) == below
+    assert minus(both, below) == itself
+    assert minus(itself, below) == itself
+    assert common(both, itself) == itself
+    assert common(itself, below) == {}
+    assert without(both, itself) == {}
+    assert without(both, below) == itself
 
 
-@pytest.mark.parametrize(
-    ("value", "fields", "rest"),
-    [
-        ({"a": 1, "b": 2}, {"f:a": {}}, {"b": 2}),
-        ({"a": {"b": 1}}, {"f:a": {"f:b": {}}}, None),
-        ({"a": {"b": 1}, "c": 1}, {"f:a": {"f:b": {}}}, {"c": 1}),
-        (
-            {"l": [{"n": "x", "v": 1}, {"n": "y"}]},
-            {"f:l": {'k:{"n":"x"}': {"f:v": {}}}},
-            {"l": [{"n": "x"}, {"n": "y"}]},
-        ),
-        ({"l": [{"n": "x", "v": 1}, {"n": "y"}]}, {"f:l": {'k:{"n":"x"}': {".": {}}}}, {"l": [{"n": "y"}]}),
-        ({"l": ["x", "y"]}, {"f:l": {'v:"x"': {}}}, {"l": ["y"]}),
-        ({"l": ["x"]}, {"f:l": {'v:"z"': {}}}, {"l": ["x"]}),
-    ],
+def test_fields_of_structs_become_members_and_those_of_maps_do_not() -> None:
+    fields = {"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:containers": {'k:{"name":"c"}': {"f:image": {}}}}}
+    assert with_named_members(fields, POD) == {
+        "f:metadata": {".": {}, "f:labels": {".": {}, "f:a": {}}},
+        "f:spec": {".": {}, "f:containers": {".": {}, 'k:{"name":"c"}': {"f:image": {}}}},
+    }
+
+
+def test_members_in_words() -> None:
+    fields = {"f:spec": {"f:l": {'k:{"name":"w"}': {".": {}, "f:x": {}}, 'v:"a"': {}}}, "f:a": {}}
+    assert list(paths(fields)) == [".a", '.spec.l[name="w"]', '.spec.l[="a"]', '.spec.l[name="w"].x']
+
+
+STEPS = st.sampled_from(["f:a", "f:b", 'k:{"n":"x"}', 'v:"y"'])
+BELOW: st.SearchStrategy[Tree] = st.recursive(
+    st.just({}),
+    lambda inner: st.builds(
+        lambda fields, itself: {**({".": {}} if itself and fields else {}), **fields},
+        st.dictionaries(STEPS, inner, max_size=3),
+        st.booleans(),
+    ),
+    max_leaves=8,
 )
-def test_fields_are_taken_out(value: Any, fields: Any, rest: Any) -> None:
-    assert without_fields(value, fields) == rest
+TREES = st.dictionaries(STEPS, BELOW, max_size=3)
+
+
+def members(fields: Tree, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """The set as a set, to compare with."""
+    found = set()
+    for step, inner in fields.items():
+        if step == ".":
+            found.add(path)
+            continue
+        if not inner:
+            found.add((*path, step))
+        found |= members(inner, (*path, step))
+    return found
+
+
+@given(TREES, TREES)
+def test_the_algebra_is_that_of_sets(one: Tree, other: Tree) -> None:
+    assert members(united(one, other)) == members(one) | members(other)
+    assert members(minus(one, other)) == members(one) - members(other)
+    assert members(common(one, other)) == members(one) & members(other)
+    covered = {path for path in members(one) for end in range(1, len(path) + 1) if path[:end] in members(other)}
+    assert members(without(one, other)) == members(one) - covered
+    assert all(has_path(one, path) for path in members(one))

@@ -63,9 +63,9 @@ def test_an_unknown_field_is_refused_by_its_path(types: ApiTypes, spec: dict[str
 def test_all_unknown_and_duplicate_fields_are_named_at_once(types: ApiTypes) -> None:
     body = b'{"metadata": {"name": "a", "name": "b"}, "spek": {}, "spec": {"x": 1}}'
     assert check(types, body, directive=WARN) == [
+        'duplicate field "metadata.name"',
         'unknown field "spek"',
         'unknown field "spec.x"',
-        'duplicate field "metadata.name"',
     ]
 
 

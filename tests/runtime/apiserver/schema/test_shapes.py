@@ -17,6 +17,10 @@ PODS = ResourceDefinition(plural="pods", kind="Pod")
 BUDGETS = ResourceDefinition(group="policy", plural="poddisruptionbudgets", kind="PodDisruptionBudget")
 REVIEWS = ResourceDefinition(group="authorization.k8s.io", plural="subjectaccessreviews", kind="SubjectAccessReview")
 
+DEFINITIONS = ResourceDefinition(
+    group="apiextensions.k8s.io", plural="customresourcedefinitions", kind="CustomResourceDefinition"
+)
+
 
 def checked(definition: ResourceDefinition, obj: dict[str, Any]) -> dict[str, Any]:
     obj = {"apiVersion": definition.api_version, "kind": definition.kind, "metadata": {}, **obj}
@@ -98,3 +102,28 @@ def test_nulls_in_lists_and_maps_are_the_zero_of_their_type() -> None:
     }
     pod = checked(PODS, {"spec": {"containers": [None, {"name": "a", "command": [None]}]}})
     assert pod["spec"]["containers"] == [{}, {"name": "a", "command": [""]}]
+
+
+def definition_with(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}}
+
+
+@pytest.mark.parametrize(
+    "given, kept",
+    [
+        ({"additionalProperties": False, "items": {"no": 1}}, {"additionalProperties": False, "items": {}}),
+        ({"items": [{"type": "string"}, None]}, {"items": [{"type": "string"}, {}]}),
+        ({"dependencies": {"a": ["b"], "c": {"no": 1}}}, {"dependencies": {"a": ["b"], "c": {}}}),
+        ({"items": 5}, {"items": None}),
+    ],
+)
+def test_a_schema_may_stand_beside_another_type(given: dict[str, Any], kept: dict[str, Any]) -> None:
+    assert checked(DEFINITIONS, definition_with(given))["spec"] == definition_with(kept)["spec"]
+
+
+@pytest.mark.parametrize(
+    "schema", [{"additionalProperties": ["a", 5]}, {"additionalProperties": {"type": 5}}, {"items": [7]}]
+)
+def test_a_schema_of_another_type_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(ShapeError):
+        checked(DEFINITIONS, definition_with(schema))

@@ -230,11 +230,9 @@ def test_what_controllers_compare_by_follows_from_the_file() -> None:
 def real_documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The documents of a kube-apiserver with everything on."""
     from tests.e2e.kubectl import Api
-    from tests.e2e.real_server import binaries, real_server
+    from tests.e2e.real_server import assets_or_skip, real_server
 
-    assets = binaries()
-    if assets is None:
-        pytest.skip("there is no kube-apiserver: KUBEBUILDER_ASSETS names the directory with it and etcd")
+    assets = assets_or_skip()
     everything = ("--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true")
     directory = tmp_path_factory.mktemp("real")
     with real_server(directory, assets, *everything) as server:

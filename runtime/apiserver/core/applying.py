@@ -1,0 +1,189 @@
+"""Server-side apply: what a manager says becomes part of an object, and what he said before and leaves out now goes.
+
+Source: structured-merge-diff merge/update.go (Apply), apimachinery pkg/util/managedfields/internal (v1.36).
+Differs from upstream: a schema that makes a field atomic, or granular, leaves what is recorded as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from protocols.objects import Object, annotations_of, metadata
+from runtime.apiserver.core.cluster import Call, Cluster, stored_form
+from runtime.apiserver.core.field_conflicts import (
+    KUBECTL,
+    LAST_APPLIED,
+    Conflicts,
+    conflict,
+    last_applied_by,
+    left_after_last_applied,
+)
+from runtime.apiserver.core.field_managers import (
+    APPLY,
+    MANAGED_FIELDS,
+    SCALE,
+    UPDATE,
+    Comparisons,
+    Manager,
+    decoded,
+    encoded,
+    entry_of,
+    fields_of_new,
+    reset_by,
+    shown,
+    stripped,
+)
+from runtime.apiserver.core.merge_types import merge_type_of
+from runtime.apiserver.errors import status_errors
+from runtime.apiserver.errors.status_errors import StatusError
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.registry.routing import is_set
+from runtime.apiserver.schema.field_sets import Tree, common, field_set, minus, united, with_named_members, without
+from runtime.apiserver.schema.merge_types import MergeType
+from runtime.apiserver.schema.typed_errors import typed_errors
+from runtime.apiserver.schema.typed_merge import merge, removed
+
+BEFORE_FIRST_APPLY = "before-first-apply"
+_SCALES = "autoscaling/v1"  # of what is applied there, whatever version the workload has
+
+Entries = dict[Manager, Object]
+
+
+def apply(cluster: Cluster, call: Call, live: Mapping[str, Any], body: Mapping[str, Any]) -> Object:
+    """The object with what is applied, and its managedFields; both in the version of the request.
+
+    live: {} where there is none. Raises StatusError: 400 on another kind, 409 where others manage fields with other
+    values and it is not forced, 500, as upstream, on fields that the kind does not have.
+    """
+    definition = call.definition
+    type_ = merge_type_of(definition)
+    _check(definition, body, type_)
+    meta = {name: value for name, value in metadata(live).items() if name != MANAGED_FIELDS}
+    base = {**live, "metadata": meta} if live else {}
+    entries = decoded(metadata(live).get(MANAGED_FIELDS))
+    now = cluster.timestamp()
+    if live and not entries:
+        entries = _before_first_apply(call, base, now)
+    mine = Manager(call.query["fieldManager"], APPLY, "", call.route.subresource)
+    fields = without(field_set(body, type_), reset_by(definition, call.route.subresource))
+    former = entries.get(mine)
+    new: Object = merge(base, body, type_)
+    claimed = entries | {mine: entry_of(mine, fields, definition.api_version, now)}
+    if former is not None and minus(former["fieldsV1"], fields):
+        new = _pruned(cluster, definition, new, former, claimed)
+    comparisons = Comparisons(cluster, definition, stored_form(definition, base), stored_form(definition, new))
+    conflicts = _conflicts(comparisons, entries, mine)
+    if conflicts and not is_set(call.query, "force"):
+        if mine.name == KUBECTL:
+            conflicts = left_after_last_applied(conflicts, base, type_, definition.api_version)
+        if call.route.subresource == SCALE:
+            conflicts = {other._replace(api_version=_SCALES): clash for other, clash in conflicts.items()}
+        if conflicts:
+            raise conflict(conflicts)
+    after = _after(comparisons, entries, mine)
+    if fields := stripped(fields):
+        time: str | None = now
+        if mine.subresource == SCALE:
+            time = None  # as in field_managers
+        elif live and new == base:
+            time = None if former is None else former.get("time")
+        after[mine] = entry_of(mine, fields, definition.api_version, time)
+    if mine.name == KUBECTL and annotations_of(new).get(LAST_APPLIED):
+        noted = {**new["metadata"]["annotations"], LAST_APPLIED: last_applied_by(body)}
+        new = {**new, "metadata": {**new["metadata"], "annotations": noted}}
+    managed = {MANAGED_FIELDS: encoded(after)} if after else {}
+    return {**new, "metadata": {**metadata(new), **managed}}
+
+
+def _check(definition: ResourceDefinition, body: Mapping[str, Any], type_: MergeType) -> None:
+    api_version, kind = body.get("apiVersion") or "", body.get("kind") or ""
+    group, _, version = str(api_version).rpartition("/")
+    described = f"{group}/{version}, Kind={kind}"
+    if (api_version, kind) != (definition.api_version, definition.kind):
+        raise status_errors.bad_request(f"invalid object type: {described}")
+    meta = metadata(body)
+    if meta.get(MANAGED_FIELDS) is not None:
+        raise status_errors.bad_request("metadata.managedFields must be nil")
+    errors = typed_errors(body, type_)
+    if errors:
+        found = errors[0] if len(errors) == 1 else "errors:\n" + "\n".join(f"  {one}" for one in errors)
+        where = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {described}"
+        raise StatusError(500, "", f"failed to create typed patch object ({where}): {found}")
+
+
+def _before_first_apply(call: Call, live: Mapping[str, Any], now: str) -> Entries:
+    definition = call.definition
+    fields = stripped(fields_of_new(definition, live))
+    if not fields:
+        return {}
+    manager = Manager(BEFORE_FIRST_APPLY, UPDATE, definition.api_version, call.route.subresource)
+    return {manager: entry_of(manager, fields, definition.api_version, now)}
+
+
+def _conflicts(comparisons: Comparisons, entries: Entries, mine: Manager) -> Conflicts:
+    found = {}
+    for other, entry in entries.items():
+        comparison = None if other == mine else comparisons.of(entry["apiVersion"])
+        if comparison is not None:
+            clash = common(entry["fieldsV1"], united(comparison.modified, comparison.added))
+            if clash:
+                found[other] = clash
+    return found
+
+
+def _after(comparisons: Comparisons, entries: Entries, mine: Manager) -> Entries:
+    """What the others still manage."""
+    found = {}
+    for other, entry in entries.items():
+        comparison = None if other == mine else comparisons.of(entry["apiVersion"])
+        if comparison is None:
+            continue
+        left = minus(minus(entry["fieldsV1"], united(comparison.modified, comparison.added)), comparison.removed)
+        if left:
+            found[other] = entry if left is entry["fieldsV1"] else {**entry, "fieldsV1": left}
+    return found
+
+
+def _pruned(
+    cluster: Cluster, definition: ResourceDefinition, merged: Object, former: Mapping[str, Any], claimed: Entries
+) -> Object:
+    """Without what the manager applied before, and nobody manages now."""
+    then = _definition_of(cluster, definition, former["apiVersion"])
+    if then is None:
+        return merged
+    stored = stored_form(definition, merged)
+    whole = dict(shown(then, stored))
+    type_ = merge_type_of(then)
+    last = with_named_members(former["fieldsV1"], type_)
+    left = stored_form(then, removed(whole, last, type_))
+    managed: dict[str, Tree] = {}
+    for entry in claimed.values():
+        version = entry["apiVersion"]
+        managed[version] = united(managed.get(version, {}), entry["fieldsV1"])
+    for version in sorted(managed, key=lambda one: one != former["apiVersion"]):
+        of_version = _definition_of(cluster, definition, version)
+        if of_version is not None:
+            left = stored_form(of_version, _with_owned(of_version, stored, left, managed[version]))
+    here = with_named_members(field_set(whole, type_), type_)
+    still = with_named_members(field_set(shown(then, left), type_), type_)
+    kept: Object = removed(whole, common(minus(here, still), last), type_)
+    return kept if then is definition else dict(shown(definition, stored_form(then, kept)))
+
+
+def _with_owned(definition: ResourceDefinition, merged: Object, left: Object, managed: Tree) -> Object:
+    """What is left, with what somebody manages. merged, left: in the stored form."""
+    type_ = merge_type_of(definition)
+    whole = shown(definition, merged)
+    here = with_named_members(field_set(whole, type_), type_)
+    still = with_named_members(field_set(shown(definition, left), type_), type_)
+    gone = minus(here, united(still, with_named_members(managed, type_)))
+    found: Object = removed(whole, gone, type_)
+    return found
+
+
+def _definition_of(cluster: Cluster, definition: ResourceDefinition, api_version: str) -> ResourceDefinition | None:
+    if api_version == definition.api_version:
+        return definition
+    found = cluster.registry.of_kind(api_version, definition.kind)
+    return found if found is not None and found.storage == definition.storage else None

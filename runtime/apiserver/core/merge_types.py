@@ -1,0 +1,40 @@
+"""How the fields of a served resource merge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from runtime.apiserver.registry.definitions import ResourceDefinition
+from runtime.apiserver.schema.api_types import built_in_types
+from runtime.apiserver.schema.merge_types import MergeType, built_in, of_custom_kind
+
+_MOST_KEPT = 1024
+
+_of_kinds: dict[tuple[str, str], MergeType] = {}
+_of_schemas: dict[int, tuple[Mapping[str, Any], MergeType]] = {}  # by the schema's identity
+
+
+def merge_type_of(definition: ResourceDefinition) -> MergeType:
+    if definition.dynamic:
+        return _of_custom(definition.schema)
+    kind = definition.api_version, definition.kind
+    found = _of_kinds.get(kind)
+    if found is None:
+        name = built_in_types().name_of(definition.group, definition.version, definition.kind)
+        found = _of_kinds[kind] = _of_custom(definition.schema) if name is None else built_in(name)
+    return found
+
+
+def _of_custom(schema: Mapping[str, Any] | None) -> MergeType:
+    if schema is None:
+        return _OF_ANY
+    kept = _of_schemas.get(id(schema))
+    if kept is None or kept[0] is not schema:
+        if len(_of_schemas) >= _MOST_KEPT:
+            _of_schemas.clear()
+        kept = _of_schemas[id(schema)] = schema, of_custom_kind(schema)
+    return kept[1]
+
+
+_OF_ANY = of_custom_kind(None)

@@ -1,0 +1,231 @@
+"""How fields merge: what structured-merge-diff's schema says of a type, as a tree of MergeType.
+
+A type is made from the generated facts about built-in kinds, or from the OpenAPI v3 schema of a custom one, when a
+value of it is first looked at.
+
+Source: kube-openapi pkg/schemaconv (openapi.go, smd.go), structured-merge-diff schema/elements.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+from runtime.apiserver.schema.api_types import OBJECT_META, Field, Type, built_in_types
+
+Make = Callable[[], "MergeType"]
+
+
+class MergeType:
+    """atomic: a map or list that is one field, whatever is in it. keys: of the elements of a list of type map.
+
+    is_set: a list of type set. A list that is neither is atomic. named: the fields that a struct has.
+    zero: what Go writes of a new object of the type, before anything is set; omitted: the fields that it leaves out
+    when they are empty; nulls: those that it writes as null then.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_element",
+        "_fields",
+        "_making",
+        "_zero",
+        "atomic",
+        "defaults",
+        "is_set",
+        "keys",
+        "named",
+        "nulls",
+        "omitted",
+    )
+
+    def __init__(
+        self,
+        *,
+        fields: Mapping[str, Make] | None = None,
+        element: Make | None = None,
+        atomic: bool = False,
+        keys: tuple[str, ...] = (),
+        is_set: bool = False,
+        defaults: Mapping[str, Any] | None = None,
+        zero: Callable[[], dict[str, Any]] = dict,
+        omitted: frozenset[str] = frozenset(),
+        nulls: tuple[str, ...] = (),
+    ) -> None:
+        """element: of a list, or the values of a map. defaults: of fields that are keys of a list of this type."""
+        self._making, self._element = fields or {}, element
+        self._fields: dict[str, MergeType] = {}
+        self.atomic, self.keys, self.is_set = atomic, keys, is_set
+        self.defaults = defaults or {}
+        self.named = self._making.keys()
+        self._zero, self.omitted, self.nulls = zero, omitted, nulls
+
+    def field(self, name: str) -> MergeType:
+        """The type of a field of a map."""
+        found = self._fields.get(name)
+        if found is None:
+            make = self._making.get(name)
+            if make is None:
+                return self.element
+            found = self._fields[name] = make()
+        return found
+
+    @property
+    def element(self) -> MergeType:
+        if self._element is None:
+            return DEDUCED
+        return self._element()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has no other fields than those that are named."""
+        return bool(self._making) and self._element is None
+
+    @property
+    def zero(self) -> dict[str, Any]:
+        return self._zero()
+
+    @property
+    def is_associative(self) -> bool:
+        """Whether the elements of a list are told apart."""
+        return self.is_set or bool(self.keys)
+
+
+# Of what no schema tells of: maps are looked into, lists are one field.
+DEDUCED: Final = MergeType()
+SCALAR: Final = MergeType(atomic=True)
+ATOMIC: Final = MergeType(atomic=True)
+
+
+@cache
+def built_in(name: str) -> MergeType:
+    """name: of a type in OpenAPI. What is not known is deduced."""
+    found = built_in_types().find(name)
+    if found is None or found.schema is not None:
+        return DEDUCED
+    return _of_struct(found, atomic=found.extensions.get("mapType") == "atomic")
+
+
+@cache
+def _atomic_struct(name: str) -> MergeType:
+    found = built_in_types().find(name)
+    return ATOMIC if found is None else _of_struct(found, atomic=True)
+
+
+def _of_struct(type_: Type, *, atomic: bool) -> MergeType:
+    fields = type_.fields
+
+    @cache
+    def zero() -> dict[str, Any]:
+        return {name: value for name, field in fields.items() if (value := _zero_of(field)) is not _ABSENT}
+
+    return MergeType(
+        fields={name: _maker(field) for name, field in fields.items()},
+        atomic=atomic,
+        defaults={name: field.default for name, field in fields.items() if field.default is not None},
+        zero=zero,
+        omitted=frozenset(name for name, field in fields.items() if _is_omitted(field)),
+        nulls=() if type_.name == OBJECT_META else tuple(name for name, field in fields.items() if _is_time(field)),
+    )
+
+
+def _is_time(field: Field) -> bool:
+    return field.kind in ("time", "micro_time") and field.form == "one" and not field.pointer
+
+
+def _is_omitted(field: Field) -> bool:
+    if field.required or field.pointer:
+        return False
+    return field.form != "one" or field.kind in _ZEROS or field.kind == "bytes"
+
+
+_ABSENT = object()
+_ZEROS: Mapping[str, Any] = {"string": "", "boolean": False, "int32": 0, "int64": 0, "double": 0}
+
+
+def _zero_of(field: Field) -> Any:
+    """A struct that is held by value is always written; a field that is required has no omitempty."""
+    if field.form == "one" and field.struct and not field.pointer and field.default == {}:
+        return built_in(field.struct).zero
+    if not field.required:
+        return _ABSENT
+    return None if field.form != "one" or field.pointer else _ZEROS.get(field.kind)
+
+
+def _maker(field: Field) -> Make:
+    return cache(lambda: _of_field(field))
+
+
+def _of_field(field: Field) -> MergeType:
+    if field.form == "one":
+        return _of_value(field, atomic=field.map_type == "atomic")
+    if field.form == "list":
+        element: Make = cache(lambda: _of_value(field, atomic=False))
+        if field.list_type == "map":
+            return MergeType(element=element, keys=tuple(sorted(field.list_map_keys)))
+        if field.list_type == "set":
+            return MergeType(element=element, is_set=True)
+        return ATOMIC
+    atomic = field.map_type == "atomic"
+    if field.form == "map":
+        return MergeType(element=cache(lambda: _of_value(field, atomic=False)), atomic=atomic)
+    return MergeType(element=lambda: ATOMIC, atomic=atomic)
+
+
+def _of_value(field: Field, *, atomic: bool) -> MergeType:
+    if field.struct:
+        return _atomic_struct(field.struct) if atomic else built_in(field.struct)
+    return DEDUCED if field.kind in ("raw", "any") and not atomic else SCALAR
+
+
+def of_schema(schema: Mapping[str, Any]) -> MergeType:
+    """schema: OpenAPI v3 with the x-kubernetes extensions, of a custom kind or a part of it."""
+    match schema.get("type"):
+        case "object":
+            return _of_object(schema)
+        case "array":
+            element: Make = cache(lambda: of_schema(schema.get("items") or {}))
+            list_type = schema.get("x-kubernetes-list-type", "atomic")
+            if list_type == "map":
+                return MergeType(element=element, keys=tuple(sorted(schema.get("x-kubernetes-list-map-keys") or ())))
+            return MergeType(element=element, is_set=True) if list_type == "set" else ATOMIC
+        case None if not schema.get("x-kubernetes-int-or-string"):
+            return DEDUCED
+    return SCALAR
+
+
+def _of_object(schema: Mapping[str, Any]) -> MergeType:
+    properties: Mapping[str, Any] = schema.get("properties") or {}
+    values = schema.get("additionalProperties")
+    element: Make | None = None
+    if isinstance(values, dict):
+        element = cache(lambda: of_schema(values))
+    elif values or schema.get("x-kubernetes-preserve-unknown-fields"):
+        element = _any
+    return MergeType(
+        fields={name: _schema_maker(one) for name, one in properties.items()},
+        element=element,
+        atomic=schema.get("x-kubernetes-map-type") == "atomic",
+        defaults={name: one["default"] for name, one in properties.items() if "default" in one},
+    )
+
+
+def _any() -> MergeType:
+    return DEDUCED
+
+
+def _schema_maker(schema: Mapping[str, Any]) -> Make:
+    return cache(lambda: of_schema(schema))
+
+
+def of_custom_kind(schema: Mapping[str, Any] | None) -> MergeType:
+    """Of a whole custom object; its metadata is of the type that all kinds have."""
+    of_rest = {} if schema is None else schema.get("properties") or {}
+    fields = {name: _schema_maker(one) for name, one in of_rest.items()}
+    fields |= {"metadata": lambda: built_in(OBJECT_META), "kind": lambda: SCALAR, "apiVersion": lambda: SCALAR}
+    return MergeType(fields=fields, element=None if schema is not None and not _is_open(schema) else _any)
+
+
+def _is_open(schema: Mapping[str, Any]) -> bool:
+    return bool(schema.get("x-kubernetes-preserve-unknown-fields"))

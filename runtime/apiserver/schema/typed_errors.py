@@ -1,0 +1,57 @@
+"""What is wrong with an applied object by its schema.
+
+Source: structured-merge-diff typed/validate.go, typed/helpers.go (v1.36).
+Differs from upstream: values of a wrong type are refused later, in the words of the decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from runtime.apiserver.schema.field_sets import in_words, step_of
+from runtime.apiserver.schema.merge_types import MergeType
+
+
+def typed_errors(obj: Any, type_: MergeType) -> list[str]:
+    """Fields that structs do not have, and elements of lists that are there twice or have no key."""
+    return list(_errors(obj, type_, ""))
+
+
+def _errors(value: Any, type_: MergeType, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        closed = type_.is_closed
+        for name, each in value.items():
+            if closed and name not in type_.named:
+                yield f"{path}.{name}: field not declared in schema"
+            else:
+                yield from _errors(each, type_.field(name), f"{path}.{name}")
+    elif isinstance(value, list) and type_.is_associative:
+        seen = set()
+        for i, each in enumerate(value):
+            step = step_of(each, type_)
+            if step is None:
+                yield f"{path}: element {i}: {_why_no_step(each, type_)}"
+                continue
+            if step in seen:
+                yield f"{path}: duplicate entries for key {in_words(step)}"
+            seen.add(step)
+            yield from _errors(each, type_.element, path + in_words(step))
+
+
+def _why_no_step(element: Any, type_: MergeType) -> str:
+    if type_.is_set:
+        if isinstance(element, dict):
+            return "associative list without keys has an element that's a map type"
+        if isinstance(element, list):
+            return "not supported: associative list with lists as elements"
+        return "associative list without keys has an element that's an explicit null"
+    if element is None:
+        return "associative list with keys may not have a null element"
+    if not isinstance(element, dict):
+        return "associative list with keys may not have non-map elements"
+    keys = " ".join(f'"{key}"' for key in type_.keys)
+    return (
+        f"associative list with keys has an element that omits all key fields [{keys}] "
+        "(and doesn't have default values for any key fields)"
+    )
